@@ -50,7 +50,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
     tma_prefetch(v_map);
     tma_prefetch(v_map_of_8_rows);
     tma_prefetch(v_map_of_1_row);
-    for (u32 i = 0; i < 2; ++i) barrier_init(shared + 67584 + i * 8, 1);  // src/ops/flashDecode/attention.ts:86
+    for (u32 i = 0; i < 2; ++i) barrier_init(shared + 67584 + i * 8, 1);  // src/ops/flashDecode/attention.ts:99
     for (u32 i = 0; i < 2; ++i) barrier_init(shared + 67600 + i * 8, 4);
     barrier_init_fence();
     fence_async_shared();
@@ -74,9 +74,9 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
     arrived_epochs[0] = arrived_signal_epoch;
     arrived_epochs[1] = arrived_wait_epoch;
   }
-  const u32 k_tile = shared;  // src/ops/flashDecode/attention.ts:77
-  const u32 v_tile = shared + 32768;  // src/ops/flashDecode/attention.ts:78
-  const u32 full = shared + 67584;  // src/ops/flashDecode/attention.ts:86
+  const u32 k_tile = shared;  // src/ops/flashDecode/attention.ts:90
+  const u32 v_tile = shared + 32768;  // src/ops/flashDecode/attention.ts:91
+  const u32 full = shared + 67584;  // src/ops/flashDecode/attention.ts:99
   const u32 empty = shared + 67600;
   if (threadIdx.x < 128) {  // producer
     if (threadIdx.x == 0) {
@@ -87,13 +87,13 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
         if (tile / (u32)(i32)gridDim.x % 64 == 63 && abort_raised(control)) { copies_arrive(); break; }
         const i32 i2 = (i32)(tile % (u32)q_dim1);
         const i32 i1 = (i32)((tile / (u32)q_dim1) % (u32)q_dim0);
-        const i32 loaded = load_relaxed_gpu_i32(lengths + (i1));  // src/ops/flashDecode/attention.ts:82
-        const i32 loaded_ceil_64 = (i32)((u32)loaded + 63u) / 64;  // src/ops/flashDecode/attention.ts:87
-        i32 slot_2 = slot;  // src/ops/flashDecode/attention.ts:86
+        const i32 loaded = load_relaxed_gpu_i32(lengths + (i1));  // src/ops/flashDecode/attention.ts:95
+        const i32 loaded_ceil_64 = (i32)((u32)loaded + 63u) / 64;  // src/ops/flashDecode/attention.ts:100
+        i32 slot_2 = slot;  // src/ops/flashDecode/attention.ts:99
         i32 phase_2 = phase;
         for (i32 i0_2 = 0; i0_2 < loaded_ceil_64; ++i0_2) {
           if (!barrier_await(empty + slot_2 * 8, (phase_2 - 1) & 1, control)) break;
-          fence_async_shared();  // src/ops/flashDecode/attention.ts:90
+          fence_async_shared();  // src/ops/flashDecode/attention.ts:103
           barrier_expect_bytes(full + slot_2 * 8, 16384);
           const i32 rows_left = loaded - i0_2 * 64;
           if (rows_left >= 64) {
@@ -114,7 +114,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
               }
             }
           }
-          barrier_expect_bytes(full + slot_2 * 8, 16384);  // src/ops/flashDecode/attention.ts:91
+          barrier_expect_bytes(full + slot_2 * 8, 16384);  // src/ops/flashDecode/attention.ts:104
           const i32 rows_left_2 = loaded - i0_2 * 64;
           if (rows_left_2 >= 64) {
             tma_load_4d(v_tile + slot_2 * 16384, v_map, full + slot_2 * 8, 0, i0_2 * 64, i2, i1);
@@ -134,7 +134,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
               }
             }
           }
-          barrier_arrive(full + slot_2 * 8);  // src/ops/flashDecode/attention.ts:86
+          barrier_arrive(full + slot_2 * 8);  // src/ops/flashDecode/attention.ts:99
           const i32 slot_2_plus_1 = slot_2 + 1;
           const bool eq = slot_2_plus_1 == 2;
           slot_2 = eq ? 0 : slot_2_plus_1;
@@ -146,7 +146,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
     }
   } else if (threadIdx.x < 256) {  // consumer
     const u32 thread = threadIdx.x - 128;
-    const i32 cast = (i32)(arrived_signal_epoch % 2u);  // src/ops/flashDecode/partials.ts:30
+    const i32 cast = (i32)(arrived_signal_epoch % 2u);  // src/ops/flashDecode/partials.ts:34
     i32 slot = 0;  // src/ops/flashDecode/parts.ts:27
     i32 phase = 0;
     const u32 tiles = (u32)1 * (u32)q_dim0 * (u32)q_dim1;
@@ -155,27 +155,27 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
       const i32 i2 = (i32)(tile % (u32)q_dim1);
       const i32 i1 = (i32)((tile / (u32)q_dim1) % (u32)q_dim0);
       const i32 i0 = (i32)(((tile / (u32)q_dim1) / (u32)q_dim0));
-      u32 loaded_bf16[32];  // src/ops/flashDecode/attention.ts:80
+      u32 loaded_bf16[32];  // src/ops/flashDecode/attention.ts:93
       #pragma unroll
       for (u32 i = 0; i < 32; ++i) loaded_bf16[i] = 0;
       #pragma unroll
       for (u32 i = 0; i < 64; i += 2) if (tile_row(i, thread) < 8) load_words<4>(loaded_bf16, i / 2, q + (((i1 * q_dim1 + i2) * q_dim2 + (i32)tile_row(i, thread)) * q_dim3 + (i32)fragment_column(i, thread)));
-      const i32 loaded = *(lengths + (i1));  // src/ops/flashDecode/attention.ts:82
-      const i32 loaded_ceil_64 = (i32)((u32)loaded + 63u) / 64;  // src/ops/flashDecode/attention.ts:87
-      float acc[16];  // src/ops/flashDecode/attention.ts:86
+      const i32 loaded = *(lengths + (i1));  // src/ops/flashDecode/attention.ts:95
+      const i32 loaded_ceil_64 = (i32)((u32)loaded + 63u) / 64;  // src/ops/flashDecode/attention.ts:100
+      float acc[16];  // src/ops/flashDecode/attention.ts:99
       #pragma unroll
-      for (u32 i = 0; i < 16; ++i) acc[i] = 0.0f;  // src/ops/flashDecode/attention.ts:48
-      float l[2];  // src/ops/flashDecode/attention.ts:86
+      for (u32 i = 0; i < 16; ++i) acc[i] = 0.0f;  // src/ops/flashDecode/attention.ts:56
+      float l[2];  // src/ops/flashDecode/attention.ts:99
       #pragma unroll
-      for (u32 i = 0; i < 2; ++i) l[i] = 0.0f;  // src/ops/flashDecode/attention.ts:48
-      float m[2];  // src/ops/flashDecode/attention.ts:86
+      for (u32 i = 0; i < 2; ++i) l[i] = 0.0f;  // src/ops/flashDecode/attention.ts:56
+      float m[2];  // src/ops/flashDecode/attention.ts:99
       #pragma unroll
-      for (u32 i = 0; i < 2; ++i) m[i] = (-1.0000000150474662e+30f);  // src/ops/flashDecode/attention.ts:48
-      i32 slot_2 = slot;  // src/ops/flashDecode/attention.ts:86
+      for (u32 i = 0; i < 2; ++i) m[i] = (-1.0000000150474662e+30f);  // src/ops/flashDecode/attention.ts:56
+      i32 slot_2 = slot;  // src/ops/flashDecode/attention.ts:99
       i32 phase_2 = phase;
       for (i32 i0_2 = 0; i0_2 < loaded_ceil_64; ++i0_2) {
         barrier_await(full + slot_2 * 8, phase_2 & 1, control);
-        float acc_2[8];  // src/ops/flashDecode/attention.ts:93
+        float acc_2[8];  // src/ops/flashDecode/attention.ts:106
         #pragma unroll
         for (u32 i = 0; i < 8; ++i) acc_2[i] = 0.0f;
         #pragma unroll
@@ -191,10 +191,10 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
         float mul[8];
         #pragma unroll
         for (u32 i = 0; i < 8; ++i) mul[i] = (acc_2[i] * 0.127517431974411f);
-        float select[8];  // src/ops/flashDecode/attention.ts:94
+        float select[8];  // src/ops/flashDecode/attention.ts:107
         #pragma unroll
         for (u32 i = 0; i < 8; ++i) select[i] = (((i32)((u32)(i32)(thread / 32 % 4 * 16 + fragment_column(i, thread)) + (u32)(i0_2 * 64)) < loaded) ? mul[i] : (-1.0000000150474662e+30f));
-        float row_max[2];  // src/ops/flashDecode/attention.ts:95
+        float row_max[2];  // src/ops/flashDecode/attention.ts:108
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) row_max[i] = __int_as_float(0x7fffffff);
         #pragma unroll
@@ -210,19 +210,19 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
         float max[2];
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) max[i] = fmaxf(m[i], row_max[i]);
-        float sub[8];  // src/ops/flashDecode/attention.ts:96
+        float sub[8];  // src/ops/flashDecode/attention.ts:109
         #pragma unroll
         for (u32 i = 0; i < 8; ++i) sub[i] = (select[i] - max[i / 2 % 2]);
         float exp2[8];
         #pragma unroll
         for (u32 i = 0; i < 8; ++i) exp2[i] = exp2f(sub[i]);
-        float sub_2[2];  // src/ops/flashDecode/attention.ts:97
+        float sub_2[2];  // src/ops/flashDecode/attention.ts:110
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) sub_2[i] = (m[i] - max[i]);
         float exp2_2[2];
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) exp2_2[i] = exp2f(sub_2[i]);
-        float mul_2[2];  // src/ops/flashDecode/attention.ts:100
+        float mul_2[2];  // src/ops/flashDecode/attention.ts:113
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) mul_2[i] = (l[i] * exp2_2[i]);
         float row_sum[2];
@@ -240,7 +240,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
         float add[2];
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) add[i] = (mul_2[i] + row_sum[i]);
-        u32 as_bf16[4];  // src/ops/flashDecode/attention.ts:101
+        u32 as_bf16[4];  // src/ops/flashDecode/attention.ts:114
         #pragma unroll
         for (u32 p = 0; p < 4; ++p) as_bf16[p] = pack_bf16(exp2[2 * p], exp2[2 * p + 1]);
         float mul_3[16];
@@ -261,47 +261,47 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
             mma_bf16(part<4>(mul_3, 4 + octet * 4), left0, right[2], right[3]);
           }
         }
-        __syncwarp();  // src/ops/flashDecode/attention.ts:86
+        __syncwarp();  // src/ops/flashDecode/attention.ts:99
         if (thread % 32 == 0) barrier_arrive(empty + slot_2 * 8);
         const i32 slot_2_plus_1 = slot_2 + 1;
         const bool eq = slot_2_plus_1 == 2;
         #pragma unroll
-        for (u32 i = 0; i < 16; ++i) acc[i] = mul_3[i];  // src/ops/flashDecode/attention.ts:101
+        for (u32 i = 0; i < 16; ++i) acc[i] = mul_3[i];  // src/ops/flashDecode/attention.ts:114
         #pragma unroll
-        for (u32 i = 0; i < 2; ++i) l[i] = add[i];  // src/ops/flashDecode/attention.ts:100
+        for (u32 i = 0; i < 2; ++i) l[i] = add[i];  // src/ops/flashDecode/attention.ts:113
         #pragma unroll
-        for (u32 i = 0; i < 2; ++i) m[i] = max[i];  // src/ops/flashDecode/attention.ts:95
+        for (u32 i = 0; i < 2; ++i) m[i] = max[i];  // src/ops/flashDecode/attention.ts:108
         slot_2 = eq ? 0 : slot_2_plus_1;
         phase_2 = eq ? (phase_2 + 1) : phase_2;
       }
-      const i32 rank_plus_i0 = rank + i0;  // src/ops/flashDecode/fusedForAll.ts:60
+      const i32 rank_plus_i0 = rank + i0;  // src/ops/flashDecode/fusedForAll.ts:65
       #pragma unroll 16
-      for (i32 i0_2 = 0; i0_2 < 2; ++i0_2) {  // src/ops/flashDecode/fusedForAll.ts:67
-        const i32 rank_plus_i0_2_plus_1_mod_2 = (i32)((u32)((rank + i0_2) + 1) % 2u);  // src/ops/flashDecode/fusedForAll.ts:47
-        const i32 add = (((rank_plus_i0 * q_dim0) + i1) * q_dim1) + i2;  // src/ops/flashDecode/fusedForAll.ts:68
+      for (i32 i0_2 = 0; i0_2 < 2; ++i0_2) {  // src/ops/flashDecode/fusedForAll.ts:73
+        const i32 rank_plus_i0_2_plus_1_mod_2 = (i32)((u32)((rank + i0_2) + 1) % 2u);  // src/ops/flashDecode/fusedForAll.ts:52
+        const i32 add = (((rank_plus_i0 * q_dim0) + i1) * q_dim1) + i2;  // src/ops/flashDecode/fusedForAll.ts:74
         #pragma unroll
-        for (u32 i = 0; i < 8; i += 4) post_words(on_rank(sums, rank_plus_i0_2_plus_1_mod_2 - rank, heap_stride) + (((cast * sums_dim1 + add) * sums_dim2 + (i32)((i / 4 * 512 + thread * 4 + i % 4) / 128)) * sums_dim3 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 128)), arrived_signal_epoch, acc[(i + 0) / 2 * 4 + (i + 0) % 2], acc[(i + 1) / 2 * 4 + (i + 1) % 2], acc[(i + 2) / 2 * 4 + (i + 2) % 2], acc[(i + 3) / 2 * 4 + (i + 3) % 2]);  // src/ops/flashDecode/partials.ts:57
+        for (u32 i = 0; i < 8; i += 4) post_words(on_rank(sums, rank_plus_i0_2_plus_1_mod_2 - rank, heap_stride) + (((cast * sums_dim1 + add) * sums_dim2 + (i32)((i / 4 * 512 + thread * 4 + i % 4) / 128)) * sums_dim3 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 128)), arrived_signal_epoch, acc[(i + 0) / 2 * 4 + (i + 0) % 2], acc[(i + 1) / 2 * 4 + (i + 1) % 2], acc[(i + 2) / 2 * 4 + (i + 2) % 2], acc[(i + 3) / 2 * 4 + (i + 3) % 2]);  // src/ops/flashDecode/partials.ts:61
         #pragma unroll
-        for (u32 i = 0; i < 2; ++i) if (thread % 4 == 0 && thread < 32 && tile_row(i * 2, thread) < 8) post_word(on_rank(stats, rank_plus_i0_2_plus_1_mod_2 - rank, heap_stride) + (((cast * stats_dim1 + add) * stats_dim2 + 0) * stats_dim3 + (i32)tile_row(i * 2, thread)), arrived_signal_epoch, m[i]);  // src/ops/flashDecode/partials.ts:58
+        for (u32 i = 0; i < 2; ++i) if (thread % 4 == 0 && thread < 32 && tile_row(i * 2, thread) < 8) post_word(on_rank(stats, rank_plus_i0_2_plus_1_mod_2 - rank, heap_stride) + (((cast * stats_dim1 + add) * stats_dim2 + 0) * stats_dim3 + (i32)tile_row(i * 2, thread)), arrived_signal_epoch, m[i]);  // src/ops/flashDecode/partials.ts:62
         #pragma unroll
-        for (u32 i = 0; i < 2; ++i) if (thread % 4 == 0 && thread < 32 && tile_row(i * 2, thread) < 8) post_word(on_rank(stats, rank_plus_i0_2_plus_1_mod_2 - rank, heap_stride) + (((cast * stats_dim1 + add) * stats_dim2 + 1) * stats_dim3 + (i32)tile_row(i * 2, thread)), arrived_signal_epoch, l[i]);  // src/ops/flashDecode/partials.ts:59
+        for (u32 i = 0; i < 2; ++i) if (thread % 4 == 0 && thread < 32 && tile_row(i * 2, thread) < 8) post_word(on_rank(stats, rank_plus_i0_2_plus_1_mod_2 - rank, heap_stride) + (((cast * stats_dim1 + add) * stats_dim2 + 1) * stats_dim3 + (i32)tile_row(i * 2, thread)), arrived_signal_epoch, l[i]);  // src/ops/flashDecode/partials.ts:63
       }
       slot = slot_2;
       phase = phase_2;
     }
-    const u32 tiles_2 = (u32)out_dim0 * (u32)out_dim1;  // src/ops/flashDecode/partials.ts:100
+    const u32 tiles_2 = (u32)out_dim0 * (u32)out_dim1;  // src/ops/flashDecode/partials.ts:105
     for (u32 tile = (i32)blockIdx.x; tile < tiles_2; tile += (i32)gridDim.x) {
       if (tile / (u32)(i32)gridDim.x % 64 == 63 && group_any(2, 128, thread == 0 && abort_raised(control))) { copies_arrive(); break; }
       const i32 i1 = (i32)(tile % (u32)out_dim1);
       const i32 i0 = (i32)((tile / (u32)out_dim1));
-      u32 tries_1 = 0;  // src/ops/flashDecode/partials.ts:134
+      u32 tries_1 = 0;  // src/ops/flashDecode/partials.ts:140
       again_1:
       u32 missing_1 = 0;
       float state0[2];
       #pragma unroll
-      for (u32 i = 0; i < 2; ++i) state0[i] = (-1.0000000150474662e+30f);  // src/ops/flashDecode/attention.ts:48
+      for (u32 i = 0; i < 2; ++i) state0[i] = (-1.0000000150474662e+30f);  // src/ops/flashDecode/attention.ts:56
       #pragma unroll 8
-      for (i32 i0_2 = 0; i0_2 < 2; ++i0_2) {  // src/ops/flashDecode/partials.ts:134
+      for (i32 i0_2 = 0; i0_2 < 2; ++i0_2) {  // src/ops/flashDecode/partials.ts:140
         float taken[2];
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) taken[i] = 0;
@@ -317,19 +317,19 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
         if (++tries_1 % 256 != 0 || !abort_raised(control)) goto again_1;
         tell_wait(control, 1, rank, arrived_wait_epoch - 1, arrived_wait_epoch);
       }
-      u32 tries_2 = 0;  // src/ops/flashDecode/partials.ts:135
+      u32 tries_2 = 0;  // src/ops/flashDecode/partials.ts:141
       again_2:
       u32 missing_2 = 0;
       float acc[16];
       #pragma unroll
-      for (u32 i = 0; i < 16; ++i) acc[i] = 0.0f;  // src/ops/flashDecode/attention.ts:48
-      float l[2];  // src/ops/flashDecode/partials.ts:135
+      for (u32 i = 0; i < 16; ++i) acc[i] = 0.0f;  // src/ops/flashDecode/attention.ts:56
+      float l[2];  // src/ops/flashDecode/partials.ts:141
       #pragma unroll
-      for (u32 i = 0; i < 2; ++i) l[i] = 0.0f;  // src/ops/flashDecode/attention.ts:48
+      for (u32 i = 0; i < 2; ++i) l[i] = 0.0f;  // src/ops/flashDecode/attention.ts:56
       #pragma unroll 8
-      for (i32 i0_2 = 0; i0_2 < 2; ++i0_2) {  // src/ops/flashDecode/partials.ts:135
-        const i32 add = (((i0_2 * out_dim0) + i0) * out_dim1) + i1;  // src/ops/flashDecode/partials.ts:121
-        float taken[2];  // src/ops/flashDecode/partials.ts:137
+      for (i32 i0_2 = 0; i0_2 < 2; ++i0_2) {  // src/ops/flashDecode/partials.ts:141
+        const i32 add = (((i0_2 * out_dim0) + i0) * out_dim1) + i1;  // src/ops/flashDecode/partials.ts:126
+        float taken[2];  // src/ops/flashDecode/partials.ts:143
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) taken[i] = 0;
         #pragma unroll
@@ -340,7 +340,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
         float exp2[2];
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) exp2[i] = exp2f(sub[i]);
-        float taken_2[2];  // src/ops/flashDecode/partials.ts:139
+        float taken_2[2];  // src/ops/flashDecode/partials.ts:145
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) taken_2[i] = 0;
         #pragma unroll
@@ -351,7 +351,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
         float add_2[2];
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) add_2[i] = (l[i] + mul[i]);
-        float taken_3[16];  // src/ops/flashDecode/partials.ts:140
+        float taken_3[16];  // src/ops/flashDecode/partials.ts:146
         #pragma unroll
         for (u32 i = 0; i < 16; ++i) taken_3[i] = 0;
         #pragma unroll
@@ -365,13 +365,13 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
         #pragma unroll
         for (u32 i = 0; i < 16; ++i) acc[i] = add_3[i];
         #pragma unroll
-        for (u32 i = 0; i < 2; ++i) l[i] = add_2[i];  // src/ops/flashDecode/partials.ts:139
+        for (u32 i = 0; i < 2; ++i) l[i] = add_2[i];  // src/ops/flashDecode/partials.ts:145
       }
       if ((missing_2 & 3) != 0) {
         if (++tries_2 % 256 != 0 || !abort_raised(control)) goto again_2;
         tell_wait(control, 1, rank, arrived_wait_epoch - 1, arrived_wait_epoch);
       }
-      bool gt[2];  // src/ops/flashDecode/attention.ts:137
+      bool gt[2];  // src/ops/flashDecode/attention.ts:155
       #pragma unroll
       for (u32 i = 0; i < 2; ++i) gt[i] = (l[i] > 0.0f);
       float select[2];
@@ -383,7 +383,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
       float mul[16];
       #pragma unroll
       for (u32 i = 0; i < 16; ++i) mul[i] = (acc[i] * div[i / 2 % 2]);
-      u32 as_bf16[8];  // src/ops/flashDecode/partials.ts:102
+      u32 as_bf16[8];  // src/ops/flashDecode/partials.ts:107
       #pragma unroll
       for (u32 p = 0; p < 8; ++p) as_bf16[p] = pack_bf16(mul[2 * p], mul[2 * p + 1]);
       #pragma unroll

@@ -24,14 +24,14 @@ extern "C" __global__ void __launch_bounds__(128, 1) looking(
   next_kernel_may_start();
   const u32 ready_wait_epoch = *(volatile u32*)(ready_epochs + 1) + 1;
   const u32 both_wait_epoch = *(volatile u32*)(both_epochs + 1) + 1;
-  const i32 y_dim0_ceil_64 = (i32)((u32)(y_dim0 + 63) / 64u);  // test/cuda/probes.ts:253
+  const i32 y_dim0_ceil_64 = (i32)((u32)(y_dim0 + 63) / 64u);  // test/cuda/probes.ts:267
   const i32 y_dim1_ceil_64 = (i32)((u32)(y_dim1 + 63) / 64u);
   const u32 tiles = (u32)y_dim0_ceil_64 * (u32)y_dim1_ceil_64;
   for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
     if (tile / (u32)(i32)gridDim.x % 64 == 63 && group_any(0, 128, thread == 0 && abort_raised(control))) break;
     const i32 i1 = (i32)(tile % (u32)y_dim1_ceil_64);
     const i32 i0 = (i32)((tile / (u32)y_dim1_ceil_64));
-    if (thread == 0) shared_store<u32>(shared + 0, (u32)flag_reached(flag_load(ready + i0), ready_wait_epoch));  // test/cuda/probes.ts:255
+    if (thread == 0) shared_store<u32>(shared + 0, (u32)flag_reached(flag_load(ready + i0), ready_wait_epoch));  // test/cuda/probes.ts:269
     __syncthreads();
     const u32 is_reached = shared_load<u32>(shared + 0);
     __syncthreads();
@@ -39,8 +39,8 @@ extern "C" __global__ void __launch_bounds__(128, 1) looking(
     __syncthreads();
     const u32 is_reached_2 = shared_load<u32>(shared + 0);
     __syncthreads();
-    if ((is_reached != 0) & (is_reached_2 != 0)) {  // test/cuda/probes.ts:254
-      float loaded_f32[32];  // test/cuda/probes.ts:256
+    if ((is_reached != 0) & (is_reached_2 != 0)) {  // test/cuda/probes.ts:268
+      float loaded_f32[32];  // test/cuda/probes.ts:270
       #pragma unroll
       for (u32 i = 0; i < 32; ++i) loaded_f32[i] = 0;
       #pragma unroll
@@ -48,7 +48,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) looking(
       #pragma unroll
       for (u32 i = 0; i < 32; i += 4) if (i0 * 64 < y_dim0 && i1 * 64 < y_dim1) store_words<16>(y + ((i0 * 64 + (i32)((i / 4 * 512 + thread * 4 + i % 4) / 64)) * y_dim1 + i1 * 64 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64)), loaded_f32, i);
     } else {
-      float fragment[32];  // test/cuda/probes.ts:257
+      float fragment[32];  // test/cuda/probes.ts:271
       #pragma unroll
       for (u32 i = 0; i < 32; ++i) fragment[i] = 0.0f;
       #pragma unroll

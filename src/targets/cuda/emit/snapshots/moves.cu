@@ -8,7 +8,7 @@
 //   sums: starts at a multiple of 16 bytes; extents are multiples of [32, 32]; 1 to 2^31 - 1 elements
 //   some: starts at a multiple of 16 bytes; extents are multiples of [32, 32]; 1 to 2^31 - 1 elements
 //   ranks: may be on several devices; recording: off; words may carry the epochs of flags
-// note: test/cuda/probes.ts:110:24: this product of f32 values does not use the matrix unit on sm_90a, which multiplies bf16 and f16 here; it becomes scalar multiply-adds. Use bf16 or f16 operands
+// note: test/cuda/probes.ts:117:24: this product of f32 values does not use the matrix unit on sm_90a, which multiplies bf16 and f16 here; it becomes scalar multiply-adds. Use bf16 or f16 operands
 extern "C" __global__ void __launch_bounds__(128, 1) moves(
     float* x,
     i32* rows,
@@ -32,13 +32,13 @@ extern "C" __global__ void __launch_bounds__(128, 1) moves(
   const u32 thread = threadIdx.x;
   kernel_before_ended();
   next_kernel_may_start();
-  const u32 x_tile = shared;  // test/cuda/probes.ts:104
-  const i32 rows_dim0_ceil_32 = (i32)((u32)(rows_dim0 + 31) / 32u);  // test/cuda/probes.ts:105
+  const u32 x_tile = shared;  // test/cuda/probes.ts:111
+  const i32 rows_dim0_ceil_32 = (i32)((u32)(rows_dim0 + 31) / 32u);  // test/cuda/probes.ts:112
   const u32 tiles = (u32)rows_dim0_ceil_32;
   for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
     if (tile / (u32)(i32)gridDim.x % 64 == 63 && group_any(0, 128, thread == 0 && abort_raised(control))) break;
     const i32 i0 = (i32)(tile);
-    i32 loaded_i32[1];  // test/cuda/probes.ts:106
+    i32 loaded_i32[1];  // test/cuda/probes.ts:113
     #pragma unroll
     for (u32 i = 0; i < 1; ++i) loaded_i32[i] = 0;
     #pragma unroll
@@ -54,16 +54,16 @@ extern "C" __global__ void __launch_bounds__(128, 1) moves(
       if ((i32)column < x_dim1) value = *((Chunk*)(x + ((shared_load<i32>(shared + 3072 + row * 4)) * x_dim1 + (i32)column)));
       shared_store<Chunk>(x_tile + (row * 24 + column) * 4, value);
     }
-    __syncthreads();  // test/cuda/probes.ts:107
+    __syncthreads();  // test/cuda/probes.ts:114
     float loaded_f32[12];
     #pragma unroll
     for (u32 i = 0; i < 12; ++i) loaded_f32[i] = shared_load<float>(x_tile + ((thread / 64 * 16 + tile_row(i, thread)) * 24 + fragment_column(i, thread)) * 4);
     #pragma unroll 4
-    for (u32 chunk = thread; chunk < 192; chunk += 128) {  // test/cuda/probes.ts:108
+    for (u32 chunk = thread; chunk < 192; chunk += 128) {  // test/cuda/probes.ts:115
       const u32 row = chunk / 6, column = chunk % 6 * 4;
       if (i0 * 32 < gathered_dim0 && (i32)column < gathered_dim1) *((Chunk*)(gathered + ((i0 * 32 + (i32)row) * gathered_dim1 + (i32)column))) = shared_load<Chunk>(x_tile + (row * 24 + column) * 4);
     }
-    float column_sum[6];  // test/cuda/probes.ts:109
+    float column_sum[6];  // test/cuda/probes.ts:116
     #pragma unroll
     for (u32 i = 0; i < 6; ++i) column_sum[i] = 0.0f;
     #pragma unroll
@@ -76,15 +76,15 @@ extern "C" __global__ void __launch_bounds__(128, 1) moves(
     #pragma unroll
     for (u32 i = 0; i < 6; ++i) { float total = 0.0f; for (u32 w = 0; w < 2; ++w) total = total + shared_load<float>(shared + 3200 + (w * 24 + (i / 2 * 8 + thread % 4 * 2 + i % 2)) * 4); column_sum[i] = total; }
     #pragma unroll
-    for (u32 i = 0; i < 12; ++i) if (thread / 32 % 2 < 1) shared_store<float>((shared + 3392) + ((thread / 64 * 16 + tile_row(i, thread)) * 24 + fragment_column(i, thread)) * 4, loaded_f32[i]);  // test/cuda/probes.ts:107
-    __syncthreads();  // test/cuda/probes.ts:110
+    for (u32 i = 0; i < 12; ++i) if (thread / 32 % 2 < 1) shared_store<float>((shared + 3392) + ((thread / 64 * 16 + tile_row(i, thread)) * 24 + fragment_column(i, thread)) * 4, loaded_f32[i]);  // test/cuda/probes.ts:114
+    __syncthreads();  // test/cuda/probes.ts:117
     float moved[8];
     #pragma unroll
     for (u32 i = 0; i < 8; ++i) moved[i] = ((i / 4 * 512 + thread * 4 + i % 4) < 768) ? shared_load<float>((shared + 3392) + (((i / 4 * 512 + thread * 4 + i % 4) % 32) * 24 + ((i / 4 * 512 + thread * 4 + i % 4) / 32)) * 4) : (float)0;
     #pragma unroll
-    for (u32 i = 0; i < 12; ++i) if (thread / 32 % 2 < 1) shared_store<float>((shared + 7168) + ((thread / 64 * 16 + tile_row(i, thread)) * 24 + fragment_column(i, thread)) * 4, loaded_f32[i]);  // test/cuda/probes.ts:107
+    for (u32 i = 0; i < 12; ++i) if (thread / 32 % 2 < 1) shared_store<float>((shared + 7168) + ((thread / 64 * 16 + tile_row(i, thread)) * 24 + fragment_column(i, thread)) * 4, loaded_f32[i]);  // test/cuda/probes.ts:114
     #pragma unroll
-    for (u32 i = 0; i < 8; ++i) if ((i / 4 * 512 + thread * 4 + i % 4) < 768) shared_store<float>((shared + 7168 + 3072) + (((i / 4 * 512 + thread * 4 + i % 4) / 32) * 32 + ((i / 4 * 512 + thread * 4 + i % 4) % 32)) * 4, moved[i]);  // test/cuda/probes.ts:110
+    for (u32 i = 0; i < 8; ++i) if ((i / 4 * 512 + thread * 4 + i % 4) < 768) shared_store<float>((shared + 7168 + 3072) + (((i / 4 * 512 + thread * 4 + i % 4) / 32) * 32 + ((i / 4 * 512 + thread * 4 + i % 4) % 32)) * 4, moved[i]);  // test/cuda/probes.ts:117
     __syncthreads();
     float acc[8];
     #pragma unroll
@@ -99,7 +99,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) moves(
       #pragma unroll
       for (u32 i = 0; i < 8; ++i) acc[i] = fmaf(left[i / 2 % 2], right[i / 4 * 2 + i % 2], acc[i]);
     }
-    float row_sum[2];  // test/cuda/probes.ts:111
+    float row_sum[2];  // test/cuda/probes.ts:118
     #pragma unroll
     for (u32 i = 0; i < 2; ++i) row_sum[i] = 0.0f;
     #pragma unroll
@@ -111,7 +111,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) moves(
     __syncthreads();
     #pragma unroll
     for (u32 i = 0; i < 2; ++i) { float total = 0.0f; for (u32 w = 0; w < 2; ++w) total = total + shared_load<float>(shared + 13312 + ((thread / 64 * 16 + tile_row(i % 2 * 2, thread)) * 2 + w) * 4); row_sum[i] = total; }
-    float mul[8];  // test/cuda/probes.ts:112
+    float mul[8];  // test/cuda/probes.ts:119
     #pragma unroll
     for (u32 i = 0; i < 8; ++i) mul[i] = (acc[i] * row_sum[i / 2 % 2]);
     #pragma unroll
@@ -125,7 +125,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) moves(
     for (u32 i = 0; i < 8; ++i) mul_2[i] = (mul[i] * moved_2[i / 4 * 2 + i % 2]);
     #pragma unroll
     for (u32 i = 0; i < 8; i += 2) if (i0 * 32 < scaled_dim0) store_words<8>(scaled + ((i0 * 32 + (i32)(thread / 64 * 16 + tile_row(i, thread))) * scaled_dim1 + (i32)(thread / 32 % 2 * 16 + fragment_column(i, thread))), mul_2, i);
-    float mul_3[12];  // test/cuda/probes.ts:113
+    float mul_3[12];  // test/cuda/probes.ts:120
     #pragma unroll
     for (u32 i = 0; i < 12; ++i) mul_3[i] = (loaded_f32[i] * column_sum[i / 4 * 2 + i % 2]);
     #pragma unroll
@@ -137,8 +137,8 @@ extern "C" __global__ void __launch_bounds__(128, 1) moves(
     #pragma unroll
     for (u32 i = 0; i < 8; i += 4) if ((i / 4 * 512 + thread * 4 + i % 4) < 768 && i0 * 24 + (i32)((i / 4 * 512 + thread * 4 + i % 4) / 32) < turned_dim0) store_words<16>(turned + ((i0 * 24 + (i32)((i / 4 * 512 + thread * 4 + i % 4) / 32)) * turned_dim1 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 32)), moved_3, i);
     #pragma unroll
-    for (u32 i = 0; i < 1; ++i) if ((i * 128 + thread) < 24 && (((i32)(i * 128 + thread) % 2) == 0)) *(some + (i32)((u32)(i32)((u32)(i32)(0u - (u32)(i32)(i * 128 + thread)) + 23u) + (u32)(i0 * 24))) = *(sums + (i32)((u32)(i32)(i * 128 + thread) + (u32)(i0 * 24)));  // test/cuda/probes.ts:116
-    __syncthreads();  // test/cuda/probes.ts:126
+    for (u32 i = 0; i < 1; ++i) if ((i * 128 + thread) < 24 && (((i32)(i * 128 + thread) % 2) == 0)) *(some + (i32)((u32)(i32)((u32)(i32)(0u - (u32)(i32)(i * 128 + thread)) + 23u) + (u32)(i0 * 24))) = *(sums + (i32)((u32)(i32)(i * 128 + thread) + (u32)(i0 * 24)));  // test/cuda/probes.ts:123
+    __syncthreads();  // test/cuda/probes.ts:133
     #pragma unroll
     for (u32 i = 0; i < 6; i += 2) if (thread < 4 && i0 * 24 + (i32)(i / 2 * 8 + thread % 4 * 2 + i % 2) < sums_dim0) store_words<8>(sums + (i0 * 24 + (i32)(i / 2 * 8 + thread % 4 * 2 + i % 2)), column_sum, i);
   }

@@ -4,7 +4,7 @@
 //   b: starts at a multiple of 16 bytes; extents are multiples of [16, 16]; 1 to 2^31 - 1 elements
 //   c: starts at a multiple of 16 bytes; extents are multiples of [16, 16]; 1 to 2^31 - 1 elements
 //   ranks: may be on several devices; recording: off; words may carry the epochs of flags
-// note: test/cuda/probes.ts:85:41: this product of f8e4m3 values does not use the matrix unit on sm_90a, which multiplies bf16 and f16 here; it becomes scalar multiply-adds. Use bf16 or f16 operands
+// note: test/cuda/probes.ts:90:41: this product of f8e4m3 values does not use the matrix unit on sm_90a, which multiplies bf16 and f16 here; it becomes scalar multiply-adds. Use bf16 or f16 operands
 extern "C" __global__ void __launch_bounds__(128, 1) product(
     u8* a,
     u8* b,
@@ -17,23 +17,23 @@ extern "C" __global__ void __launch_bounds__(128, 1) product(
   const u32 thread = threadIdx.x;
   kernel_before_ended();
   next_kernel_may_start();
-  const u32 a_tile = shared;  // test/cuda/probes.ts:79
-  const u32 b_tile = shared + 256;  // test/cuda/probes.ts:80
+  const u32 a_tile = shared;  // test/cuda/probes.ts:84
+  const u32 b_tile = shared + 256;  // test/cuda/probes.ts:85
   #pragma unroll 4
-  for (u32 chunk = thread; chunk < 16; chunk += 128) {  // test/cuda/probes.ts:81
+  for (u32 chunk = thread; chunk < 16; chunk += 128) {  // test/cuda/probes.ts:86
     const u32 row = chunk / 1, column = chunk % 1 * 16;
     Chunk value = {};
     value = *((Chunk*)(a + (((i32)row) * a_dim1 + (i32)column)));
     shared_store<Chunk>(a_tile + (row * 16 + column), value);
   }
   #pragma unroll 4
-  for (u32 chunk = thread; chunk < 16; chunk += 128) {  // test/cuda/probes.ts:82
+  for (u32 chunk = thread; chunk < 16; chunk += 128) {  // test/cuda/probes.ts:87
     const u32 row = chunk / 1, column = chunk % 1 * 16;
     Chunk value = {};
     value = *((Chunk*)(b + (((i32)row) * b_dim1 + (i32)column)));
     shared_store<Chunk>(b_tile + (row * 16 + column), value);
   }
-  __syncthreads();  // test/cuda/probes.ts:85
+  __syncthreads();  // test/cuda/probes.ts:90
   float acc[4];
   #pragma unroll
   for (u32 i = 0; i < 4; ++i) acc[i] = 0.0f;

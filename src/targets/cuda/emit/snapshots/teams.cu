@@ -29,26 +29,26 @@ extern "C" __global__ void __launch_bounds__(128, 1) teams(
     made_epochs[1] = made_wait_epoch;
   }
   if ((i32)blockIdx.x < 2) {  // make
-    const float cast = (float)(((i32)blockIdx.x + (rank * 2)) + 1);  // test/cuda/probes.ts:193
-    for (i32 i0 = 0; i0 < 2; ++i0) {  // test/cuda/probes.ts:194
-      __syncthreads();  // test/cuda/probes.ts:195
+    const float cast = (float)(((i32)blockIdx.x + (rank * 2)) + 1);  // test/cuda/probes.ts:204
+    for (i32 i0 = 0; i0 < 2; ++i0) {  // test/cuda/probes.ts:205
+      __syncthreads();  // test/cuda/probes.ts:206
       #pragma unroll
       for (u32 i = 0; i < 32; ++i) add_relaxed_sys_f32(on_rank(x, i0 - rank, heap_stride) + (((i32)((i / 4 * 512 + thread * 4 + i % 4) / 64)) * x_dim1 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64)), cast);
-      __syncthreads();  // test/cuda/probes.ts:201
+      __syncthreads();  // test/cuda/probes.ts:212
       if (thread == 0) flag_add(on_rank(made, i0 - rank, heap_stride) + rank, 1);
     }
   } else if (((i32)blockIdx.x - 2) < ((i32)gridDim.x - 2)) {  // add
-    for (i32 i0 = thread; i0 < 2; i0 += 128) {  // test/cuda/probes.ts:208
+    for (i32 i0 = thread; i0 < 2; i0 += 128) {  // test/cuda/probes.ts:219
       flag_wait(made + i0, made_wait_epoch * 2, control, 1, rank);
     }
     __syncthreads();
-    float loaded_f32[32];  // test/cuda/probes.ts:209
+    float loaded_f32[32];  // test/cuda/probes.ts:220
     #pragma unroll
     for (u32 i = 0; i < 32; i += 4) load_words<16>(loaded_f32, i, x + (((i32)((i / 4 * 512 + thread * 4 + i % 4) / 64)) * x_dim1 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64)));
-    float loaded_f32_2[32];  // test/cuda/probes.ts:210
+    float loaded_f32_2[32];  // test/cuda/probes.ts:221
     #pragma unroll
     for (u32 i = 0; i < 32; i += 4) load_words<16>(loaded_f32_2, i, sum + (((i32)((i / 4 * 512 + thread * 4 + i % 4) / 64)) * sum_dim1 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 64)));
-    float add[32];  // test/cuda/probes.ts:211
+    float add[32];  // test/cuda/probes.ts:222
     #pragma unroll
     for (u32 i = 0; i < 32; ++i) add[i] = (loaded_f32_2[i] + loaded_f32[i]);
     #pragma unroll

@@ -23,22 +23,22 @@ extern "C" __global__ void __launch_bounds__(256, 1) transposedGemm(
   const u32 thread = threadIdx.x;
   kernel_before_ended();
   next_kernel_may_start();
-  const u32 a_tile = shared;  // test/cuda/probes.ts:52
-  const u32 b_tile = shared + 16384;  // test/cuda/probes.ts:53
-  const i32 c_dim0_ceil_128 = (i32)((u32)(c_dim0 + 127) / 128u);  // test/cuda/probes.ts:54
+  const u32 a_tile = shared;  // test/cuda/probes.ts:54
+  const u32 b_tile = shared + 16384;  // test/cuda/probes.ts:55
+  const i32 c_dim0_ceil_128 = (i32)((u32)(c_dim0 + 127) / 128u);  // test/cuda/probes.ts:56
   const i32 c_dim1_ceil_64 = (i32)((u32)(c_dim1 + 63) / 64u);
   const u32 tiles = (u32)c_dim0_ceil_128 * (u32)c_dim1_ceil_64;
   for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
     if (tile / (u32)(i32)gridDim.x % 64 == 63 && group_any(0, 256, thread == 0 && abort_raised(control))) break;
     const i32 i1 = (i32)(tile % (u32)c_dim1_ceil_64);
     const i32 i0 = (i32)((tile / (u32)c_dim1_ceil_64));
-    const i32 a_dim0_ceil_64 = (i32)((u32)(a_dim0 + 63) / 64u);  // test/cuda/probes.ts:55
+    const i32 a_dim0_ceil_64 = (i32)((u32)(a_dim0 + 63) / 64u);  // test/cuda/probes.ts:57
     float acc[32];
     #pragma unroll
     for (u32 i = 0; i < 32; ++i) acc[i] = 0.0f;
     for (i32 i0_2 = 0; i0_2 < a_dim0_ceil_64; ++i0_2) {
       if ((u32)i0_2 % 1024 == 1023 && group_any(0, 256, thread == 0 && abort_raised(control))) break;
-      __syncthreads();  // test/cuda/probes.ts:56
+      __syncthreads();  // test/cuda/probes.ts:58
       #pragma unroll 4
       for (u32 chunk = thread; chunk < 1024; chunk += 256) {
         const u32 row = chunk / 16, column = chunk % 16 * 8;
@@ -47,13 +47,13 @@ extern "C" __global__ void __launch_bounds__(256, 1) transposedGemm(
         shared_store<Chunk>(a_tile + swizzled<128, 64>(row, column * 2), value);
       }
       #pragma unroll 4
-      for (u32 chunk = thread; chunk < 512; chunk += 256) {  // test/cuda/probes.ts:57
+      for (u32 chunk = thread; chunk < 512; chunk += 256) {  // test/cuda/probes.ts:59
         const u32 row = chunk / 8, column = chunk % 8 * 8;
         Chunk value = {};
         if (i0_2 * 64 < b_dim0 && i1 * 64 < b_dim1) value = *((Chunk*)(b + ((i0_2 * 64 + (i32)row) * b_dim1 + i1 * 64 + (i32)column)));
         shared_store<Chunk>(b_tile + swizzled<128, 64>(row, column * 2), value);
       }
-      fence_async_shared();  // test/cuda/probes.ts:58
+      fence_async_shared();  // test/cuda/probes.ts:60
       __syncthreads();
       fragment_fence(acc);
       wgmma_fence();
@@ -70,7 +70,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) transposedGemm(
       fragment_fence(acc);
     }
     #pragma unroll
-    for (u32 box = 0; box < 2; ++box) {  // test/cuda/probes.ts:60
+    for (u32 box = 0; box < 2; ++box) {  // test/cuda/probes.ts:62
       const u32 staging = shared + 26624 + (thread / 128 * 2 + box % 2) * 8192;
       if (thread % 128 == 0) tma_store_wait_read<1>();  // the box before last has left its staging tile
       group_barrier(1 + thread / 128, 128);
@@ -82,7 +82,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) transposedGemm(
         tma_store_commit();
       }
     }
-    float column_sum[16];  // test/cuda/probes.ts:62
+    float column_sum[16];  // test/cuda/probes.ts:64
     #pragma unroll
     for (u32 i = 0; i < 16; ++i) column_sum[i] = 0.0f;
     #pragma unroll
