@@ -6,7 +6,7 @@
  * is there. Nobody publishes A beforehand and no rank waits for all of a slice. Programs that wait for each other must run
  * at once: `residency` says how many there are on a rank, and `grid: 'resident'` is that many.
  */
-import { ceilDiv, expectClose, f32, flags, i32, kernel, scenario, tensor } from 'arke'
+import { ceilDiv, expectClose, f32, flags, i32, kernel, scenario, tensor, type World } from 'arke'
 import { show } from './show.ts'
 
 export const sendAndMultiply = kernel(
@@ -54,9 +54,13 @@ export const sendAndMultiply = kernel(
   },
 )
 
-const [M, N, K, launches] = [4, 2, 2, 3] // K is a rank's share
+/** Extents, and the tiles that cut them. K is a rank's share. */
+const tiny = { M: 4, N: 2, K: 2, BM: 2, BN: 2, BK: 2 }
+/** The smallest rows that TMA copies: 16 bytes. */
+const forTma = { M: 4, N: 4, K: 4, BM: 2, BN: 4, BK: 4 }
+const launches = 3
 
-export const teams = scenario('send while multiplying', { ranks: 2, residency: 3 }, async (world) => {
+async function multiply(world: World, { M, N, K, BM, BN, BK }: typeof tiny): Promise<string[]> {
   const { ranks } = world
   const sliceOf = (rank: number): number[] =>
     Array.from({ length: M * K }, (_, i) => ((i * 5 + rank) % 7) - 3)
@@ -69,7 +73,7 @@ export const teams = scenario('send while multiplying', { ranks: 2, residency: 3
     arrived: world.flags([ranks, 2], { name: 'arrived' }),
   }
   for (let step = 0; step < launches; step++)
-    world.launch(sendAndMultiply, args, { grid: 'resident', meta: { BM: 2, BN: 2, BK: 2 } })
+    world.launch(sendAndMultiply, args, { grid: 'resident', meta: { BM, BN, BK } })
 
   const expected = new Array<number>(M * N).fill(0)
   for (let i = 0; i < M; i++)
@@ -78,6 +82,12 @@ export const teams = scenario('send while multiplying', { ranks: 2, residency: 3
         expected[i * N + j] += sliceOf(Math.floor(k / K))[i * K + (k % K)] * weights[k * N + j]
   for (let rank = 0; rank < ranks; rank++) expectClose(await world.read(args.c, rank), expected)
   return [`every rank has the product; its first row is ${expected.slice(0, N).join(' ')}`]
-})
+}
+
+const where = { ranks: 2, residency: 3 }
+export const teams = scenario('send while multiplying', where, (world) => multiply(world, tiny))
+export const teamsByTma = scenario('the same in tiles that TMA copies', where, (world) =>
+  multiply(world, forTma),
+)
 
 await show(import.meta.url, teams)
