@@ -6,7 +6,7 @@
  * of A from its owner into shared memory when it needs the slice, and starts with the local slice. The kernel
  * `publish` stands for the kernel that computes A. The other ranks wait only for its flag.
  */
-import { bf16, expectClose, f32, flags, kernel, scenario, tensor } from 'arke'
+import { bf16, expectClose, f32, flags, kernel, scenario, tensor, type World } from 'arke'
 import { show } from './show.ts'
 
 export const publish = kernel(
@@ -41,7 +41,7 @@ export const allGatherGemm = kernel(
 
 const [M, N, K] = [4, 4, 2] // K is the number of columns of A per rank
 
-export const fused = scenario('all-gather and product in one kernel', { ranks: [2, 3] }, async (world) => {
+async function multiply(world: World, { M, N, K, BM, BN, BK }: typeof tiny): Promise<string[]> {
   const { ranks } = world
   const sliceOf = (rank: number): number[] =>
     Array.from({ length: M * K }, (_, i) => ((i * 5 + rank) % 7) - 3)
@@ -52,7 +52,7 @@ export const fused = scenario('all-gather and product in one kernel', { ranks: [
   const c = world.empty(f32, [M, N], { name: 'c' })
   const ready = world.flags([], { name: 'ready' })
   world.launch(publish, { from, a, ready }, { grid: 1, meta: { M, K } })
-  world.launch(allGatherGemm, { a, b, c, ready }, { grid: 1, meta: { BM: 4, BN: 2, BK: 2, slices: 1 } })
+  world.launch(allGatherGemm, { a, b, c, ready }, { grid: 1, meta: { BM, BN, BK, slices: 1 } })
 
   const expected = new Array<number>(M * N).fill(0)
   for (let i = 0; i < M; i++)
@@ -61,6 +61,13 @@ export const fused = scenario('all-gather and product in one kernel', { ranks: [
         expected[i * N + j] += sliceOf(Math.floor(k / K))[i * K + (k % K)] * weights[k * N + j]
   for (let rank = 0; rank < ranks; rank++) expectClose(await world.read(c, rank), expected)
   return [`every rank has the product; its first row is ${expected.slice(0, N).join(' ')}`]
-})
+}
+
+export const fused = scenario('all-gather and product in one kernel', { ranks: [2, 3] }, (world) =>
+  multiply(world, tiny),
+)
+export const fusedByTma = scenario('the same in tiles that TMA copies', { ranks: 2 }, (world) =>
+  multiply(world, forTma),
+)
 
 await show(import.meta.url, fused)

@@ -8,7 +8,7 @@
  * for each other must be resident together: `residency` is the number of resident programs per rank, and `grid:
  * 'resident'` launches that many.
  */
-import { ceilDiv, expectClose, f32, flags, i32, kernel, scenario, tensor } from 'arke'
+import { ceilDiv, expectClose, f32, flags, i32, kernel, scenario, tensor, type World } from 'arke'
 import { show } from './show.ts'
 
 export const sendAndMultiply = kernel(
@@ -58,7 +58,7 @@ export const sendAndMultiply = kernel(
 
 const [M, N, K, launches] = [4, 2, 2, 3] // K is the number of columns of A per rank
 
-export const teams = scenario('send while multiplying', { ranks: 2, residency: 3 }, async (world) => {
+async function multiply(world: World, { M, N, K, BM, BN, BK }: typeof tiny): Promise<string[]> {
   const { ranks } = world
   const sliceOf = (rank: number): number[] =>
     Array.from({ length: M * K }, (_, i) => ((i * 5 + rank) % 7) - 3)
@@ -71,7 +71,7 @@ export const teams = scenario('send while multiplying', { ranks: 2, residency: 3
     arrived: world.flags([ranks, 2], { name: 'arrived' }),
   }
   for (let step = 0; step < launches; step++)
-    world.launch(sendAndMultiply, args, { grid: 'resident', meta: { BM: 2, BN: 2, BK: 2 } })
+    world.launch(sendAndMultiply, args, { grid: 'resident', meta: { BM, BN, BK } })
 
   const expected = new Array<number>(M * N).fill(0)
   for (let i = 0; i < M; i++)
@@ -80,6 +80,12 @@ export const teams = scenario('send while multiplying', { ranks: 2, residency: 3
         expected[i * N + j] += sliceOf(Math.floor(k / K))[i * K + (k % K)] * weights[k * N + j]
   for (let rank = 0; rank < ranks; rank++) expectClose(await world.read(args.c, rank), expected)
   return [`every rank has the product; its first row is ${expected.slice(0, N).join(' ')}`]
-})
+}
+
+const where = { ranks: 2, residency: 3 }
+export const teams = scenario('send while multiplying', where, (world) => multiply(world, tiny))
+export const teamsByTma = scenario('the same in tiles that TMA copies', where, (world) =>
+  multiply(world, forTma),
+)
 
 await show(import.meta.url, teams)

@@ -28,6 +28,7 @@ function expectValid(ir: KernelIR): void {
   /** The nodes in scope, with the block context in which they are defined. */
   const home = new Map<Node, Place>()
   const placed = new Set<Node>()
+  const removed = new Set(ir.removed)
   const fail = (node: Node, problem: string): never => {
     throw new KernelError(`${ir.name}: ${node.op}: ${problem}`, node.site)
   }
@@ -86,7 +87,7 @@ function expectValid(ir: KernelIR): void {
       fail(node, 'is in a loop, but counts one arrival per program: put it after the loop')
     if (allowed === 'top' && place.depth > 0)
       fail(node, 'declare it at the top of the kernel, outside loops, branches and roles')
-    if (ir.removed?.includes(node.op)) fail(node, `is left in ${ir.stage} IR`)
+    if (removed.has(node.op)) fail(node, `is left in ${ir.stage} IR`)
   }
 
   const expectType = (node: Node): void => {

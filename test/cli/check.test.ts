@@ -220,7 +220,7 @@ describe('files without a mistake', () => {
       expect(stdout).toContain('fill 1')
       expect(stdout).toMatch(/1 rank, recorded: .*: ok/)
       expect(stdout).toContain(
-        '3 ranks, order: exhaustive up to 2 preemptions (1 distinct interleaving); 20 random schedules (seeds from 1): ok\n',
+        '3 ranks, order (cuda, H200, one device): exhaustive up to 2 preemptions (1 distinct interleaving); 20 random schedules (seeds from 1): ok\n',
       )
       expect(stdout.trimEnd().split('\n').at(-1)).toBe('2 scenarios, 0 findings')
     },

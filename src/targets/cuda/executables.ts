@@ -6,11 +6,10 @@
 import { walk, type KernelIR } from '../../ir/node.ts'
 import { isLoop, isRemote, mayWait, origin, paramName, writtenRefs } from '../../ir/ops/index.ts'
 import type { Site } from '../../ir/site.ts'
-import { lower } from '../../ir/stages.ts'
-import { emitCuda } from './emit/emit.ts'
+import { renderCuda } from './emit/emit.ts'
 import type { EmitFacts, EmittedKernel } from './emit/recipe.ts'
 import { unlikeUnrecorded } from './emit/recorded.ts'
-import { specialise, type WorldFacts } from './facts.ts'
+import { atStage, LAST_STAGE, specialise, type WorldFacts } from './facts.ts'
 import type { LaunchArguments } from './arguments.ts'
 import type { Device, Kernel } from './device.ts'
 
@@ -53,7 +52,7 @@ export function executableOf(ir: KernelIR, args: LaunchArguments, world: WorldFa
 }
 
 function make(ir: KernelIR, facts: EmitFacts): Executable {
-  const emitted = emitCuda(lower(ir), facts)
+  const emitted = renderCuda(atStage(ir, LAST_STAGE, facts), facts)
   const waiting = [...walk(ir.body)].find(mayWait)
   const counterWords = emitted.params.reduce(
     (sum, param) => sum + (param.kind === 'counters' ? param.words : 0),

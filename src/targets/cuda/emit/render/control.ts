@@ -1,6 +1,5 @@
 /** Renders control flow. Carried state becomes C++ variables, which are assigned at the end of each block. */
 import { attribute, walk, type Block, type Node } from '../../../../ir/node.ts'
-import { isOfThreads, opOf } from '../../../../ir/ops/index.ts'
 import type { ValueType } from '../../../../ir/type.ts'
 import { isFragment, isSplat } from '../assign.ts'
 import { bare, registers, type Emission } from '../emission.ts'
