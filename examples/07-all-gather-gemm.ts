@@ -39,7 +39,10 @@ export const allGatherGemm = kernel(
   },
 )
 
-const [M, N, K] = [4, 4, 2] // K is the number of columns of A per rank
+/** Extents and tiles. K is the number of columns of A per rank. */
+const tiny = { M: 4, N: 4, K: 2, BM: 4, BN: 2, BK: 2 }
+/** TMA copies rows of at least 16 bytes. */
+const forTma = { M: 8, N: 8, K: 8, BM: 8, BN: 8, BK: 8 }
 
 async function multiply(world: World, { M, N, K, BM, BN, BK }: typeof tiny): Promise<string[]> {
   const { ranks } = world

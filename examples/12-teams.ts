@@ -56,7 +56,11 @@ export const sendAndMultiply = kernel(
   },
 )
 
-const [M, N, K, launches] = [4, 2, 2, 3] // K is the number of columns of A per rank
+/** Extents and tiles. K is the number of columns of A per rank. */
+const tiny = { M: 4, N: 2, K: 2, BM: 2, BN: 2, BK: 2 }
+/** TMA copies rows of at least 16 bytes. */
+const forTma = { M: 4, N: 4, K: 4, BM: 2, BN: 4, BK: 4 }
+const launches = 3
 
 async function multiply(world: World, { M, N, K, BM, BN, BK }: typeof tiny): Promise<string[]> {
   const { ranks } = world

@@ -50,7 +50,7 @@ describe('1. inputs are defined before their users, in scope', () => {
     const body = block([index], [inner])
     refuses(
       kernelOf(block([], [x, loop([x, x, x], body), node('neg', [inner])])),
-      /uses neg, which does not stand/,
+      /uses neg, which is not defined before it in its scope/,
     )
   })
   it('a param of a loop used after it', () => {

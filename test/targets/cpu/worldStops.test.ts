@@ -200,7 +200,7 @@ describe.each(targets)('%s', (target) => {
     it('never stops a program that computes, though others wait for it', async () => {
       const stalls: Stall[] = []
       const world = await open(target, { onStall: (stall) => stalls.push(stall) })
-      const x = world.from(i32, [2], [6000, 0])
+      const x = world.from(i32, [2], [1500, 0])
       await world.prepare(computing)
       world.launch(computing, { x, ready: world.flags() }, { grid: 1 })
       const done = world.synchronize()
@@ -212,7 +212,7 @@ describe.each(targets)('%s', (target) => {
       }
       await done
       expect(stalls).toEqual([])
-      expect([...(await world.read(x, 1))]).toEqual([6000, 36e6])
+      expect([...(await world.read(x, 1))]).toEqual([1500, 2.25e6])
       await world.close()
     })
   })

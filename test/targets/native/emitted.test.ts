@@ -55,21 +55,24 @@ function expectSame(launches: readonly Launch[], ranks: number): void {
       expect(printed(launch, ranks, record)).toBe(compiled(launch, ranks, record))
 }
 
+async function launchesOf(ranks: number, run: (world: World) => Promise<unknown>): Promise<Launch[]> {
+  const launches: Launch[] = []
+  await using world = await openWorld({ target: 'check', ranks })
+  await run(
+    intercepted(world, (some, go) => {
+      launches.push(...some)
+      go()
+    }),
+  )
+  return launches
+}
+
 describe('what is printed is what is compiled', () => {
   const examples = readdirSync(join(root, 'examples')).filter((name) => /^\d.*\.ts$/.test(name))
   it.each(examples)('examples/%s', async (name) => {
     const { scenarios } = await load(join(root, 'examples', name))
     for (const { ranks, run } of scenarios)
-      for (const size of ranks) {
-        const launches: Launch[] = []
-        await using world = await openWorld({ target: 'check', ranks: size })
-        const seen: World = intercepted(world, (some, go) => {
-          launches.push(...some)
-          go()
-        })
-        await run(seen)
-        expectSame(launches, size)
-      }
+      for (const size of ranks) expectSame(await launchesOf(size, run), size)
   })
 
   it.each(
