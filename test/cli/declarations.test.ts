@@ -55,7 +55,7 @@ beforeAll(async () => {
   mkdirSync(arke, { recursive: true })
   const tarball = join(folder, packed.stdout.trim().split('\n').at(-1)!)
   expect((await run('tar', ['-xzf', tarball, '-C', arke, '--strip-components=1'], folder)).code).toBe(0)
-}, 120_000)
+}, 300_000)
 
 describe.each(compilers)('$name', ({ name, path }) => {
   // The compiler of version 7 is native, and takes a fifth of the time.

@@ -1,7 +1,7 @@
 /** Flags, epochs, lags, arrivals, fences, teams, last, roles: on every world size. */
 import { describe, expect, it } from 'vitest'
 import { flags, kernel, scalar, tensor, type Flag } from '../../../src/index.ts'
-import { fewerOn, onWorld, range, targets, worldSizes } from './harness.ts'
+import { fewerOn, itForEach, itForSizes, onWorld, range, targets, worldSizes } from './harness.ts'
 
 const launches = 3
 const sizesOn = (target: string): readonly number[] => fewerOn(target, worldSizes, [1, 3, 8])
@@ -112,22 +112,25 @@ const counting = (arrivals: number) =>
   )
 
 describe.each(targets)('flags on %s', (target) => {
-  it.each(sizesOn(target))('order messages round a ring of %i, launch after launch', async (ranks) => {
-    await onWorld(target, ranks, async (world) => {
-      const out = world.empty('i32', [launches, length])
-      const inbox = world.empty('i32', [length])
-      const [sent, taken] = [world.flags(), world.flags()]
-      for (const step of range(launches)) world.launch(ring, { out, inbox, sent, taken, step }, { grid: 1 })
-      for (const rank of range(ranks)) {
-        const from = (rank + ranks - 1) % ranks
-        expect([...(await world.read(out, rank))]).toEqual(
-          range(launches).flatMap((step) => range(length).map((i) => i + from * 100 + step * 1000)),
-        )
-      }
-    })
-  })
+  itForSizes(target, sizesOn(target))(
+    'order messages round a ring of %i, launch after launch',
+    async (ranks) => {
+      await onWorld(target, ranks, async (world) => {
+        const out = world.empty('i32', [launches, length])
+        const inbox = world.empty('i32', [length])
+        const [sent, taken] = [world.flags(), world.flags()]
+        for (const step of range(launches)) world.launch(ring, { out, inbox, sent, taken, step }, { grid: 1 })
+        for (const rank of range(ranks)) {
+          const from = (rank + ranks - 1) % ranks
+          expect([...(await world.read(out, rank))]).toEqual(
+            range(launches).flatMap((step) => range(length).map((i) => i + from * 100 + step * 1000)),
+          )
+        }
+      })
+    },
+  )
 
-  it.each(sizesOn(target))('may be relaxed where fences order: %i ranks', async (ranks) => {
+  itForSizes(target, sizesOn(target))('may be relaxed where fences order: %i ranks', async (ranks) => {
     await onWorld(target, ranks, async (world) => {
       const [out, inbox] = [world.empty('i32', [length]), world.empty('i32', [length])]
       world.launch(fenced, { out, inbox, sent: world.flags() }, { grid: 1 })
@@ -138,7 +141,7 @@ describe.each(targets)('flags on %s', (target) => {
     })
   })
 
-  it.each(sizesOn(target))('count the arrivals of %i ranks', async (ranks) => {
+  itForSizes(target, sizesOn(target))('count the arrivals of %i ranks', async (ranks) => {
     await onWorld(target, ranks, async (world) => {
       const marks = world.empty('i32', [ranks, 1])
       const sums = world.empty('i32', [launches])
@@ -152,7 +155,7 @@ describe.each(targets)('flags on %s', (target) => {
     })
   })
 
-  it.each(sizesOn(target))('can be looked at: %i ranks poll', async (ranks) => {
+  itForSizes(target, sizesOn(target))('can be looked at: %i ranks poll', async (ranks) => {
     await onWorld(target, ranks, async (world) => {
       const out = world.empty('i32', [launches, length])
       const inbox = world.empty('i32', [length])
@@ -225,7 +228,7 @@ describe.each(targets)('flags on %s', (target) => {
 })
 
 describe.each(targets)('messages without flags on %s', (target) => {
-  it.each(['release and acquire', 'fences', 'atomics'] as const)('by %s', async (how) => {
+  itForEach(target, ['release and acquire', 'fences', 'atomics'])('by %s', async (how) => {
     for (const ranks of sizesOn(target))
       await onWorld(target, ranks, async (world) => {
         const [out, inbox] = [world.empty('i32', [length]), world.empty('i32', [length])]
@@ -283,7 +286,7 @@ const roles = kernel('roles', { x: tensor('f32', 1), y: tensor('f32', 1) }, (t, 
 })
 
 describe.each(targets)('programs on %s', (target) => {
-  it.each([3, 5, 8])(
+  itForEach(target, [3, 5, 8])(
     'of a grid of %i divide into teams, and the last of them sees the others',
     async (grid) => {
       await onWorld(target, 2, async (world) => {
@@ -305,7 +308,7 @@ describe.each(targets)('programs on %s', (target) => {
     },
   )
 
-  it.each([1, 2, 7, 16])('of a grid of %i share out a space in turn', async (grid) => {
+  itForEach(target, [7, 1, 2, 16])('of a grid of %i share out a space in turn', async (grid) => {
     const deal = kernel('deal', { y: tensor('i32', 2) }, (t, { y }) =>
       t.persistent([5, 3], ([i, j]) => t.store(y.at([i, j]), t.program.add(t.rank.mul(100)))),
     )
@@ -341,7 +344,7 @@ const polling = kernel(
 )
 
 describe.each(targets)('a word that the host writes, on %s', (target) => {
-  it.each(sizesOn(target))('reaches kernels that poll it, on %i ranks', async (ranks) => {
+  itForSizes(target, sizesOn(target))('reaches kernels that poll it, on %i ranks', async (ranks) => {
     await onWorld(target, ranks, async (world) => {
       const args = {
         go: world.zeros('u32', [1]),
