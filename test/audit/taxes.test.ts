@@ -121,21 +121,18 @@ const shapeOf = (schema: Schema): JobShape => ({
 })
 
 describe('taxes that are known by construction', () => {
-  itForSome(schemas, (schema) => schema === '2026' || schema === 'rocm')(
-    'of random jobs in the schema %s',
-    async (schema) => {
-      await fc.assert(
-        fc.asyncProperty(jobs({ minRanks: 2, ...shapeOf(schema) }), async (job) => {
-          const laid = layOut(job)
-          const options = { schema }
-          const audited = await auditOf(written(laid, everyRank(laid), options))
-          check(laid, everyRank(laid), options, audited)
-          quiet(audited, 'shapes', 'device', ...(schema === '2026' ? [] : ['groups' as const]))
-        }),
-        { seed: 21, numRuns: 150 },
-      )
-    },
-  )
+  itForSome(schemas, (schema) => schema === '2026')('of random jobs in the schema %s', async (schema) => {
+    await fc.assert(
+      fc.asyncProperty(jobs({ minRanks: 2, ...shapeOf(schema) }), async (job) => {
+        const laid = layOut(job)
+        const options = { schema }
+        const audited = await auditOf(written(laid, everyRank(laid), options))
+        check(laid, everyRank(laid), options, audited)
+        quiet(audited, 'shapes', 'device', ...(schema === '2026' ? [] : ['groups' as const]))
+      }),
+      { seed: 21, numRuns: 150 },
+    )
+  })
 
   it('of one rank alone: its communication cannot be split, which a warning says', async () => {
     await fc.assert(

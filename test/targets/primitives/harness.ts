@@ -18,6 +18,9 @@ export const fewerOn = <T>(target: string, all: readonly T[], few: readonly T[])
 /** Declares one test per case. On native, where a case is compiled for a second, all cases but the first are long. */
 export const itForEach = <const T>(target: string, cases: readonly T[]) =>
   itForSome(cases, (_case, n) => target !== 'native' || n === 0)
+/** Declares one test per world size. All sizes but 3 and, where nothing is compiled, 8 are long. */
+export const itForSizes = (target: string, sizes: readonly number[]) =>
+  itForSome(sizes, (ranks) => ranks === 3 || (ranks === 8 && target !== 'native'))
 export const storage = ['f32', 'f16', 'bf16', 'f8e4m3', 'f8e5m2', 'i8', 'u8', 'i32', 'u32', 'i64'] as const
 export const orders = ['relaxed', 'acquire', 'release', 'acqRel'] as const
 export const scopes = ['block', 'device', 'system'] as const
