@@ -25,7 +25,6 @@ import { sharedOut } from '../../src/world/machine.ts'
 import { h200 } from '../../src/world/machines.ts'
 import type { Launch, World } from '../../src/world/world.ts'
 import { fakeDriver } from './fakeDriver.ts'
-import { itForSome, long } from '../long.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 /** A fake kernel that does nothing; results are not checked. */
@@ -86,7 +85,7 @@ async function runBlind(run: (world: World) => unknown, world: World): Promise<v
 
 describe.each([false, true])('the printed source equals the launched source, recording: %s', (record) => {
   const examples = readdirSync(join(root, 'examples')).filter((name) => /^\d.*\.ts$/.test(name))
-  itForSome(examples, (name) => !record || name === '06-message-passing.ts')('examples/%s', async (name) => {
+  it.each(examples)('examples/%s', async (name) => {
     const { scenarios } = await load(join(root, 'examples', name))
     expect(scenarios.length).toBeGreaterThan(0)
     for (const { ranks, run } of scenarios)

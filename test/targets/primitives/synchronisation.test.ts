@@ -1,7 +1,7 @@
 /** Flags, epochs, lags, arrivals, fences, teams, `last` and roles, on every world size. */
 import { describe, expect, it } from 'vitest'
 import { flags, kernel, scalar, tensor, type Flag } from '../../../src/index.ts'
-import { fewerOn, itForEach, itForSizes, onWorld, range, targets, worldSizes } from './harness.ts'
+import { fewerOn, onWorld, range, targets, worldSizes } from './harness.ts'
 
 const launches = 3
 const sizesOn = (target: string): readonly number[] => fewerOn(target, worldSizes, [1, 3, 8])
@@ -141,7 +141,7 @@ describe.each(targets)('flags on %s', (target) => {
     })
   })
 
-  itForSizes(target, sizesOn(target))('count the arrivals of %i ranks', async (ranks) => {
+  it.each(sizesOn(target))('count the arrivals of %i ranks', async (ranks) => {
     await onWorld(target, ranks, async (world) => {
       const marks = world.empty('i32', [ranks, 1])
       const sums = world.empty('i32', [launches])
@@ -228,7 +228,7 @@ describe.each(targets)('flags on %s', (target) => {
 })
 
 describe.each(targets)('messages without flags on %s', (target) => {
-  itForEach(target, ['release and acquire', 'fences', 'atomics'])('by %s', async (how) => {
+  it.each(['release and acquire', 'fences', 'atomics'] as const)('by %s', async (how) => {
     for (const ranks of sizesOn(target))
       await onWorld(target, ranks, async (world) => {
         const [out, inbox] = [world.empty('i32', [length]), world.empty('i32', [length])]
@@ -286,7 +286,7 @@ const roles = kernel('roles', { x: tensor('f32', 1), y: tensor('f32', 1) }, (t, 
 })
 
 describe.each(targets)('programs on %s', (target) => {
-  itForEach(target, [3, 5, 8])(
+  it.each([3, 5, 8])(
     'of a grid of %i divide into teams, and the last of them sees the others',
     async (grid) => {
       await onWorld(target, 2, async (world) => {
@@ -344,7 +344,7 @@ const polling = kernel(
 )
 
 describe.each(targets)('a word that the host writes, on %s', (target) => {
-  itForSizes(target, sizesOn(target))('reaches kernels that poll it, on %i ranks', async (ranks) => {
+  it.each(sizesOn(target))('reaches kernels that poll it, on %i ranks', async (ranks) => {
     await onWorld(target, ranks, async (world) => {
       const args = {
         go: world.zeros('u32', [1]),

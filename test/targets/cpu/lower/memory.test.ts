@@ -6,7 +6,6 @@ import { describe, expect, it } from 'vitest'
 import { dtypes, round, type DType, type StorageDType } from '../../../../src/ir/dtype.ts'
 import { f32, i32, kernel, tensor, type World } from '../../../../src/index.ts'
 import { onBoth, platforms } from '../harness.ts'
-import { itForSome } from '../../../long.ts'
 
 const storage = (Object.keys(dtypes) as DType[]).filter((dtype): dtype is StorageDType => dtype !== 'bool')
 const numbers = (dtype: StorageDType, count: number, seed = 1): number[] =>
@@ -15,8 +14,6 @@ const numbers = (dtype: StorageDType, count: number, seed = 1): number[] =>
   )
 
 describe.each(platforms())('memory on $name', (platform) => {
-  /** On native each case is compiled for a second. */
-  const isShort = (dtype: StorageDType): boolean => platform.name !== 'native' || dtype === 'f32'
   const expectSame = async (
     ranks: number,
     run: (world: World) => Promise<readonly Float64Array[]>,
@@ -160,7 +157,7 @@ describe.each(platforms())('memory on $name', (platform) => {
     },
   )
 
-  itForSome(storage, isShort)('ordered loads and stores of %s', async (dtype) => {
+  it.each(storage)('ordered loads and stores of %s', async (dtype) => {
     const program = kernel('ordered', { x: tensor(dtype, 1), y: tensor(dtype, 1) }, (t, { x, y }) => {
       t.store(y.at([0]), t.load(x.at([1]), { order: 'acquire' }), { order: 'release' })
       t.store(y.at([t.arange(4).add(1)]), t.load(x.at([t.arange(4)]), { order: 'relaxed' }), {
