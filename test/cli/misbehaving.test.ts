@@ -141,7 +141,7 @@ const cases: Readonly<Record<string, Case>> = {
   'more programs than can be checked': {
     body: `  world.launch(count, { x }, { grid: 1e9 })`,
     at: 'launch(count',
-    says: /a grid of 1000000000 programs; the checker runs up to 65536/,
+    says: /the grid has 1000000000 programs, but the checker runs at most 65536 per rank/,
   },
   'too much memory': {
     body: `  world.zeros(f32, [2 ** 40])`,

@@ -55,7 +55,7 @@ describe('dtypes and shapes', () => {
     (_, { n, v }) => {
       n.gt(0).select(0, v.at([0]) as never) //!
     },
-    /select: a number or a value is wanted here, not Ref; load memory/,
+    /select: expected a number or a value, not Ref; load memory/,
   )
   refuses(
     'a fraction as a choice of integers',
@@ -318,7 +318,7 @@ describe('memory and synchronisation', () => {
     (t) => {
       t.wait(t.barriers(1).at(0), undefined as never) //!
     },
-    /an index: a number or a value is wanted here, not undefined/,
+    /an index: expected a number or a value, not undefined/,
   )
   refuses(
     'an array of barriers',
