@@ -77,8 +77,8 @@ export interface VariantResult {
   /** The time from the opening of the gate to the end of the last rank. */
   readonly time: Quantity
   /**
-   * The mean time to the end of all ranks except the last, which is the rank that a skew delays. Shows what a straggler
-   * costs the other ranks.
+   * The time until a rank ends, averaged over all ranks except the one with the highest number, which is the rank that a skew
+   * delays. Shows what a straggler costs the other ranks.
    */
   readonly punctual: Quantity
   /** The speed-up over `bsp`, round by round. Null for `bsp` itself, and if `bsp` was not measured. */

@@ -105,7 +105,7 @@ export interface Backend<P extends Part, M> {
   onIdle: () => void
   /** The resolution of the backend's clock in nanoseconds. */
   readonly clockTick: number
-  /** Where it records: how kernels that were loaded differ from those of a world that does not, besides their log. */
+  /** For a recording world: how its kernels differ from those of a world that does not record, apart from the log. */
   readonly unlike: ReadonlySet<string>
   expectRunning(): void
 

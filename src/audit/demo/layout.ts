@@ -282,7 +282,7 @@ class RankLayout {
     throw new Error('unreachable')
   }
 
-  /** Enqueues the work before `deadline`, while the device is busy. */
+  /** Enqueues the work not later than `deadline`. Until then the device is busy with earlier work. */
   private ahead(
     deadline: number,
     thread: number,

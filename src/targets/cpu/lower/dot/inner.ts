@@ -56,7 +56,7 @@ export function isInnerDot({ inputs: [left], type }: Node, machine: Machine): bo
   return left.op !== 'transpose' && isInner(machine, { rows, columns, depth })
 }
 
-/** The number of rows multiplied at once, in groups of nearly equal size. Each row needs one sum vector per lane. */
+/** Splits the rows into groups of nearly equal size and returns the size of the largest. Each row needs one sum vector per lane. */
 export function innerRows({ lanes }: Machine, rows: number): number {
   const most = lanes === 4 ? 3 : 1
   return Math.ceil(rows / Math.ceil(rows / most))

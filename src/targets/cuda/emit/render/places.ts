@@ -77,7 +77,7 @@ const globalPlaces: Readonly<Partial<Record<ViewName, (ref: Node, emission: Emis
   },
 }
 
-/** Returns the text of the tensor row that a gathered row refers to. */
+/** Returns the C++ expression for the index of the tensor row that a gathered row refers to. */
 function gatheredRow(ref: Node, row: string, emission: Emission): string {
   const indices = ref.inputs[1]
   if (isSplat(indices)) return emission.scalar(indices)
