@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
 
 /** Tests that replace modules or functions, or use up the threads that worlds share: nobody else may see that. */
-const alone = ['test/targets/cpu/worldStops.test.ts']
+const alone = ['test/ir/derived.test.ts', 'test/targets/cpu/worldStops.test.ts']
 
 export default defineConfig({
   resolve: {

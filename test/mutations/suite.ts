@@ -92,13 +92,17 @@ export function markersOf(file: string): ReadonlyMap<number, string> {
  * 'host'.
  */
 export function linesOf(finding: Finding, of: Original): string[] {
-  return finding.parties
-    .map(({ site }) => {
-      const position = site?.position
-      if (!position) return 'host'
-      const name =
-        position.file === fileURLToPath(of.file) ? markersOf(of.file).get(position.line) : undefined
-      return name ?? `${position.file}:${position.line}`
-    })
-    .sort()
+  return (
+    finding.parties
+      // A deadlock also lists who could signal; that is not where the mistake is.
+      .filter(({ what }) => !what.startsWith('could signal'))
+      .map(({ site }) => {
+        const position = site?.position
+        if (!position) return 'host'
+        const name =
+          position.file === fileURLToPath(of.file) ? markersOf(of.file).get(position.line) : undefined
+        return name ?? `${position.file}:${position.line}`
+      })
+      .sort()
+  )
 }
