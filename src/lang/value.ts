@@ -251,6 +251,42 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
   log2(this: Having<'float arithmetic', D, R>): Result<'float arithmetic', D, R> {
     return (this as Value<D, R>).#unary('log2')
   }
+  exp(this: Having<'float arithmetic', D, R>): Result<'float arithmetic', D, R> {
+    return (this as Value<D, R>).#unary('exp')
+  }
+  /** The natural logarithm. */
+  log(this: Having<'float arithmetic', D, R>): Result<'float arithmetic', D, R> {
+    return (this as Value<D, R>).#unary('log')
+  }
+  /** The sine of an angle in radians. */
+  sin(this: Having<'float arithmetic', D, R>): Result<'float arithmetic', D, R> {
+    return (this as Value<D, R>).#unary('sin')
+  }
+  /** The cosine of an angle in radians. */
+  cos(this: Having<'float arithmetic', D, R>): Result<'float arithmetic', D, R> {
+    return (this as Value<D, R>).#unary('cos')
+  }
+  /** The error function. */
+  erf(this: Having<'float arithmetic', D, R>): Result<'float arithmetic', D, R> {
+    return (this as Value<D, R>).#unary('erf')
+  }
+  floor(this: Having<'float arithmetic', D, R>): Result<'float arithmetic', D, R> {
+    return (this as Value<D, R>).#unary('floor')
+  }
+  ceil(this: Having<'float arithmetic', D, R>): Result<'float arithmetic', D, R> {
+    return (this as Value<D, R>).#unary('ceil')
+  }
+  /** The nearest integer; ties go to the even one. */
+  round(this: Having<'float arithmetic', D, R>): Result<'float arithmetic', D, R> {
+    return (this as Value<D, R>).#unary('round')
+  }
+  /** This value to the power of `other`, as C's `pow`: x to the 0 is 1, also for NaN. */
+  pow<O>(
+    this: Having<'float arithmetic', D, R>,
+    other: Right<D, R, O>,
+  ): Result<'float arithmetic', D, Joined<R, O>> {
+    return (this as Value<D, R>).#binary('pow', other)
+  }
   sqrt(this: Having<'float arithmetic', D, R>): Result<'float arithmetic', D, R> {
     return (this as Value<D, R>).#unary('sqrt')
   }

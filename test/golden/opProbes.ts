@@ -101,10 +101,12 @@ const integers: readonly DType[] = ['i32', 'u32', 'i64']
 const unary: Readonly<Record<string, readonly DType[]>> = {
   ...{ neg: arithmetic, abs: ['f32', 'i32', 'i64'], not: bits },
   ...{ exp2: ['f32'], log2: ['f32'], sqrt: ['f32'], rsqrt: ['f32'], tanh: ['f32'], sigmoid: ['f32'] },
+  ...{ exp: ['f32'], log: ['f32'], sin: ['f32'], cos: ['f32'], erf: ['f32'] },
+  ...{ floor: ['f32'], ceil: ['f32'], round: ['f32'] },
 }
 const binary: Readonly<Record<string, readonly DType[]>> = {
   ...{ add: arithmetic, sub: arithmetic, mul: arithmetic, div: arithmetic, min: arithmetic, max: arithmetic },
-  ...{ mod: integers, shl: integers, shr: integers, and: bits, or: bits, xor: bits },
+  ...{ pow: ['f32'], mod: integers, shl: integers, shr: integers, and: bits, or: bits, xor: bits },
 }
 
 function values(): Probe[] {
@@ -371,6 +373,7 @@ function random(): Probe[] {
       const { kernel, shape } = generate(
         Array.from({ length: 300 }, () => gene() % 5040),
         kind,
+        'golden',
       )
       return { name: `random/${kind}-${n}`, kernel: kernel as never, ranks: shape.ranks }
     }),

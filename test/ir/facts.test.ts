@@ -48,7 +48,22 @@ describe('facts', () => {
     expect(weight('reduce.sum', [matrix(16, 8)], { axis: 1 })).toBe(8)
     expect(weight('reduce.max', [matrix(16, 8)], { axis: 0 })).toBe(16)
     expect(weight('broadcast', [matrix(1, 8)])).toBe(0)
-    for (const op of ['exp2', 'log2', 'sqrt', 'rsqrt', 'tanh', 'sigmoid', 'div', 'mod'] as const)
+    for (const op of [
+      'exp',
+      'log',
+      'sin',
+      'cos',
+      'erf',
+      'pow',
+      'exp2',
+      'log2',
+      'sqrt',
+      'rsqrt',
+      'tanh',
+      'sigmoid',
+      'div',
+      'mod',
+    ] as const)
       expect([op, weight(op, [])]).toEqual([op, expect.toSatisfy((x: number) => x > weight('add', []))])
   })
 

@@ -16,6 +16,25 @@ import {
   type ValueType,
 } from '../type.ts'
 import {
+  arithmetic,
+  binary,
+  bits,
+  comparable,
+  compare,
+  computed,
+  dtypeOf,
+  elementwise,
+  free,
+  integers,
+  map,
+  rounding,
+  shapeOf,
+  toBool,
+  unary,
+  type ElementMeaning,
+} from './elementwise.ts'
+import { functionOps } from './functions.ts'
+import {
   expectAmong,
   expectDType,
   expectInputs,
@@ -23,112 +42,9 @@ import {
   expectShape,
   expectValue,
   fail,
-  noMemory,
   straight,
-  type Datum,
   type Op,
 } from './op.ts'
-
-/** Facts of ops whose result is computed, not read from memory. */
-const computed = {
-  ...noMemory,
-  ...straight,
-  effect: 'pure',
-  numbers: 'other',
-  isView: false,
-  ahead: 'both',
-} as const
-const elementwise = { ...computed, elements: 'same' } as const
-/** Facts of ops without arithmetic: the result is known, or has the same numbers at other indices. */
-const free = { ...computed, operations: 0 } as const
-
-/** The record of an op that applies a function of numbers to each element. */
-type Elementwise = Op & typeof elementwise
-
-const dtypeOf = (node: Node): DType => (node.type as ValueType).dtype
-const shapeOf = (node: Node): Shape => (node.type as ValueType).shape
-
-/** Applies a function of numbers elementwise. All inputs have the same shape. */
-function map(count: number, inputs: readonly Datum[], f: (...x: number[]) => number): Datum {
-  if (typeof inputs[0] === 'number') return f(...(inputs as number[]))
-  const out = new Float64Array(count)
-  const [a, b, c] = inputs as Float64Array[]
-  if (inputs.length === 1) for (let i = 0; i < count; i++) out[i] = f(a[i])
-  else if (inputs.length === 2) for (let i = 0; i < count; i++) out[i] = f(a[i], b[i])
-  else for (let i = 0; i < count; i++) out[i] = f(a[i], b[i], c[i])
-  return out
-}
-
-type ElementMeaning = (dtype: DType) => (...x: number[]) => number
-
-function unary(
-  summary: string,
-  allowed: readonly DType[],
-  meaning: ElementMeaning,
-  operations = 1,
-): Elementwise {
-  return {
-    ...elementwise,
-    operations,
-    summary,
-    infer(node) {
-      expectInputs(node, 1)
-      const type = expectValue(node.inputs[0], 'the operand')
-      expectAmong(allowed, type.dtype)
-      return type
-    },
-    evaluate: (node, inputs) => map(elements(shapeOf(node)), inputs, meaning(dtypeOf(node))),
-  }
-}
-
-function binary(
-  summary: string,
-  allowed: readonly DType[],
-  meaning: ElementMeaning,
-  {
-    result = (dtype) => dtype,
-    operations = 1,
-    simplify,
-  }: { result?: (dtype: DType) => DType; operations?: number; simplify?: Op['simplify'] } = {},
-): Elementwise {
-  return {
-    ...elementwise,
-    operations,
-    summary,
-    ...(simplify && { simplify }),
-    infer(node) {
-      expectInputs(node, 2)
-      const a = expectValue(node.inputs[0], 'the left operand')
-      const b = expectValue(node.inputs[1], 'the right operand')
-      expectAmong(allowed, a.dtype)
-      if (!sameType(a, b)) fail(`the operands differ: ${typeName(a)} and ${typeName(b)}`)
-      return valueType(result(a.dtype), a.shape)
-    },
-    evaluate: (node, inputs) => map(elements(shapeOf(node)), inputs, meaning(dtypeOf(node.inputs[0]))),
-  }
-}
-
-const arithmetic: readonly DType[] = ['f32', 'i32', 'u32', 'i64']
-const integers: readonly DType[] = ['i32', 'u32', 'i64']
-const bits: readonly DType[] = ['i32', 'u32', 'i64', 'bool']
-const floats: readonly DType[] = ['f32']
-const comparable: readonly DType[] = [...arithmetic, 'bool']
-const toBool = (): DType => 'bool'
-const rounding =
-  (f: (a: number, b: number) => number): ElementMeaning =>
-  (dtype) =>
-  (a, b) =>
-    round(dtype, f(a, b))
-const compare =
-  (f: (a: number, b: number) => boolean): ElementMeaning =>
-  () =>
-  (a, b) =>
-    f(a, b) ? 1 : 0
-const float =
-  (f: (x: number) => number): ElementMeaning =>
-  () =>
-  (x) =>
-    Math.fround(f(x))
 
 /** Bitwise ops on i64 use BigInt. For 32-bit dtypes, JavaScript's own operators suffice. */
 const bitwise =
@@ -231,27 +147,7 @@ export const valueOps = {
   not: unary('bitwise complement; of a bool, negation', bits, (dtype) =>
     dtype === 'bool' ? (x) => (x ? 0 : 1) : (x) => round(dtype, dtype === 'i64' ? -x - 1 : ~x),
   ),
-  exp2: unary(
-    '2 to the x',
-    floats,
-    float((x) => 2 ** x),
-    10,
-  ),
-  log2: unary('logarithm to base 2', floats, float(Math.log2), 10),
-  sqrt: unary('square root', floats, float(Math.sqrt), 4),
-  rsqrt: unary(
-    '1 / square root',
-    floats,
-    float((x) => 1 / Math.sqrt(x)),
-    8,
-  ),
-  tanh: unary('hyperbolic tangent', floats, float(Math.tanh), 20),
-  sigmoid: unary(
-    '1 / (1 + e^-x)',
-    floats,
-    float((x) => 1 / (1 + Math.exp(-x))),
-    20,
-  ),
+  ...functionOps,
 
   add: binary(
     'a + b',

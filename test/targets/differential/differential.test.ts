@@ -75,7 +75,7 @@ describe('the generator', () => {
         for (const node of walk(kernel.record({ world: shape.ranks }).body)) used.add(node.op)
       }
     const expected =
-      'const iota rank program programs neg abs not exp2 log2 sqrt rsqrt tanh sigmoid add sub mul div mod min max and or xor ' +
+      'const iota rank program programs neg abs not exp2 exp log2 log sin cos erf pow floor ceil round sqrt rsqrt tanh sigmoid add sub mul div mod min max and or xor ' +
       'shl shr eq ne lt le gt ge select cast reduce.sum reduce.max reduce.min expand broadcast transpose dot on dim slice pick tile ' +
       'rows at shared load store copy atomic.add atomic.and atomic.or atomic.xor atomic.min atomic.max signal wait for while if ' +
       'persistent pipeline teams last result'
@@ -128,6 +128,9 @@ describe('a target with a bug', () => {
     'ignores the masks of loads': ignoreMask('load', 1),
     'ignores the masks of copies': ignoreMask('copy', 2),
     'has another exp2': ['exp2', drift],
+    'has the sine for the cosine': confuse('cos', 'sin'),
+    'rounds down where it should round to nearest': confuse('round', 'floor'),
+    'has another base of logarithms': confuse('log', 'log2'),
   }
 
   /** Kernels with the memory contents that a correct implementation produces. */
