@@ -152,6 +152,35 @@ function reductions(): Probe[] {
   }))
 }
 
+/** argmax, argmin, running sums, reshaping and interleaving, of vectors and of matrices in every layout. */
+function gatherings(): Probe[] {
+  return arithmetic.map((dtype) => ({
+    name: `ops/gathered/${dtype}`,
+    ranks: 2,
+    kernel: kernel(
+      'gathered',
+      { ...params(dtype, dtype), indices: tensor('i32', 2) },
+      (t, { x, y, out, indices }) => {
+        const matrix = t.load(x.tile([0, 0], [24, 16])) as Value<'i32', 2>
+        const vector = t.load(y.at([0, t.arange(B)])) as Value as Value<'i32', 1>
+        const rows = matrix.sub(matrix.maximum(1).expand(1))
+        for (const [row, op] of (['argmax', 'argmin'] as const).entries()) {
+          t.store(indices.at([row, t.arange(16)]), matrix[op](0))
+          t.store(indices.at([row, t.arange(24)]), rows[op](1))
+          t.store(indices.at([row, 0]), vector[op]())
+        }
+        const put = (value: Value<'i32', 2>): void =>
+          t.store(out.tile([1, 1], value.shape as readonly [number, number]), value as never)
+        for (const axis of [0, 1]) put(rows.cumsum(axis))
+        put(matrix.reshape([16, 24]))
+        put(vector.cumsum().reshape([8, 12]))
+        put(matrix.interleave(rows))
+        t.store(out.at([3, t.arange(2 * B)]), vector.interleave(vector) as never)
+      },
+    ) as never,
+  }))
+}
+
 /** Tiles, shared tiles, gathered rows, masks, slices and accesses to other ranks, for every storage dtype. */
 function moves(): Probe[] {
   return storage.map((dtype) => ({
@@ -389,8 +418,17 @@ export function opProbes(): Probe[] {
       kernel: made as never,
       ranks: 2,
     })),
-    ...[values, reductions, moves, orders, atomics, dots, control, synchronisation, random].flatMap((make) =>
-      make(),
-    ),
+    ...[
+      values,
+      reductions,
+      gatherings,
+      moves,
+      orders,
+      atomics,
+      dots,
+      control,
+      synchronisation,
+      random,
+    ].flatMap((make) => make()),
   ]
 }

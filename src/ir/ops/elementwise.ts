@@ -113,3 +113,9 @@ export const float =
   () =>
   (x) =>
     Math.fround(f(x))
+
+/** Returns the smaller number. As on the hardware, the result is the other operand if one operand is NaN. */
+export const minimum = (a: number, b: number): number =>
+  Number.isNaN(a) ? b : Number.isNaN(b) ? a : Math.min(a, b)
+export const maximum = (a: number, b: number): number =>
+  Number.isNaN(a) ? b : Number.isNaN(b) ? a : Math.max(a, b)

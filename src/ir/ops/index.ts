@@ -42,6 +42,7 @@ export {
   type AtomicName,
   type ControlName,
   type ElementwiseName,
+  type GatheredName,
   type MemoryName,
   type OpName,
   type OpWith,

@@ -38,11 +38,12 @@ export interface Unplaced {
  * stretched  the elements of the first input in the same order, possibly repeated along an axis
  * moved      the elements of the first input at other indices
  * reduced    each element combines the elements of the first input along an axis
+ * gathered   each element depends on elements of the inputs at other indices; each is read once
  * indices    each element depends only on its index
  * other      any other dependence
  * none       the op yields no value, or no elements of its own
  */
-export type Elements = 'same' | 'stretched' | 'moved' | 'reduced' | 'indices' | 'other' | 'none'
+export type Elements = 'same' | 'stretched' | 'moved' | 'reduced' | 'gathered' | 'indices' | 'other' | 'none'
 
 /**
  * The source of the numbers in the value that an op yields:

@@ -21,21 +21,22 @@ import {
   bits,
   comparable,
   compare,
-  computed,
   dtypeOf,
   elementwise,
   free,
   integers,
   map,
+  maximum,
+  minimum,
   rounding,
   shapeOf,
   toBool,
   unary,
   type ElementMeaning,
 } from './elementwise.ts'
+import { axisOps } from './axes.ts'
 import { functionOps } from './functions.ts'
 import {
-  expectAmong,
   expectDType,
   expectInputs,
   expectScalar,
@@ -63,53 +64,6 @@ function divide(dtype: DType, a: number, b: number): number {
 function remainder(dtype: DType, a: number, b: number): number {
   if (b === 0) throw new ArithmeticError('integer remainder by zero')
   return round(dtype, a % b) + 0
-}
-
-/** Returns the smaller number. As on the hardware, the result is the other operand if one operand is NaN. */
-export const minimum = (a: number, b: number): number =>
-  Number.isNaN(a) ? b : Number.isNaN(b) ? a : Math.min(a, b)
-export const maximum = (a: number, b: number): number =>
-  Number.isNaN(a) ? b : Number.isNaN(b) ? a : Math.max(a, b)
-
-const reducing = { ...computed, elements: 'reduced' } as const
-
-function reduction(
-  summary: string,
-  start: number | undefined,
-  combine: (a: number, b: number) => number,
-): Op & typeof reducing {
-  return {
-    ...reducing,
-    operations: ({ inputs, attributes }) => (inputs[0].type as ValueType).shape[attributes.axis as number],
-    summary,
-    infer(node) {
-      expectInputs(node, 1)
-      const type = expectValue(node.inputs[0], 'the operand')
-      const axis = node.attributes.axis as number
-      expectAmong(arithmetic, type.dtype)
-      if (axis < 0 || axis >= type.shape.length) fail(`axis ${axis} is outside ${typeName(type)}`)
-      return valueType(
-        type.dtype,
-        type.shape.filter((_, i) => i !== axis),
-      )
-    },
-    evaluate(node, [input]) {
-      const source = node.inputs[0].type as ValueType
-      const axis = attribute<number>(node, 'axis')
-      const data = input as Float64Array
-      const inner = elements(source.shape.slice(axis + 1))
-      const extent = source.shape[axis]
-      const out = new Float64Array(elements(shapeOf(node)))
-      for (let i = 0; i < out.length; i++) {
-        const base = Math.floor(i / inner) * extent * inner + (i % inner)
-        let total = start ?? data[base]
-        for (let k = start === undefined ? 1 : 0; k < extent; k++)
-          total = combine(total, data[base + k * inner])
-        out[i] = round(source.dtype, total)
-      }
-      return shapeOf(node).length === 0 ? out[0] : out
-    },
-  }
 }
 
 const id = { ...free, elements: 'other', infer: () => valueType('i32') } as const
@@ -305,9 +259,7 @@ export const valueOps = {
     },
   },
 
-  'reduce.sum': reduction('sum along an axis', 0, (a, b) => a + b),
-  'reduce.max': reduction('largest along an axis', undefined, maximum),
-  'reduce.min': reduction('smallest along an axis', undefined, minimum),
+  ...axisOps,
 
   expand: {
     ...free,
