@@ -87,6 +87,15 @@ export type OrderScope = 'none' | 'threads' | 'program' | 'rank' | 'attribute'
 export type Blocking = 'nobody' | 'programs' | 'roles' | 'threads'
 
 /**
+ * Where the threads of a role act together in an op, so that none of them may execute it alone:
+ *
+ * never     each thread executes the op on its own, unless the layout of its operands requires an exchange
+ * exchange  the threads combine elements that different threads hold
+ * barrier   all threads meet at the end of the op: what each did before comes before what any does after
+ */
+export type Meeting = 'never' | 'exchange' | 'barrier'
+
+/**
  * The control flow of an op:
  *
  * straight  execution continues with the next node
@@ -140,6 +149,7 @@ export interface Facts {
   readonly order: Ordering
   readonly scope: OrderScope
   readonly waitsFor: Blocking
+  readonly meets: Meeting
   readonly flow: Flow
   readonly state: State
   readonly place: Place
@@ -165,6 +175,7 @@ export const noMemory = { accesses: [], order: 'none', scope: 'none' } as const 
 /** Facts of ops without control flow, waiting, or epochs. */
 export const straight = {
   waitsFor: 'nobody',
+  meets: 'never',
   flow: 'straight',
   state: 'none',
   place: 'anywhere',

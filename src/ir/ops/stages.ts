@@ -102,6 +102,7 @@ export const stageOps = {
     elements: 'same',
     numbers: 'other',
     isView: false,
+    meets: 'exchange',
     ahead: 'both',
     operations: 1,
     summary:
@@ -159,6 +160,7 @@ export const stageOps = {
     ahead,
     varies: 'never',
     waitsFor: 'programs',
+    meets: 'never',
     advances: 'none',
     looks: 'none',
     summary: 'executes its block again until all words that it takes carry the epoch of this launch',
@@ -170,6 +172,7 @@ export const stageOps = {
   },
   meet: {
     ...ofThreads,
+    meets: 'barrier',
     order: 'both',
     scope: 'threads',
     summary: 'the threads of the role meet: what each did before comes before what any does after',
@@ -211,6 +214,7 @@ export const stageOps = {
     ahead,
     varies: 'never',
     waitsFor: 'nobody',
+    meets: 'never',
     advances: 'none',
     looks: 'none',
     summary:
