@@ -61,6 +61,8 @@ const control = {
   waitsFor: 'nobody',
   meets: 'never',
   place: 'anywhere',
+  inserted: 'recorded',
+  needs: 'nothing',
   ahead: 'both',
   varies: 'never',
   advances: 'none',
