@@ -57,9 +57,15 @@ export class Site {
     return this.#position ?? undefined
   }
 
-  toString(): string {
+  /** `file:line` without the column; undefined if the position is unknown. */
+  get line(): string | undefined {
     const at = this.position
-    return at ? `${shorten(at.file)}:${at.line}:${at.column}` : '(unknown line)'
+    return at && `${shorten(at.file)}:${at.line}`
+  }
+
+  toString(): string {
+    const { line } = this
+    return line === undefined ? '(unknown line)' : `${line}:${this.position!.column}`
   }
 }
 

@@ -132,6 +132,7 @@ export const syncOps = {
     order: 'both',
     scope: 'program',
     waitsFor: 'roles',
+    meets: 'barrier',
     summary: 'all roles of the program meet',
     infer(node) {
       expectInputs(node, 0)

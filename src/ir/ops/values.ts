@@ -155,7 +155,7 @@ export const minimum = (a: number, b: number): number =>
 export const maximum = (a: number, b: number): number =>
   Number.isNaN(a) ? b : Number.isNaN(b) ? a : Math.max(a, b)
 
-const reducing = { ...computed, elements: 'reduced' } as const
+const reducing = { ...computed, elements: 'reduced', meets: 'exchange' } as const
 
 function reduction(
   summary: string,

@@ -5,7 +5,6 @@ import { pendingOf, type FlagSignals, type Launched, type Signallers } from '../
 import { doing } from '../../world/stops.ts'
 import type { StoppedWorker, SymmetricFlags } from '../../world/world.ts'
 import { NO_FLAG, recordsOf, type WaitRecord } from './control.ts'
-import { lineOf } from './emit/writer.ts'
 import type { Part, Step } from './queue.ts'
 
 /** What programs were doing, and who could signal the flags that they waited for. */
@@ -82,7 +81,7 @@ function describe(
 
 /** The first such node of the author's line. */
 const nodeAt = ({ executable }: Part, line: string, isWanted: (node: Node) => boolean): Node | undefined =>
-  [...walk(executable.ir.body)].find((node) => isWanted(node) && lineOf(node.site) === line)
+  [...walk(executable.ir.body)].find((node) => isWanted(node) && node.site?.line === line)
 
 function silent(steps: readonly Step[]): StoppedWorker {
   const [{ part }] = steps
