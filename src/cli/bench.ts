@@ -3,7 +3,7 @@
  * one point, or one point for each value of a sweep and each skew.
  */
 import { cpus } from 'node:os'
-import { choose } from '../ops/choice.ts'
+import { choose } from '../operation/choice.ts'
 import { writeRunsPage } from '../report/runs/html.ts'
 import { plain, type Style } from '../report/style.ts'
 import { benchTable, tableLegend, unfinishedTable } from '../report/runs/terminal.ts'

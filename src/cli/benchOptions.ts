@@ -1,5 +1,5 @@
 /** Parses the options of `arke bench`: operation, variants, shapes and skews. */
-import { operandDTypes, type OperandDType } from '../ops/operation.ts'
+import { operandDTypes, type OperandDType } from '../operation/definition.ts'
 import { commandName, operations, type AnyDefinition } from '../ops/operations.ts'
 import { UsageError } from './errors.ts'
 

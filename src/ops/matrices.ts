@@ -1,6 +1,6 @@
 /** Matrices on the host: weights that are packed once, and windows of a matrix that become shards. */
 import type { PackedTensor, SymmetricTensor, World } from '../world/world.ts'
-import type { OperandDType } from './operation.ts'
+import type { OperandDType } from '../operation/definition.ts'
 
 type Weights = SymmetricTensor<OperandDType>
 
