@@ -61,6 +61,26 @@ export {
   type Tolerance,
   type World,
 } from './world/world.ts'
+export { rememberMeasurements, type Measurement } from './operation/choice.ts'
+export {
+  defineOperation,
+  type DefinedOptions,
+  type ExtentsOf,
+  type OperationContents,
+  type OperationPlan,
+  type OperationPoint,
+  type OperationRecipe,
+} from './operation/define.ts'
+export type {
+  OperandDType,
+  Operation,
+  OperationDefinition,
+  OperationOptions,
+  Step,
+  TilingWorld,
+  Traffic,
+} from './operation/definition.ts'
+export { scenariosOf, type OperationScenarioOptions } from './operation/scenarios.ts'
 export type { Stall } from './world/stops.ts'
 export type { FlagSignals, PossibleSignal } from './world/signallers.ts'
 export { explore, type Exploration, type ExploreOptions } from './targets/check/explore.ts'

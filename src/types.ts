@@ -52,6 +52,10 @@ export type { Signed, Unsigned } from './timeline/columns.ts'
 export type { Cut } from './targets/check/findings.ts'
 export type { Stage } from './targets/check/world.ts'
 
+// The tiles of an operation.
+export type { TilesFrom, Tiling } from './tune/configurations.ts'
+export type { Asked, Growing, Numbers } from './tune/tables.ts'
+
 // The input and output of an operation's recogniser.
 export type { FoundChain, Recognised, Recogniser } from './taxes/recognition.ts'
 export type {

@@ -4,6 +4,7 @@
  */
 import { cpus } from 'node:os'
 import { choose } from '../operation/choice.ts'
+import type { AnyOperation } from '../operation/definition.ts'
 import { writeRunsPage } from '../report/runs/html.ts'
 import { plain, type Style } from '../report/style.ts'
 import { benchTable, tableLegend, unfinishedTable } from '../report/runs/terminal.ts'
@@ -17,7 +18,7 @@ import type { Timeline } from '../timeline/timeline.ts'
 import { openWorld, worlds } from '../world/open.ts'
 import type { Stall } from '../world/stops.ts'
 import type { World } from '../world/world.ts'
-import { dtypeCalled, layoutOf, operationCalled, shapesOf, skewsOf, variantsOf } from './benchOptions.ts'
+import { dtypeOf, layoutOf, operationCalled, shapesOf, skewsOf, variantsOf } from './benchOptions.ts'
 import { UsageError } from './errors.ts'
 import { checkOutputs, writeOutput } from './output.ts'
 import type { Progress } from './progress.ts'
@@ -29,7 +30,8 @@ export interface BenchCommand {
   readonly target?: string
   readonly ranks: number
   readonly shape?: string
-  readonly dtype: string
+  /** The operation's default if absent. */
+  readonly dtype?: string
   readonly shard: string
   readonly sweep?: string
   readonly skew: string
@@ -46,7 +48,7 @@ export interface BenchCommand {
 
 /** After `interrupt` the function prints the results so far and returns. It throws if there are no results. */
 export async function benchCommand(
-  name: string,
+  operation: string | AnyOperation,
   command: BenchCommand,
   version: string,
   print: (text: string) => void,
@@ -55,9 +57,9 @@ export async function benchCommand(
   style: Style = plain,
 ): Promise<BenchResult> {
   const { ranks, json, trace, report, pack, seconds } = command
-  const definition = operationCalled(name)
+  const definition = typeof operation === 'string' ? operationCalled(operation) : operation
   const variants = variantsOf(definition, command.variant)
-  const dtype = dtypeCalled(command.dtype)
+  const dtype = dtypeOf(definition, command.dtype)
   const shapes = shapesOf(definition, command.shape, command.sweep)
   const skews = skewsOf(command.skew)
   const layout = layoutOf(definition, command)

@@ -61,7 +61,7 @@ function print(launch: Launch, ranks: number, record: boolean): string {
     .filter(([name]) => name in kernel.meta)
     .map(([name, value]) => `${name}=${String(value)}`)
   const extents = Object.entries(shapes).map(([name, shape]) => `${name}=${shape.join('x')}`)
-  const source = { file: 'kernel.ts', kernels: [kernel], scenarios: [] }
+  const source = { file: 'kernel.ts', kernels: [kernel], scenarios: [], operations: [] }
   return emit(source, { target: 'cuda', ranks, extents, meta, record }).text
 }
 

@@ -18,7 +18,8 @@ import { defaultTiles, type Tiles } from '../allGatherGemm/tiles.ts'
 import { variantOf } from '../../operation/choice.ts'
 import { gemmKernel } from '../gemm.ts'
 import { isLegalProduct } from '../limits.ts'
-import { packWeights, unpackWeights, weightsIn, windowOf } from '../matrices.ts'
+import { packWeights, unpackWeights, weightsIn } from '../../operation/weights.ts'
+import { windowOf } from '../matrices.ts'
 import {
   chosen,
   expectExtents,
