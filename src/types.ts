@@ -48,6 +48,8 @@ export type {
   Timeline,
   Track,
 } from './timeline/timeline.ts'
+export type { Picture, RunLedger, RunLocality, RunPart, Span } from './runs/results.ts'
+export type { Style } from './report/style.ts'
 export type { Signed, Unsigned } from './timeline/columns.ts'
 export type { Cut } from './targets/check/findings.ts'
 export type { Stage } from './targets/check/world.ts'

@@ -119,7 +119,7 @@ function meanParts(tracks: Picture['ranks'][number]['tracks']): RunLedger['parts
 }
 
 /** Device work of all streams, ordered by start. */
-function kernelsOf(rank: RankTimeline): number[] {
+export function kernelsOf(rank: RankTimeline): number[] {
   const { start, kind } = rank.events
   const all = streams(rank).flatMap(({ from, to }) => Array.from({ length: to - from }, (_, i) => from + i))
   return all.filter((event) => isDeviceWork(kind[event])).sort((a, b) => start[a] - start[b])
@@ -154,7 +154,7 @@ function kernelsBehind(rank: RankTimeline, gates: readonly number[]): number[][]
 }
 
 /** The times at which the host began to wait for the device. */
-function hostWaits({ events }: RankTimeline): number[] {
+export function hostWaits({ events }: RankTimeline): number[] {
   const waits: number[] = []
   for (let event = 0; event < events.length; event++)
     if (events.kind[event] === Kind.synchronize) waits.push(events.start[event])
