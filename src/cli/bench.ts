@@ -185,7 +185,7 @@ export async function fastestTarget(): Promise<string> {
   return recording.find((name) => targets.some((one) => one.name === name && one.usable)) ?? 'wasm'
 }
 
-async function machineOf(world: World, spin: boolean): Promise<BenchResult['machine']> {
+export async function machineOf(world: World, spin: boolean): Promise<BenchResult['machine']> {
   try {
     const processors = cpus()
     const { name, processors: each, capabilities } = world.machine

@@ -19,6 +19,7 @@ import type { Source } from './load.ts'
 import { allStages, checkDefaults, checkedStages, expectStage, positive, whole } from './options.ts'
 import { checkOutputs, Output } from './output.ts'
 import { irStageNames, stagedTargets, stageNames, type StagedTarget } from '../targets/stages.ts'
+import type { RunCommand } from './run.ts'
 import type { TuneCommand } from './tune.ts'
 
 const { version } = JSON.parse(readFileSync(fileURLToPath(packageFile('package.json')), 'utf8')) as {
@@ -409,6 +410,47 @@ registers.`,
       await tuneCommand(operation, options, version, print, progress, interrupt, style)
       await output.done(interrupt)
     })
+  })
+
+program
+  .command('run')
+  .description('run the scenarios of a file on real ranks, and print what the taxes cost each rank')
+  .argument('<file>', 'a file that exports scenarios')
+  .option('--scenario <name>', 'only the scenario of this name (default: all)')
+  .option('--target <target>', 'where it runs (default: native, or wasm where there is no compiler)')
+  .option('--ranks <n>', "world size, 1 to 64 (default: the scenario's own)", ranks)
+  .option('--runs <n>', 'recorded runs of each scenario, after one that compiles', whole(1, 1000), 3)
+  .option('--json', 'print one JSON document')
+  .option(...outOption)
+  .option('--trace <file>', 'write what was recorded as a Chrome trace, for Perfetto or arke audit')
+  .option('--report <file>', 'write a page with the timelines and the ledgers')
+  .addHelpText(
+    'after',
+    `
+Examples:
+  arke run examples/07-all-gather-gemm.ts
+  arke run kernel.ts --target native --ranks 4 --report page.html
+  arke run kernel.ts --scenario 'a chain of ranks' --ranks 4 --trace trace.json
+
+The ledger is that of the run of median length. Time in which the host waits or computes between launches is not counted. Exits with
+1 if a scenario fails, with its error and its line.`,
+  )
+  .action(async (file: string, options: RunCommand) => {
+    checkOutputs({ out: options.out, report: options.report, trace: options.trace }, [file])
+    prepareForAuthor(options)
+    const { runCommand } = await import('./run.ts')
+    const { load } = await import('./load.ts')
+    const { Progress } = await import('./progress.ts')
+    const source = await load(file)
+    const output = outputOf(options)
+    const { print, style } = output
+    const progress = new Progress(process.stderr)
+    const { scenarios } = await interruptible(async (interrupt) => {
+      const result = await runCommand(source, options, version, print, progress, interrupt, style)
+      await output.done(interrupt)
+      return result
+    })
+    if (scenarios.some(({ problem }) => problem !== undefined)) process.exitCode = 1
   })
 
 program

@@ -28,8 +28,8 @@ export interface Execution extends Window {
 }
 
 export interface PictureOptions {
-  /** The memory bandwidth of one rank in bytes per second. */
-  readonly bandwidth: number
+  /** The memory bandwidth of one rank in bytes per second. Without it, only useful time bounds the locality tax. */
+  readonly bandwidth?: number
 }
 
 /**
@@ -85,7 +85,8 @@ export function pictureOf(
       const tracks = tracksOf(rank, names, own)
       const parts = meanParts(tracks)
       const bytes = bytesReadBack(rank, kernels[i])
-      const most = Math.min((bytes / bandwidth) * 1e9, parts.useful)
+      const slowest = bandwidth === undefined ? Infinity : (bytes / bandwidth) * 1e9
+      const most = bytes === 0 ? 0 : Math.min(slowest, parts.useful)
       return { rank: rank.rank, ledger: { wall, parts, locality: { bytes, time: [0, most] } }, tracks }
     }),
   }

@@ -3,17 +3,16 @@
  *
  * The program's launches are divided into stretches. A stretch is what the host enqueues without waiting for the device
  * in between. It lasts from its first launch call to the end of its last kernel. The time between stretches is the
- * host's own, in which it reads results or computes, and is not counted. Stretches that overlap, because the host
- * waited for one stream only, are one stretch.
+ * host's own, in which it reads results or computes, and is not counted. The locality tax is that within stretches.
+ * Stretches that overlap, because the host waited for one stream only, are one stretch.
  */
 import { countBefore } from '../timeline/search.ts'
 import { end, NONE, offsetBetween, type Timeline } from '../timeline/timeline.ts'
 import { hostWaits, kernelsOf, pictureOf, type Execution } from './ledger.ts'
-import { bytesReadBack } from './locality.ts'
 import { runPartNames, type Picture, type RunLedger } from './results.ts'
 
 export interface RecordedOptions {
-  /** The memory bandwidth of one rank in bytes per second. Without it, the locality tax is bounded by useful time only. */
+  /** The memory bandwidth of one rank in bytes per second. Without it, only useful time bounds the locality tax. */
   readonly bandwidth?: number
   /** An earlier timeline of the same world. Launches that it contains do not count, such as those that compiled. */
   readonly after?: Timeline
@@ -28,22 +27,23 @@ export interface RecordedRun extends Picture {
 
 export function recordedRun(timeline: Timeline, { bandwidth, after }: RecordedOptions = {}): RecordedRun {
   const found = stretchesOf(timeline, after)
-  const pictures = found.map((stretch) => pictureOf(timeline, stretch, { bandwidth: 1 }))
-  const kernels = timeline.ranks.map((_, i) => found.flatMap((stretch) => stretch.kernels[i]))
+  const pictures = found.map((stretch) => pictureOf(timeline, stretch, { bandwidth }))
+  const kernelsOn = (i: number): number => found.reduce((sum, { kernels }) => sum + kernels[i].length, 0)
   const wall = pictures.reduce((sum, picture) => sum + picture.wall, 0)
   return {
     wall,
     stretches: found.length,
-    launches: Math.max(0, ...kernels.map((own) => own.length)),
-    ranks: timeline.ranks.map((rank, i) => {
-      const own = pictures.map((picture) => picture.ranks[i])
+    launches: Math.max(0, ...timeline.ranks.map((_, i) => kernelsOn(i))),
+    ranks: timeline.ranks.map(({ rank }, i) => {
+      const own = pictures.map((picture) => picture.ranks[i].ledger)
+      const sum = (of: (ledger: RunLedger) => number): number =>
+        own.reduce((total, ledger) => total + of(ledger), 0)
       const parts = Object.fromEntries(
-        runPartNames.map((part) => [part, own.reduce((sum, { ledger }) => sum + ledger.parts[part], 0)]),
+        runPartNames.map((part) => [part, sum((ledger) => ledger.parts[part])]),
       ) as RunLedger['parts']
-      const bytes = bytesReadBack(rank, kernels[i])
-      const most = bandwidth === undefined ? Infinity : (bytes / bandwidth) * 1e9
-      const locality = { bytes, time: [0, bytes === 0 ? 0 : Math.min(most, parts.useful)] as const }
-      return { rank: rank.rank, ledger: { wall, parts, locality }, tracks: joined(pictures, i) }
+      const time = [sum(({ locality }) => locality.time[0]), sum(({ locality }) => locality.time[1])] as const
+      const locality = { bytes: sum((ledger) => ledger.locality.bytes), time }
+      return { rank, ledger: { wall, parts, locality }, tracks: joined(pictures, i) }
     }),
   }
 }
