@@ -50,7 +50,7 @@ export async function load(file: string): Promise<Source> {
   const operations = things.filter(isOperation)
   if (kernels.length === 0 && scenarios.length === 0 && operations.length === 0)
     throw new UsageError(
-      `${file}: exports no kernel and no scenario; export what kernel(…) and scenario(…) return`,
+      `${file}: exports no kernel, scenario or operation; export what kernel(…), scenario(…) or defineOperation(…) returns`,
     )
   return { file, kernels, scenarios, operations }
 }

@@ -145,11 +145,11 @@ export function defineOperation<
 ): OperationDefinition<DefinedOptions<ExtentsOf<Shape>, D, Tiles, Variant>, OperationContents<Inputs>> {
   type Options = DefinedOptions<ExtentsOf<Shape>, D, Tiles, Variant>
   type Contents = OperationContents<Inputs>
+  expectRecipe(recipe)
   const { name, limit, growing } = recipe
   const variants = Object.keys(recipe.variants) as Variant[]
   const dtypes = recipe.dtypes ?? (operandDTypes as readonly D[])
   const weights = recipe.weights ?? []
-  expectRecipe(recipe)
 
   const pointOf = ({ ranks, machine }: TilingWorld, { shape, dtype }: Pick<Options, 'shape' | 'dtype'>) => ({
     ...{ shape, dtype, ranks, machine },
