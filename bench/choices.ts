@@ -7,7 +7,7 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { format, resolveConfig } from 'prettier'
-import { layoutOf, type Measurement } from '../src/ops/choice.ts'
+import { layoutOf, type Measurement } from '../src/operation/choice.ts'
 import { operations, type AnyDefinition } from '../src/ops/operations.ts'
 import type { BenchResult, Point, VariantResult } from '../src/runs/results.ts'
 import { measured, type CellResult } from './gpu/cells.ts'
@@ -94,7 +94,7 @@ for (const { name } of operations) {
   if (own.length === 0) continue
   const path = new URL(`../src/ops/${name}/measurements.ts`, import.meta.url)
   const text = `/** What \`auto\` goes by where a program has measured nothing itself. Written by bench/choices.ts; do not edit. */
-import type { Measurement } from '../choice.ts'
+import type { Measurement } from '../../operation/choice.ts'
 
 /** On ${machines.join('; ')}; in microseconds. */
 export const measurements: readonly Measurement[] = ${JSON.stringify(own)}

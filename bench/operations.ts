@@ -19,7 +19,7 @@
  *   can keep    the upper bound on `kept`, because the other ranks need data of the late rank or must share its work
  */
 import { openWorld, type World } from '../src/index.ts'
-import type { OperandDType, OperationDefinition, OperationOptions } from '../src/ops/operation.ts'
+import type { OperandDType, OperationDefinition, OperationOptions } from '../src/operation/definition.ts'
 import { commandName, operations } from '../src/ops/operations.ts'
 import type { Without } from '../src/ops/points.ts'
 import { readBandwidth } from '../src/runs/bandwidth.ts'

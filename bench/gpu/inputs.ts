@@ -3,8 +3,8 @@
  * operations whose inputs are too large to generate on the host; `ofHost` serves all other operations.
  */
 import { dtypes, type StorageDType } from '../../src/ir/dtype.ts'
-import { layoutOf } from '../../src/ops/choice.ts'
-import type { Operation, OperationOptions } from '../../src/ops/operation.ts'
+import { layoutOf } from '../../src/operation/choice.ts'
+import type { Operation, OperationOptions } from '../../src/operation/definition.ts'
 import type { AnyDefinition } from '../../src/ops/operations.ts'
 import { sampleOf } from '../../src/runs/contest.ts'
 import { sharedOut, type Machine } from '../../src/world/machine.ts'

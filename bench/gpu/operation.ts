@@ -2,7 +2,7 @@
  * Measures an operation at a cell: all of its variants and, alone, the step whose time is the lower bound of all
  * variants, interleaved. Where another library has a comparable product, that product is measured, too.
  */
-import type { Operation } from '../../src/ops/operation.ts'
+import type { Operation } from '../../src/operation/definition.ts'
 import type { AnyDefinition } from '../../src/ops/operations.ts'
 import { device, leastTime, operationOf, repeatsFor, type Cell, type CellResult, type Role } from './cells.ts'
 import { decodeInputs } from './decode.ts'

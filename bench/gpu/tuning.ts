@@ -3,7 +3,7 @@
  * the faster half continues to the next round of halving.
  */
 import { gemmKernel } from '../../src/ops/gemm.ts'
-import type { TilingWorld } from '../../src/ops/operation.ts'
+import type { TilingWorld } from '../../src/operation/definition.ts'
 import { gemmTiling } from '../../src/ops/tiles.ts'
 import type { Timed } from '../../src/runs/gate.ts'
 import { medianOf } from '../../src/runs/quantity.ts'

@@ -3,7 +3,8 @@
  * one point, or one point for each value of a sweep and each skew.
  */
 import { cpus } from 'node:os'
-import { choose } from '../ops/choice.ts'
+import { choose } from '../operation/choice.ts'
+import type { AnyOperation } from '../operation/definition.ts'
 import { writeRunsPage } from '../report/runs/html.ts'
 import { plain, type Style } from '../report/style.ts'
 import { benchTable, tableLegend, unfinishedTable } from '../report/runs/terminal.ts'
@@ -20,7 +21,7 @@ import { isOneMemory, maySpin } from '../world/machine.ts'
 import { openWorld, worlds } from '../world/open.ts'
 import type { Stall } from '../world/stops.ts'
 import type { World } from '../world/world.ts'
-import { dtypeCalled, layoutOf, operationCalled, shapesOf, skewsOf, variantsOf } from './benchOptions.ts'
+import { dtypeOf, layoutOf, operationCalled, shapesOf, skewsOf, variantsOf } from './benchOptions.ts'
 import { UsageError } from './errors.ts'
 import { checkOutputs, writeOutput } from './output.ts'
 import type { Progress } from './progress.ts'
@@ -32,7 +33,8 @@ export interface BenchCommand {
   readonly target?: string
   readonly ranks: number
   readonly shape?: string
-  readonly dtype: string
+  /** The operation's default if absent. */
+  readonly dtype?: string
   readonly shard: string
   readonly sweep?: string
   readonly skew: string
@@ -49,7 +51,7 @@ export interface BenchCommand {
 
 /** After `interrupt` the function prints the results so far and returns. It throws if there are no results. */
 export async function benchCommand(
-  name: string,
+  operation: string | AnyOperation,
   command: BenchCommand,
   version: string,
   print: (text: string) => void,
@@ -58,9 +60,9 @@ export async function benchCommand(
   style: Style = plain,
 ): Promise<BenchResult> {
   const { ranks, json, trace, report, pack, seconds } = command
-  const definition = operationCalled(name)
+  const definition = typeof operation === 'string' ? operationCalled(operation) : operation
   const variants = variantsOf(definition, command.variant)
-  const dtype = dtypeCalled(command.dtype)
+  const dtype = dtypeOf(definition, command.dtype)
   const shapes = shapesOf(definition, command.shape, command.sweep)
   const skews = skewsOf(command.skew)
   const layout = layoutOf(definition, command)
@@ -186,13 +188,13 @@ export async function fastestTarget(): Promise<string> {
 }
 
 /** The machine as the results state it, whether waiting threads may spin, and what `cores` counts. */
-interface MeasuredMachine {
+export interface MeasuredMachine {
   readonly machine: BenchResult['machine']
   readonly spin: boolean
   readonly unit: string
 }
 
-async function machineOf(world: World): Promise<MeasuredMachine> {
+export async function machineOf(world: World): Promise<MeasuredMachine> {
   try {
     const processors = cpus()
     const { name, processors: each, capabilities } = world.machine

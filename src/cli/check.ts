@@ -115,6 +115,7 @@ export async function check(
   options: CheckOptions,
   events: CheckEvents = {},
 ): Promise<Checked> {
+  for (const source of sources) expectSomething(source)
   const runs: Run[] = []
   const launched = new Map<Kernel, Launched>()
   const lastRun = new Map<Scenario, Run>()
@@ -182,6 +183,13 @@ export async function check(
       ),
     ],
   }
+}
+
+function expectSomething({ file, kernels, scenarios, operations }: Source): void {
+  if (kernels.length > 0 || scenarios.length > 0) return
+  throw new UsageError(
+    `${file}: exports operations and no scenario; export what scenariosOf(${operations[0].name}, …) returns`,
+  )
 }
 
 /** Removes all scenarios with other names from the sources. */

@@ -7,13 +7,13 @@ import type { KernelIR } from '../ir/node.ts'
 import { print, type PrintOptions } from '../ir/print.ts'
 import { RECORDED } from '../ir/stages.ts'
 import type { Kernel, Meta, MetaValue } from '../lang/kernel.ts'
-import type { AnyDefinition } from '../ops/operations.ts'
+import type { AnyOperation } from '../operation/definition.ts'
 import { forms, type Emitted, type Given } from '../targets/forms.ts'
 import { nativeEngine } from '../targets/native/node.ts'
 import { descriptions } from '../targets/descriptions.ts'
 import { irStageNames, stageNames, usualTarget, type StagedTarget } from '../targets/stages.ts'
 import { describedWorld, launchFacts } from '../world/described.ts'
-import { dtypeCalled, layoutOf, shapesOf, usualShard, variantsOf } from './benchOptions.ts'
+import { dtypeOf, layoutOf, shapesOf, usualShard, variantsOf } from './benchOptions.ts'
 import { UsageError } from './errors.ts'
 import type { Source } from './load.ts'
 import { expectStage } from './options.ts'
@@ -125,7 +125,7 @@ export function emit(source: Source, options: EmitOptions): Emitted {
 }
 
 /** Emits the kernels that the variants of an operation launch, on a machine that is only described. */
-export async function emitOperation(definition: AnyDefinition, options: EmitOptions): Promise<Emitted> {
+export async function emitOperation(definition: AnyOperation, options: EmitOptions): Promise<Emitted> {
   refuse(
     options,
     ofFiles,
@@ -133,7 +133,7 @@ export async function emitOperation(definition: AnyDefinition, options: EmitOpti
   )
   expectApplicable(options)
   const { ranks, target = usualTarget, packed = false } = options
-  const dtype = dtypeCalled(options.dtype ?? definition.defaults.dtype)
+  const dtype = dtypeOf(definition, options.dtype)
   const [shape] = shapesOf(definition, options.shape, undefined)
   const layout = layoutOf(definition, { shard: options.shard ?? usualShard })
   const isPacked = Array.isArray(packed) ? packed.length > 0 : packed

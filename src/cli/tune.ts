@@ -2,6 +2,7 @@
  * `arke tune`: finds the fastest tiles of an operation's variants on this machine and stores them in the user's cache.
  */
 import { cpus } from 'node:os'
+import type { AnyOperation } from '../operation/definition.ts'
 import { columns, digits, plural } from '../report/format.ts'
 import { headed, plain, type Style } from '../report/style.ts'
 import { groupedBy } from '../report/runs/points.ts'
@@ -16,7 +17,7 @@ import { maySpin } from '../world/machine.ts'
 import { openWorld } from '../world/open.ts'
 import type { World } from '../world/world.ts'
 import { expectRecording, fastestTarget, heapFor, now, progressLine, stallsOn } from './bench.ts'
-import { dtypeCalled, layoutOf, operationCalled, shapesOf, variantsOf } from './benchOptions.ts'
+import { dtypeOf, layoutOf, operationCalled, shapesOf, variantsOf } from './benchOptions.ts'
 import { notesOnLaunches } from './notes.ts'
 import { UsageError } from './errors.ts'
 import { checkOutputs, writeOutput } from './output.ts'
@@ -28,7 +29,8 @@ export interface TuneCommand {
   readonly target?: string
   readonly ranks: number
   readonly shape?: string
-  readonly dtype: string
+  /** The operation's default if absent. */
+  readonly dtype?: string
   readonly shard: string
   readonly sweep?: string
   /** The time budget for each variant of a point, in seconds. */
@@ -57,7 +59,7 @@ export interface TuneResult {
 
 /** After `interrupt` the function prints the results so far and returns. It throws if there are no results. */
 export async function tuneCommand(
-  name: string,
+  operation: string | AnyOperation,
   command: TuneCommand,
   version: string,
   print: (text: string) => void,
@@ -66,9 +68,9 @@ export async function tuneCommand(
   style: Style = plain,
 ): Promise<TuneResult> {
   const { ranks, seconds, seed, json, write } = command
-  const definition = operationCalled(name)
+  const definition = typeof operation === 'string' ? operationCalled(operation) : operation
   const variants = variantsOf(definition, command.variant)
-  const dtype = dtypeCalled(command.dtype)
+  const dtype = dtypeOf(definition, command.dtype)
   const shapes = shapesOf(definition, command.shape, command.sweep)
   const layout = layoutOf(definition, command)
   if (write !== undefined) {

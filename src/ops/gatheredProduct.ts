@@ -6,7 +6,7 @@
  * K means sharding along M.
  */
 import type { FoundChain } from '../taxes/recognition.ts'
-import { type OperandDType, operandDTypes } from './operation.ts'
+import { type OperandDType, operandDTypes } from '../operation/definition.ts'
 
 export interface GatheredProduct {
   readonly shape: { readonly M: number; readonly N: number; readonly K: number }

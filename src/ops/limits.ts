@@ -3,7 +3,7 @@
  */
 import { dtypes } from '../ir/dtype.ts'
 import { isCached, type Machine } from '../world/machine.ts'
-import type { OperandDType } from './operation.ts'
+import type { OperandDType } from '../operation/definition.ts'
 import type { ProductShape, Tiles } from './tiles.ts'
 
 /** Bytes of scratch memory per program that are reserved for output staging and barriers. */

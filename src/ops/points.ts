@@ -4,7 +4,7 @@
  */
 import type { Numbers } from '../tune/tables.ts'
 import type { Machine } from '../world/machine.ts'
-import type { OperandDType, OperationOptions } from './operation.ts'
+import type { OperandDType, OperationOptions } from '../operation/definition.ts'
 
 /** The properties that decide which kernels exist: machine, number of ranks, dtype and shape. */
 export interface Setting<Options extends OperationOptions = OperationOptions> {

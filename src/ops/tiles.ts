@@ -3,7 +3,7 @@ import { productCandidates } from '../tune/candidates.ts'
 import { tilesFor, type Tiling } from '../tune/configurations.ts'
 import { fewestProcessors, isCached, type Machine } from '../world/machine.ts'
 import { isLegalProduct, stageBytes, tileMemory, usesMatrixUnit } from './limits.ts'
-import type { OperandDType } from './operation.ts'
+import type { OperandDType } from '../operation/definition.ts'
 
 /** A type alias, so that it is assignable to the index signature of tables. */
 export type Tiles = {

@@ -3,7 +3,7 @@
  * set of inputs. The sets rotate over more memory than the caches hold, in the same way for all variants.
  */
 import { dtypes } from '../ir/dtype.ts'
-import type { Operation, OperationDefinition, OperationOptions } from '../ops/operation.ts'
+import type { Operation, OperationDefinition, OperationOptions } from '../operation/definition.ts'
 import type { SymmetricTensor, World } from '../world/world.ts'
 import { breathe } from './breath.ts'
 import { Gate, type Timed } from './gate.ts'

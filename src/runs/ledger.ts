@@ -28,8 +28,8 @@ export interface Execution extends Window {
 }
 
 export interface PictureOptions {
-  /** The memory bandwidth of one rank in bytes per second. */
-  readonly bandwidth: number
+  /** The memory bandwidth of one rank in bytes per second. Without it, only useful time bounds the locality tax. */
+  readonly bandwidth?: number
 }
 
 /**
@@ -85,7 +85,8 @@ export function pictureOf(
       const tracks = tracksOf(rank, names, own)
       const parts = meanParts(tracks)
       const bytes = bytesReadBack(rank, kernels[i])
-      const most = Math.min((bytes / bandwidth) * 1e9, parts.useful)
+      const slowest = bandwidth === undefined ? Infinity : (bytes / bandwidth) * 1e9
+      const most = bytes === 0 ? 0 : Math.min(slowest, parts.useful)
       return { rank: rank.rank, ledger: { wall, parts, locality: { bytes, time: [0, most] } }, tracks }
     }),
   }
@@ -119,7 +120,7 @@ function meanParts(tracks: Picture['ranks'][number]['tracks']): RunLedger['parts
 }
 
 /** Device work of all streams, ordered by start. */
-function kernelsOf(rank: RankTimeline): number[] {
+export function kernelsOf(rank: RankTimeline): number[] {
   const { start, kind } = rank.events
   const all = streams(rank).flatMap(({ from, to }) => Array.from({ length: to - from }, (_, i) => from + i))
   return all.filter((event) => isDeviceWork(kind[event])).sort((a, b) => start[a] - start[b])
@@ -154,7 +155,7 @@ function kernelsBehind(rank: RankTimeline, gates: readonly number[]): number[][]
 }
 
 /** The times at which the host began to wait for the device. */
-function hostWaits({ events }: RankTimeline): number[] {
+export function hostWaits({ events }: RankTimeline): number[] {
   const waits: number[] = []
   for (let event = 0; event < events.length; event++)
     if (events.kind[event] === Kind.synchronize) waits.push(events.start[event])

@@ -5,7 +5,7 @@
  * float64 reference on poisoned outputs. After the rounds, every variant is executed a few more times on a world that
  * records, for its ledger.
  */
-import type { OperationDefinition, OperationOptions } from '../ops/operation.ts'
+import type { OperationDefinition, OperationOptions } from '../operation/definition.ts'
 import type { Timeline } from '../timeline/timeline.ts'
 import { beyondCaches } from '../world/machine.ts'
 import type { World } from '../world/world.ts'

@@ -50,7 +50,7 @@ export function tilesFor<Tiles extends Numbers>(
     for (const setting of settingsOf(asked)) {
       const classes = tables[asked.device]?.[setting] ?? {}
       for (const doublings of distances) {
-        const tiles = classes[classOf(asked.shape, doublings)] as Numbers | undefined
+        const tiles = classes[classOf(asked, doublings)] as Numbers | undefined
         if (tiles && isLike(tiles) && tiling.isLegal(tiles)) return { tiles, tilesFrom }
       }
     }

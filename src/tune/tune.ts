@@ -4,7 +4,7 @@
  * Candidates that a target rejects or computes wrongly are dropped.
  */
 import { KernelError } from '../ir/site.ts'
-import type { Operation, OperationDefinition, OperationOptions } from '../ops/operation.ts'
+import type { Operation, OperationDefinition, OperationOptions } from '../operation/definition.ts'
 import { breathe } from '../runs/breath.ts'
 import { bytesOf, deviationOf, executionOf, randomOrder, sampleOf, WrongResult } from '../runs/contest.ts'
 import { Gate, type Lap, type Timed } from '../runs/gate.ts'

@@ -11,7 +11,7 @@ import { bf16, f32, flags, kernel, tensor, type Meta, type Program } from 'arke'
 import { emit } from '../../src/cli/emit.ts'
 import { load } from '../../src/cli/load.ts'
 import * as collectives from '../../src/ops/collectives/index.ts'
-import { operandDTypes } from '../../src/ops/operation.ts'
+import { operandDTypes } from '../../src/operation/definition.ts'
 import { operations } from '../../src/ops/operations.ts'
 import { factsOf, type EmittedKernel } from '../../src/targets/cuda/emit/recipe.ts'
 import { unlikeUnrecorded } from '../../src/targets/cuda/emit/recorded.ts'
@@ -62,7 +62,7 @@ function print(launch: Launch, ranks: number, record: boolean): string {
     .filter(([name]) => name in kernel.meta)
     .map(([name, value]) => `${name}=${String(value)}`)
   const extents = Object.entries(shapes).map(([name, shape]) => `${name}=${shape.join('x')}`)
-  const source = { file: 'kernel.ts', kernels: [kernel], scenarios: [] }
+  const source = { file: 'kernel.ts', kernels: [kernel], scenarios: [], operations: [] }
   return emit(source, { target: 'cuda', ranks, extents, meta, record }).text
 }
 

@@ -12,7 +12,7 @@ import { tuneCommand, tuneNotes, tuneTables, type TuneCommand, type TuneResult }
 import { openWorld } from '../../src/index.ts'
 import { interruptAt } from '../cli/interruptAt.ts'
 import { allGatherGemm, allGatherGemmOperation } from '../../src/ops/allGatherGemm/index.ts'
-import type { OperationDefinition } from '../../src/ops/operation.ts'
+import type { OperationDefinition } from '../../src/operation/definition.ts'
 import { tune, type Tuned } from '../../src/tune/tune.ts'
 import type { Launch } from '../../src/world/world.ts'
 

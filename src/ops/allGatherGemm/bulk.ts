@@ -13,7 +13,7 @@
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
 import { ceilDiv } from '../../lang/tensor.ts'
 import { announce, leaveTogether } from '../meeting.ts'
-import { oncePer, type OperandDType } from '../operation.ts'
+import { oncePer, type OperandDType } from '../../operation/definition.ts'
 import type { Shard } from './product.ts'
 
 export const gatherKernel = oncePer(({ dtype, shard }: { dtype: OperandDType; shard: Shard }) =>

@@ -4,7 +4,7 @@
  * so one program per rank is enough.
  */
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
-import { oncePer, type OperandDType } from '../operation.ts'
+import { oncePer, type OperandDType } from '../../operation/definition.ts'
 import { inboxMeta, receiving, send } from './inbox.ts'
 import type { Shard } from './product.ts'
 

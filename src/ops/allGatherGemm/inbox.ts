@@ -15,7 +15,7 @@ import { bool, i32 } from '../../lang/dtypes.ts'
 import type { Program } from '../../lang/program.ts'
 import { ceilDiv, type Flags, type Tensor } from '../../lang/tensor.ts'
 import type { Scalar } from '../../lang/value.ts'
-import type { OperandDType } from '../operation.ts'
+import type { OperandDType } from '../../operation/definition.ts'
 import {
   product,
   productMeta,

@@ -11,7 +11,7 @@
 import { fewestProcessors, isCached, type Machine } from '../../world/machine.ts'
 import type { LaunchOptions, PackedTensor, SymmetricTensor, World } from '../../world/world.ts'
 import { dtypes } from '../../ir/dtype.ts'
-import { variantOf } from '../choice.ts'
+import { variantOf } from '../../operation/choice.ts'
 import { gemmKernel } from '../gemm.ts'
 import { isLegalProduct } from '../limits.ts'
 import { productCandidates } from '../../tune/candidates.ts'
@@ -23,17 +23,18 @@ import {
   randomNumbers,
   roundoff,
   type Operation,
-  type OperationDefinition,
   type OperandDType,
   type Step,
   type TilingWorld,
   type Traffic,
-} from '../operation.ts'
+} from '../../operation/definition.ts'
 import { gatherKernel } from './bulk.ts'
 import { fusedKernel } from './fused.ts'
+import type { ShippedOperation } from '../shipped.ts'
 import { measurements } from './measurements.ts'
 import { fusedByShardKernel, mostInAnyOrder, partsOf } from './fusedByShard.ts'
-import { packWeights, unpackWeights, weightsIn, windowOf } from '../matrices.ts'
+import { packWeights, unpackWeights, weightsIn } from '../../operation/weights.ts'
+import { windowOf } from '../matrices.ts'
 import { points } from './points.ts'
 import type { ProductMeta, Shard } from './product.ts'
 import { pullKernel } from './pullInPlace.ts'
@@ -267,6 +268,7 @@ function tilingOf(world: TilingWorld, options: Omit<AllGatherGemmOptions, 'tiles
       ...{ variant, shard, dtype, ranks, shape },
       processors: fewestProcessors(machine),
       device: machine.name,
+      growing: allGatherGemmOperation.growing,
     },
     fallback,
     isLegal: (tiles) => isLegalProduct(machine, product, tiles, fallback()),
@@ -430,7 +432,7 @@ function trafficOf(
   return { remoteBytes: leastRemoteBytes * times, leastRemoteBytes, flops: 2 * M * N * K, launches }
 }
 
-export const allGatherGemmOperation: OperationDefinition<AllGatherGemmOptions, AllGatherGemmContents> = {
+export const allGatherGemmOperation: ShippedOperation<AllGatherGemmOptions, AllGatherGemmContents> = {
   name: 'allGatherGemm',
   title: 'All-Gather + GEMM',
   variants: ['bsp', 'pull', 'push', 'fused'],
@@ -438,6 +440,7 @@ export const allGatherGemmOperation: OperationDefinition<AllGatherGemmOptions, A
   limit: { step: 'multiply', name: 'GEMM on data already gathered' },
   defaults: { shape: { M: 64, N: 1024, K: 2048 }, dtype: 'f32', variant: 'fused', shard: 'K' },
   layouts: { shard: ['K', 'M'] },
+  growing: { M: 'neighbouring' },
   packs: true,
   demo: { shape: { M: 16 }, skews: [0, 20] },
   measurements,

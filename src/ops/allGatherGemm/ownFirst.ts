@@ -7,7 +7,7 @@
 import { f32 } from '../../lang/dtypes.ts'
 import { ceilDiv, type Ref } from '../../lang/tensor.ts'
 import type { Fragment } from '../../lang/value.ts'
-import type { OperandDType } from '../operation.ts'
+import type { OperandDType } from '../../operation/definition.ts'
 import type { Multiply, Take } from './product.ts'
 
 export const ownFirst: Multiply = (t, { a, b, c }, { as, bs }, { BM, BN, BK, stages }, take) => {

@@ -10,7 +10,7 @@ import { f32, i32 } from '../../lang/dtypes.ts'
 import type { Program } from '../../lang/program.ts'
 import { ceilDiv, type Shared, type Tensor } from '../../lang/tensor.ts'
 import type { Scalar } from '../../lang/value.ts'
-import type { OperandDType } from '../operation.ts'
+import type { OperandDType } from '../../operation/definition.ts'
 import type { Gathered, Operands, ProductMeta } from './product.ts'
 
 /** The left and the right operand of a product. */

@@ -15,7 +15,7 @@ import type { Program } from '../../lang/program.ts'
 import { bool, f32, i32 } from '../../lang/dtypes.ts'
 import { ceilDiv, type Shared, type Tensor } from '../../lang/tensor.ts'
 import type { Scalar } from '../../lang/value.ts'
-import type { OperandDType } from '../operation.ts'
+import type { OperandDType } from '../../operation/definition.ts'
 import { ownFirst } from './ownFirst.ts'
 import { ownRowsFirst, type StripTiles } from './ownRowsFirst.ts'
 

@@ -9,7 +9,7 @@
  */
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
 import { announce, leaveTogether } from '../meeting.ts'
-import { oncePer, type OperandDType } from '../operation.ts'
+import { oncePer, type OperandDType } from '../../operation/definition.ts'
 import { product, productMeta, type Shard } from './product.ts'
 
 export const pullKernel = oncePer(({ dtype, shard }: { dtype: OperandDType; shard: Shard }) =>

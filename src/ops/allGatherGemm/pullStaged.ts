@@ -13,7 +13,7 @@
 import { i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
 import { ceilDiv } from '../../lang/tensor.ts'
-import { oncePer, type OperandDType } from '../operation.ts'
+import { oncePer, type OperandDType } from '../../operation/definition.ts'
 import type { Tiles } from '../tiles.ts'
 import { product, productMeta } from './product.ts'
 

@@ -3,7 +3,7 @@
  * second kernel multiplies and waits for one tile at a time, so no rank waits for the whole shard of another rank.
  */
 import { flags, kernel, scalar, tensor } from '../../lang/kernel.ts'
-import { oncePer, type OperandDType } from '../operation.ts'
+import { oncePer, type OperandDType } from '../../operation/definition.ts'
 import { inboxMeta, receiving, send } from './inbox.ts'
 import type { Shard } from './product.ts'
 

@@ -1,6 +1,6 @@
 /** All-reduce on a world, in place. Allocates the buffers of the chosen variant and launches its kernel. */
 import type { SymmetricTensor, World } from '../../world/world.ts'
-import { chosen } from '../operation.ts'
+import { chosen } from '../../operation/definition.ts'
 import {
   expectTensor,
   settle,

@@ -13,7 +13,7 @@ import { f32 } from '../../lang/dtypes.ts'
 import type { Program } from '../../lang/program.ts'
 import { ceilDiv, type Tensor } from '../../lang/tensor.ts'
 import type { Fragment, Scalar } from '../../lang/value.ts'
-import type { OperandDType } from '../operation.ts'
+import type { OperandDType } from '../../operation/definition.ts'
 
 const NOTHING = -1e30
 

@@ -13,7 +13,7 @@
  */
 import { flags, kernel } from '../../lang/kernel.ts'
 import { leaveTogether } from '../meeting.ts'
-import { oncePer, type OperandDType } from '../operation.ts'
+import { oncePer, type OperandDType } from '../../operation/definition.ts'
 import { attention, attentionMeta } from './attention.ts'
 import { params } from './fusedForAll.ts'
 import { combined, on, store } from './partials.ts'

@@ -14,7 +14,7 @@
  * two launches later, and by then its readers have begun the launch in between.
  */
 import { flags, kernel } from '../../lang/kernel.ts'
-import { oncePer, type OperandDType } from '../operation.ts'
+import { oncePer, type OperandDType } from '../../operation/definition.ts'
 import { attention, attentionMeta } from './attention.ts'
 import { params, peerOf, signalEach } from './fusedForAll.ts'
 import { carryingParams, combine, on, slotOf, store } from './partials.ts'

@@ -13,7 +13,7 @@ import type { LaunchOptions, SymmetricFlags, SymmetricTensor, World } from '../.
 import { tilesFor, type Tiling } from '../../tune/configurations.ts'
 import { dtypes } from '../../ir/dtype.ts'
 import { fewestProcessors, isOneMemory, type Machine } from '../../world/machine.ts'
-import { variantOf } from '../choice.ts'
+import { variantOf } from '../../operation/choice.ts'
 import {
   chosen,
   expectExtents,
@@ -21,11 +21,10 @@ import {
   randomNumbers,
   roundoff,
   type Operation,
-  type OperationDefinition,
   type OperandDType,
   type Step,
   type TilingWorld,
-} from '../operation.ts'
+} from '../../operation/definition.ts'
 import { decodeCandidates } from './candidates.ts'
 import { fusedByOwnerKernel } from './fusedByOwner.ts'
 import { fusedFetchingKernel } from './fusedFetching.ts'
@@ -40,6 +39,7 @@ import {
   fineGrainedGatherKernel,
   gatherKernel,
 } from './ladder.ts'
+import type { ShippedOperation } from '../shipped.ts'
 import { measurements } from './measurements.ts'
 import { splitsOfShares } from './parts.ts'
 import { points } from './points.ts'
@@ -327,6 +327,7 @@ function tilingOf(world: TilingWorld, options: Omit<FlashDecodeOptions, 'tiles'>
       ...{ variant: ladder.includes(variant) ? 'bsp' : variant, dtype, ranks, shape },
       processors: fewestProcessors(machine),
       device: machine.name,
+      growing: flashDecodeOperation.growing,
     },
     fallback: (given) => decodeTiles(machine, cache, given),
     isLegal: (tiles) => isLegalCache(machine, cache, tiles),
@@ -441,7 +442,7 @@ export function flashDecode(
   }
 }
 
-export const flashDecodeOperation: OperationDefinition<FlashDecodeOptions, DecodeContents> = {
+export const flashDecodeOperation: ShippedOperation<FlashDecodeOptions, DecodeContents> = {
   name: 'flashDecode',
   title: 'Flash Decode',
   variants: ['bsp', 'gather-kernel', 'fine-grained', 'fused-coarse', 'fused'],
@@ -453,6 +454,7 @@ export const flashDecodeOperation: OperationDefinition<FlashDecodeOptions, Decod
     variant: 'fused',
   },
   aliases: { q: 'queryHeads', kv: 'tokens' },
+  growing: { batch: 'rounded', tokens: 'neighbouring' },
   packs: false,
   demo: { shape: { tokens: 512 }, skews: [0] },
   measurements,

@@ -11,7 +11,7 @@ import { tensor } from '../../lang/kernel.ts'
 import type { Program } from '../../lang/program.ts'
 import type { Flags, Tensor } from '../../lang/tensor.ts'
 import type { Fragment, Index, Scalar } from '../../lang/value.ts'
-import type { OperandDType } from '../operation.ts'
+import type { OperandDType } from '../../operation/definition.ts'
 import { merge, normalised, nothing, type AttentionMeta, type Partial } from './attention.ts'
 
 export const partialParams = { sums: tensor(f32, 4), stats: tensor(f32, 4) }

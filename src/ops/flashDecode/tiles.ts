@@ -1,6 +1,6 @@
 /** The default tiles of a rank's part of the KV cache. */
 import { dtypes } from '../../ir/dtype.ts'
-import type { OperandDType } from '../operation.ts'
+import type { OperandDType } from '../../operation/definition.ts'
 import { fewestProcessors, isCached, type Machine } from '../../world/machine.ts'
 import { tileMemory } from '../limits.ts'
 

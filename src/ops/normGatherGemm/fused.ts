@@ -18,7 +18,7 @@ import { flags, kernel, tensor } from '../../lang/kernel.ts'
 import { ceilDiv } from '../../lang/tensor.ts'
 import type { Scalar } from '../../lang/value.ts'
 import { product, productMeta } from '../allGatherGemm/product.ts'
-import { oncePer, type OperandDType } from '../operation.ts'
+import { oncePer, type OperandDType } from '../../operation/definition.ts'
 import { normalise, normMeta } from './norm.ts'
 
 export interface Fused {

@@ -15,10 +15,11 @@ import type { LaunchOptions, SymmetricTensor, World } from '../../world/world.ts
 import { gatherKernel } from '../allGatherGemm/bulk.ts'
 import { matrixProduct } from '../allGatherGemm/reference.ts'
 import { defaultTiles, type Tiles } from '../allGatherGemm/tiles.ts'
-import { variantOf } from '../choice.ts'
+import { variantOf } from '../../operation/choice.ts'
 import { gemmKernel } from '../gemm.ts'
 import { isLegalProduct } from '../limits.ts'
-import { packWeights, unpackWeights, weightsIn, windowOf } from '../matrices.ts'
+import { packWeights, unpackWeights, weightsIn } from '../../operation/weights.ts'
+import { windowOf } from '../matrices.ts'
 import {
   chosen,
   expectExtents,
@@ -26,11 +27,11 @@ import {
   roundoff,
   type OperandDType,
   type Operation,
-  type OperationDefinition,
   type Step,
   type TilingWorld,
-} from '../operation.ts'
+} from '../../operation/definition.ts'
 import { fusedKernel } from './fused.ts'
+import type { ShippedOperation } from '../shipped.ts'
 import { measurements } from './measurements.ts'
 import { normKernel, normMeta } from './norm.ts'
 import { points } from './points.ts'
@@ -149,6 +150,7 @@ function tilingOf(world: TilingWorld, options: Omit<NormGatherGemmOptions, 'tile
     asked: {
       ...{ operation: 'normGatherGemm', variant, dtype, ranks, shape },
       ...{ processors: fewestProcessors(machine), device: machine.name },
+      growing: normGatherGemmOperation.growing,
     },
     fallback,
     isLegal: (tiles) => isLegalProduct(machine, product, tiles, fallback()),
@@ -228,7 +230,7 @@ export function normGatherGemm(
   }
 }
 
-export const normGatherGemmOperation: OperationDefinition<NormGatherGemmOptions, NormGatherGemmContents> = {
+export const normGatherGemmOperation: ShippedOperation<NormGatherGemmOptions, NormGatherGemmContents> = {
   name: 'normGatherGemm',
   title: 'LayerNorm + All-Gather + GEMM',
   variants: ['bsp', 'fused'],
@@ -236,6 +238,7 @@ export const normGatherGemmOperation: OperationDefinition<NormGatherGemmOptions,
   limit: { step: 'multiply', name: 'GEMM on data already gathered' },
   recognise: recogniseNormGatherGemm,
   defaults: { shape: { M: 64, N: 1024, K: 2048 }, dtype: 'f32', variant: 'fused' },
+  growing: { M: 'neighbouring' },
   packs: true,
   measurements,
   points,

@@ -11,7 +11,7 @@ import { kernel, tensor } from '../../lang/kernel.ts'
 import type { Program } from '../../lang/program.ts'
 import { ceilDiv, type Tensor } from '../../lang/tensor.ts'
 import type { Fragment, Scalar } from '../../lang/value.ts'
-import { oncePer, type OperandDType } from '../operation.ts'
+import { oncePer, type OperandDType } from '../../operation/definition.ts'
 
 export interface Normed {
   readonly x: Tensor<OperandDType, 2>

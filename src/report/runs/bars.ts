@@ -1,5 +1,5 @@
 /** Tax bars: the parts of the time of each variant, with all variants of a point on one scale. */
-import { runPartNames, type Point, type RunLedger } from '../../runs/results.ts'
+import { runPartNames, type Picture, type Point, type RunLedger } from '../../runs/results.ts'
 import type { Description } from '../description.ts'
 import { bytes, percent } from '../format.ts'
 import { html, type Markup } from '../markup.ts'
@@ -25,6 +25,13 @@ export function taxBars({ variants }: Point): Markup {
       </ul>
     </details>`
 }
+
+/** The bar of each rank of one execution. */
+export const rankBars = ({ wall, ranks }: Picture): Markup =>
+  html`<h4>Where the time went</h4>
+    <ul class="bars">
+      ${ranks.map(({ rank, ledger }) => bar(`rank ${rank}`, ledger, wall))}
+    </ul>`
 
 function bar(label: string, { wall, parts, locality }: RunLedger, scale: number): Markup {
   const shown = runPartNames.filter((part) => parts[part] > 0)

@@ -89,18 +89,19 @@ function headerSection(result: BenchResult): Markup {
           </p>`
         : null
     }
-    ${
-      warnings.length > 0
-        ? html`<details class="warnings" open>
-            <summary>${plural(warnings.length, 'warning')}</summary>
-            <ul>
-              ${warnings.map((warning) => html`<li>${warning}</li>`)}
-            </ul>
-          </details>`
-        : null
-    }
+    ${warningsMarkup(warnings)}
   </header>`
 }
+
+export const warningsMarkup = (warnings: readonly string[]): Markup | null =>
+  warnings.length === 0
+    ? null
+    : html`<details class="warnings" open>
+        <summary>${plural(warnings.length, 'warning')}</summary>
+        <ul>
+          ${warnings.map((warning) => html`<li>${warning}</li>`)}
+        </ul>
+      </details>`
 
 function pointsSection(points: readonly Point[]): Markup {
   return html`<section id="timeline" aria-labelledby="timeline-title">
@@ -141,7 +142,7 @@ function chooser(points: readonly Point[]): Markup {
     </span>`
 }
 
-const legend: Markup = html`<dl class="meanings">
+export const legend: Markup = html`<dl class="meanings">
   ${runPartNames.map(
     (part) =>
       html`<div>

@@ -2,7 +2,7 @@
  * The executions that a page draws, in the format of its script: one block of data per point, with each text stored
  * once.
  */
-import { runPartNames, type Point } from '../../runs/results.ts'
+import { runPartNames, type Picture } from '../../runs/results.ts'
 
 export interface PackedTrack {
   readonly name: string
@@ -29,7 +29,11 @@ export interface PackedPoint {
 
 export const blockOfPoint = (place: number): string => `pictures-${place}`
 
-export function packPictures({ variants }: Point): PackedPoint {
+export function packPictures({
+  variants,
+}: {
+  readonly variants: readonly { readonly variant: string; readonly picture: Picture }[]
+}): PackedPoint {
   const places = new Map<string, number>()
   const placeOf = (label: string): number => {
     const place = places.get(label) ?? places.size

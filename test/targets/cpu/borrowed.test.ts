@@ -14,7 +14,7 @@ import {
   type OpenOptions,
 } from '../../../src/index.ts'
 import { walk } from '../../../src/ir/node.ts'
-import { randomNumbers } from '../../../src/ops/operation.ts'
+import { randomNumbers } from '../../../src/operation/definition.ts'
 import type { Machine } from '../../../src/targets/cpu/code.ts'
 import type { CpuFacts } from '../../../src/targets/cpu/facts.ts'
 import { borrowedTiles } from '../../../src/targets/cpu/lower/borrowed.ts'

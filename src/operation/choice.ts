@@ -6,7 +6,7 @@
  * output of `arke bench --json`) take precedence over shipped ones.
  */
 import { isOneMemory } from '../world/machine.ts'
-import type { OperationDefinition, OperationOptions, TilingWorld } from './operation.ts'
+import type { OperationDefinition, OperationOptions, TilingWorld } from './definition.ts'
 
 /** The times of the variants at one point, in microseconds. */
 export interface Measurement {

@@ -1,6 +1,7 @@
 /**
- * The common interface of all ready-made operations: an operation is allocated on a world, filled, launched, read back
- * and compared with a reference. Benchmarks and tests use operations through this interface only.
+ * The common interface of all operations, ready-made ones and the author's own (define.ts): an operation is allocated on
+ * a world, filled, launched, read back and compared with a reference. Benchmarks and tests use operations through this
+ * interface only.
  *
  * One execution (`launch`) is enqueued on all ranks without a host wait, and the next execution may be enqueued
  * immediately. The kernels of every variant synchronise on the device: they wait until the inputs of peers are ready
@@ -8,10 +9,9 @@
  * A kernel that a rank launches later on that stream may read the outputs and overwrite the inputs.
  */
 import { round } from '../ir/dtype.ts'
-import type { Recogniser } from '../taxes/recognition.ts'
 import type { Tiling, TilesFrom } from '../tune/configurations.ts'
 import type { Measurement } from './choice.ts'
-import type { Points } from './points.ts'
+import type { Growing } from '../tune/tables.ts'
 import type { SymmetricTensor, World } from '../world/world.ts'
 
 /** The dtypes of operands. Products are accumulated in f32. */
@@ -97,7 +97,7 @@ export interface OperationOptions {
   readonly stream?: number
 }
 
-/** The definition of an operation: its variants, its default options and the data that tests and benchmarks need. */
+/** The definition of an operation: its variants, its default options, and how it is made on a world. */
 export interface OperationDefinition<Options extends OperationOptions, Contents> {
   readonly name: string
   /** The name of the operation in headings. */
@@ -107,6 +107,8 @@ export interface OperationDefinition<Options extends OperationOptions, Contents>
   /** The variants in which the kernel that computes also communicates. */
   readonly fused: readonly Options['variant'][]
   readonly defaults: Options
+  /** The dtypes that the kernels accept. The default is all operand dtypes. */
+  readonly dtypes?: readonly OperandDType[]
   /** Additional command-line names, in lower case, for extents of the shape. Example: { kv: 'tokens' }. */
   readonly aliases?: Readonly<Record<string, keyof Options['shape'] & string>>
   /**
@@ -114,17 +116,15 @@ export interface OperationDefinition<Options extends OperationOptions, Contents>
    * measurement applies to one layout only.
    */
   readonly layouts?: Readonly<Record<string, readonly string[]>>
+  /**
+   * The extents that grow with the amount of work, such as rows and tokens. Shapes that differ only slightly in them
+   * share tuned tiles. Other extents must be equal.
+   */
+  readonly growing?: Growing
   /** True if some inputs are weights, which `Operation.pack` converts into the target's layout. */
   readonly packs: boolean
   /** The shipped measurements from which `auto` chooses, unless the program has remembered measurements of its own. */
   readonly measurements: readonly Measurement[]
-  /**
-   * The settings of `arke demo`: extents that differ from the defaults, and how late one rank is, in percent of an
-   * execution.
-   */
-  readonly demo?: { readonly shape: Partial<Options['shape']>; readonly skews: readonly number[] }
-  /** The shapes and options at which tests and benchmarks run the operation. */
-  readonly points: Points<Options, Contents>
   /** The default tile choice, used when the caller does not specify tiles. */
   tiling(world: TilingWorld, options: Omit<Options, 'tiles'>): Tiling
   /**
@@ -137,8 +137,19 @@ export interface OperationDefinition<Options extends OperationOptions, Contents>
    * variant.
    */
   readonly limit: { readonly step: string; readonly name: string }
-  /** Returns the options of this operation if a chain of kernels in a trace computes the same thing. */
-  readonly recognise?: Recogniser['recognise']
+}
+
+/** An operation of any kind. Each operation validates its own options. */
+export type AnyOperation = OperationDefinition<OperationOptions, unknown>
+
+/** True if a value looks like the definition of an operation. It may come from another copy of this package. */
+export function isOperation(value: unknown): value is AnyOperation {
+  if (typeof value !== 'object' || value === null) return false
+  const { name, variants, defaults, make, tiling } = value as Partial<AnyOperation>
+  return (
+    [typeof name, typeof defaults, typeof make, typeof tiling].join() === 'string,object,function,function' &&
+    Array.isArray(variants)
+  )
 }
 
 /** The largest relative error of rounding to each dtype. */
