@@ -17,7 +17,8 @@ import { interruptible } from './interrupt.ts'
 import type { Source } from './load.ts'
 import { allStages, checkDefaults, checkedStages, expectStage, positive, whole } from './options.ts'
 import { checkOutputs, Output } from './output.ts'
-import { irStageNames, stagedTargets, stageNames, type StagedTarget } from '../targets/stages.ts'
+import { descriptions } from '../targets/descriptions.ts'
+import { irStageNames, stagedTargets, stageNames, usualTarget, type StagedTarget } from '../targets/stages.ts'
 import type { TuneCommand } from './tune.ts'
 
 const { version } = JSON.parse(readFileSync(fileURLToPath(packageFile('package.json')), 'utf8')) as {
@@ -123,9 +124,9 @@ among others, which products would not use the matrix unit of a GPU, and which f
       throw new UsageError(
         '--limit 0 --schedules 0: neither a search nor random schedules; leave one of them out',
       )
-    const { target = 'cuda', stage, severalDevices } = options
+    const { target = usualTarget, stage, severalDevices } = options
     if (stage !== undefined) expectStage(target, stage, irStageNames(target))
-    if (severalDevices && target !== 'cuda')
+    if (severalDevices && !descriptions[target].options.includes('severalDevices'))
       throw new UsageError(`--several-devices: ${target} kernels do not depend on it; leave it out`)
     checkOutputs({ out: options.out }, files)
     const output = outputOf(options)

@@ -11,11 +11,13 @@ import { remember } from '../tune/cache.ts'
 import { shippedTables } from '../tune/shipped.ts'
 import { namedNumbers, tableSource, withTiles } from '../tune/tables.ts'
 import { tune, type Tuned } from '../tune/tune.ts'
-import { openWorld, worlds } from '../world/open.ts'
+import { isStaged } from '../targets/stages.ts'
+import { maySpin } from '../world/machine.ts'
+import { openWorld } from '../world/open.ts'
 import type { World } from '../world/world.ts'
-import { fastestTarget, gpuHeapOf, heapOf, now, progressLine, recording, stallsOn } from './bench.ts'
+import { expectRecording, fastestTarget, heapFor, now, progressLine, stallsOn } from './bench.ts'
 import { dtypeCalled, layoutOf, operationCalled, shapesOf, variantsOf } from './benchOptions.ts'
-import { notesOnLaunches } from './cudaNotes.ts'
+import { notesOnLaunches } from './notes.ts'
 import { UsageError } from './errors.ts'
 import { checkOutputs, writeOutput } from './output.ts'
 import type { Progress } from './progress.ts'
@@ -75,31 +77,29 @@ export async function tuneCommand(
   }
   checkOutputs({ out: command.out, write })
   const target = command.target ?? (await fastestTarget())
-  if (Object.hasOwn(worlds, target) && !recording.includes(target))
-    throw new UsageError(`--target ${target}: it has no speed; there is ${recording.join(', ')}`)
-  const isGpu = target === 'cuda'
-  const heap = isGpu ? 2 * gpuHeapOf(ranks) : heapOf(ranks)
+  expectRecording(target, 'it has no speed')
+  const heap = heapFor(target, ranks, 1)
   const points = shapes.flatMap((shape) => variants.map((variant) => ({ shape, variant })))
   const tuned: TunedPoint[] = []
   let kept: string | null = null
   for (const [place, { shape, variant }] of points.entries()) {
     const world = await openWorld({ target, ranks, heap, onStall: stallsOn(progress) })
-    let notes: readonly string[] | undefined
+    let notes: readonly string[] = []
     try {
       const found = await tune(definition, world, {
         options: { ...definition.defaults, ...layout, shape, dtype, variant },
         seconds,
         now,
-        // CPU ranks share the cores. If there are more ranks than cores, waiting threads must not spin.
-        spin: isGpu || ranks <= cpus().length,
-        rotate: isGpu ? 256e6 : undefined,
+        spin: maySpin(world.machine, cpus().length),
         seed: seed + place,
         interrupt,
-        onChosen: isGpu ? (launches) => void (notes = notesOnLaunches(launches, ranks)) : undefined,
+        onChosen: isStaged(target)
+          ? (launches) => void (notes = notesOnLaunches(target, launches, ranks))
+          : undefined,
         onProgress: (what, done) =>
           progress.show(() => progressLine(`${variant}, ${what}`, (place + done) / points.length, shape)),
       })
-      tuned.push({ ...found, ...(notes && { notes }) })
+      tuned.push({ ...found, ...(notes.length > 0 && { notes }) })
       if (found.interrupted) break
       // Tiles are stored after each point, so that an interrupt loses at most one point.
       kept = remember([{ asked: found.asked, tiles: found.best.tiles }])

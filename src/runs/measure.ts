@@ -7,6 +7,7 @@
  */
 import type { OperationDefinition, OperationOptions } from '../ops/operation.ts'
 import type { Timeline } from '../timeline/timeline.ts'
+import { beyondCaches } from '../world/machine.ts'
 import type { World } from '../world/world.ts'
 import { breathe } from './breath.ts'
 import { measureContention } from './contention.ts'
@@ -28,7 +29,7 @@ export interface MeasureOptions<Options extends OperationOptions> extends Omit<
   readonly seconds?: number
   readonly leastRounds?: number
   readonly mostRounds?: number
-  /** Bytes over which inputs rotate. */
+  /** Bytes over which inputs rotate. By default, more than the caches of the world's machine hold. */
   readonly rotate?: number
   /** True to pack weights into the target's layout first. The default is true. */
   readonly pack?: boolean
@@ -147,8 +148,9 @@ async function timed<Options extends OperationOptions, Contents>(
   results: Laps[],
   onProgress: (what: string, done: number) => void,
 ): Promise<Map<string, Checked>> {
-  const { seconds = 3, leastRounds = 15, mostRounds = 201, rotate = 64e6, skews = [0], seed = 1 } = settings
+  const { seconds = 3, leastRounds = 15, mostRounds = 201, skews = [0], seed = 1 } = settings
   const world = await settings.open(false)
+  const { rotate = beyondCaches(world.machine) } = settings
   try {
     const contest = await Contest.make(definition, { ...settings, rotate }, world)
     onProgress('comparing with the reference', 0)
@@ -196,10 +198,11 @@ async function recorded<Options extends OperationOptions, Contents>(
   plain: readonly Laps[],
   onProgress: (what: string, done: number) => void,
 ): Promise<Recorded> {
-  const { rotate = 64e6, seed = 1, variants, bandwidth, onTimeline = () => undefined } = settings
+  const { seed = 1, variants, bandwidth, onTimeline = () => undefined } = settings
   const usual = medianOf([...plain[0].laps.values()][0].map(({ time }) => time))
   const count = settings.recorded ?? Math.round(Math.min(Math.max(0.5e9 / usual, 15), 101))
   const world = await settings.open(true)
+  const { rotate = beyondCaches(world.machine) } = settings
   try {
     const contest = await Contest.make(definition, { ...settings, rotate }, world)
     await contest.fill(seed)

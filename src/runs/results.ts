@@ -157,6 +157,8 @@ export interface BenchResult {
     readonly bandwidth: number
     /** The resolution of the clock in nanoseconds. */
     readonly tick: number
+    /** True if the ranks are threads of one process, which share one memory and have no links. */
+    readonly threads: boolean
   }
   readonly points: readonly Point[]
   readonly warnings: readonly string[]

@@ -9,6 +9,7 @@ import { breathe } from '../runs/breath.ts'
 import { bytesOf, deviationOf, executionOf, randomOrder, sampleOf, WrongResult } from '../runs/contest.ts'
 import { Gate, type Lap, type Timed } from '../runs/gate.ts'
 import type { Quantity } from '../runs/results.ts'
+import { beyondCaches } from '../world/machine.ts'
 import { intercepted } from '../world/intercept.ts'
 import { WorldError, WorldStopped, type Launch, type World } from '../world/world.ts'
 import { halve, type TimeInTurns } from './halving.ts'
@@ -23,7 +24,7 @@ export interface TuneOptions<Options extends OperationOptions> {
   readonly now: () => number
   /** True if every worker of every rank has its own core, so that gates may spin. */
   readonly spin: boolean
-  /** Bytes over which inputs rotate. */
+  /** Bytes over which inputs rotate. By default, more than the caches of the world's machine hold. */
   readonly rotate?: number
   /** True to pack weights into the target's layout first. The default is true. */
   readonly pack?: boolean
@@ -68,7 +69,7 @@ export async function tune<Options extends OperationOptions, Contents>(
   const {
     options,
     seconds,
-    rotate = 64e6,
+    rotate = beyondCaches(world.machine),
     pack = true,
     seed = 1,
     onProgress = () => {},

@@ -17,6 +17,7 @@ import type { Kernel } from '../lang/kernel.ts'
 import type { Timeline } from '../timeline/timeline.ts'
 import type { Handle } from './arguments.ts'
 import type { Given } from './launchTraffic.ts'
+import type { Machine } from './machine.ts'
 import type { Waiting } from './residency.ts'
 import type { SymmetricFlags } from './world.ts'
 
@@ -99,6 +100,7 @@ export interface Part {
 export interface Backend<P extends Part, M> {
   readonly target: string
   readonly ranks: number
+  readonly machine: Machine
   readonly memory: HeapMemory
   readonly isIdle: boolean
   /** A callback that the world sets. The backend calls it when no launch is running or pending, and after a reset. */

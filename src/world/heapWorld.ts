@@ -11,6 +11,7 @@ import type { Backend, HeapFlags, HeapTensor, Part, Stored, Wanted } from './bac
 import { bytesText, granule, Heap, OutOfHeap } from './heap.ts'
 import { elements, HostWorld, isWords } from './host.ts'
 import { Launches } from './launches.ts'
+import type { Machine } from './machine.ts'
 import {
   WorldError,
   type Launch,
@@ -37,6 +38,7 @@ export abstract class HeapWorld<
   B extends Backend<L, E> = Backend<L, E>,
 > extends HostWorld<Stored> {
   override readonly target: string
+  override readonly machine: Machine
   protected readonly backend: B
   readonly #heap: Heap
   /** Freed allocations whose memory is reused once no launch is running or pending. */
@@ -49,6 +51,7 @@ export abstract class HeapWorld<
   constructor(backend: B, options: { readonly record?: boolean }) {
     super(backend.ranks)
     this.target = backend.target
+    this.machine = backend.machine
     this.backend = backend
     this.#heap = new Heap(backend.memory.bytes)
     this.#launches = new Launches(backend, {

@@ -3,6 +3,7 @@
  * progress only if all of them are resident. A launch that does not fit is therefore rejected, because it would hang.
  */
 import type { Site } from '../ir/site.ts'
+import type { Machine } from './machine.ts'
 import { WorldError } from './world.ts'
 
 /** A line at which programs of a kernel may wait for each other. */
@@ -45,11 +46,11 @@ export interface Spread {
  * Throws if the launches of a co-launch set, which may wait for each other, do not fit the processors of their ranks
  * together.
  */
-export function expectTogether(parts: readonly Spread[], processorsOf: (rank: number) => number): void {
+export function expectTogether(parts: readonly Spread[], machine: Pick<Machine, 'processors'>): void {
   for (const rank of new Set(parts.map((part) => part.rank))) {
     const here = parts.filter((part) => part.rank === rank)
     if (here.length < 2) continue
-    const processors = processorsOf(rank)
+    const processors = machine.processors[rank]
     // There are two ways to fit: the programs share processors, or each program has a processor to itself.
     const spread = here.reduce(
       (sum, part) => sum + Math.ceil(part.grid / processors) / part.programsPerProcessor,

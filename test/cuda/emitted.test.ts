@@ -24,6 +24,7 @@ import { intercepted } from '../../src/world/intercept.ts'
 import { sharedOut } from '../../src/world/machine.ts'
 import { h200 } from '../../src/world/machines.ts'
 import type { Launch, World } from '../../src/world/world.ts'
+import { itForSome } from '../long.ts'
 import { fakeDriver } from './fakeDriver.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -118,7 +119,8 @@ const cells = operations.flatMap((definition) =>
 
 /** Every form at every usual shape, as `CudaBackend.load` specialises its kernels; no memory is allocated. */
 describe('what is printed is what is launched', () => {
-  it.each(cells)('%s, %s, %i ranks', (_, dtype, ranks, { points, make, tiling }) => {
+  const isShort = ([, dtype, ranks]: (typeof cells)[number]): boolean => dtype === 'bf16' && ranks === 8
+  itForSome(cells, isShort)('%s, %s, %i ranks', ([, dtype, ranks, { points, make, tiling }]) => {
     const machine = sharedOut(h200, ranks)
     for (const shape of Object.values(points.usual)) {
       const forms = Object.values(points.forms({ machine, ranks, dtype, shape }))

@@ -54,9 +54,6 @@ function* body(result: BenchResult): Generator<Markup | string, void> {
 const titleOf = ({ points }: BenchResult): string =>
   [...new Set(points.map(({ operation }) => operation))].join(', ') || 'nothing measured'
 
-/** True for targets on which all ranks are threads of one process. */
-const sharesMemory = (target: string): boolean => target === 'wasm' || target === 'native'
-
 function headerSection(result: BenchResult): Markup {
   const { points, target, machine, warnings } = result
   const ranks = [...new Set(points.map((point) => point.ranks))].sort((a, b) => a - b)
@@ -85,7 +82,7 @@ function headerSection(result: BenchResult): Markup {
           </ol>`
     }
     ${
-      sharesMemory(target)
+      machine.threads
         ? html`<p class="facts">
             The ranks of ${target} are threads that share one memory: there is no link between them, and a
             transfer is a copy within that memory. Launches, waits and what is computed meanwhile are real.

@@ -8,10 +8,12 @@ import type { KernelIR } from '../../ir/node.ts'
 import type { Kernel, ScalarParam } from '../../lang/kernel.ts'
 import type { Timeline } from '../../timeline/timeline.ts'
 import type { Backend, Loaded, Part, Wanted } from '../../world/backend.ts'
+import { residentPrograms, type Machine } from '../../world/machine.ts'
+import { cpuMachine } from '../../world/machines.ts'
 import { WorldError } from '../../world/world.ts'
 import { awaitQueue, mostParams, param as paramOf } from './abi.ts'
 import type { Executable } from './executables.ts'
-import { Host } from './host.ts'
+import { Host, type CpuPlatform } from './host.ts'
 import { CpuMemory } from './memory.ts'
 import type { Block, Launched, Queue } from './queue.ts'
 import { clockTick } from './recording.ts'
@@ -33,6 +35,7 @@ export type CpuMark = Launched | undefined
 
 export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
   readonly memory = new CpuMemory(this.arena.memory, this.layout)
+  readonly machine = machineOf(this.platform, this.ranks, this.workers)
 
   get target(): string {
     return this.platform.target
@@ -53,7 +56,7 @@ export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
     const { lowered, number } = executable
     for (const difference of lowered.unlike) this.unlike.add(difference)
     return {
-      resident: this.workers,
+      resident: residentPrograms(this.machine, rank),
       waiting: lowered.needsResidency,
       part: (grid) => {
         const queue = this.queue(rank, stream)
@@ -203,4 +206,14 @@ function writeScalar(words: Int32Array, { params }: Kernel, name: string, value:
   if (dtype === 'f32') view.setFloat32(at, value, true)
   else if (dtype === 'i64') view.setBigInt64(at, BigInt(value), true)
   else view.setInt32(at, value, true)
+}
+
+/** Describes the machine. Each core is assumed to have its own L1 and L2 cache. */
+function machineOf({ target, engine, panelSteps }: CpuPlatform, ranks: number, workers: number): Machine {
+  const { l1, l2 } = engine.machine
+  const caches = [
+    { level: 1, bytes: l1 },
+    { level: 2, bytes: l2 },
+  ]
+  return cpuMachine(target, ranks, { workers, panelSteps, caches })
 }

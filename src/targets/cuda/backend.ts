@@ -6,14 +6,16 @@
 import type { KernelIR } from '../../ir/node.ts'
 import type { Timeline } from '../../timeline/timeline.ts'
 import type { Backend, Loaded, Stored, Wanted } from '../../world/backend.ts'
+import { residentPrograms } from '../../world/machine.ts'
 import { expectTogether } from '../../world/residency.ts'
 import { WorldError } from '../../world/world.ts'
 import { kernelArgument } from './arguments.ts'
 import { DeviceClock } from './clock.ts'
+import { describeMachine } from './describe.ts'
 import { mayCarryEpochs } from './emit/recipe.ts'
 import { executableOf, type Executable } from './executables.ts'
 import { Graphs } from './graphs.ts'
-import { Machine } from './machine.ts'
+import { Machine, programsAnSm } from './machine.ts'
 import type { Part, Queue } from './queue.ts'
 import type { Kernel, StreamEvent } from './device.ts'
 
@@ -28,6 +30,7 @@ export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
   /** For a world that records: how its kernels differ from those of a world that does not record. */
   readonly unlike = new Set<string>()
   readonly target = 'cuda'
+  readonly machine = describeMachine(this.target, this.placement.ranks)
   readonly graphs = new Graphs(this)
   readonly #events = new Set<StreamEvent>()
   /** Tensors whose words contain epochs (flag-in-data: the low two bits of each f32 hold the epoch). */
@@ -56,7 +59,7 @@ export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
     const kernel = this.kernel(executable, rank)
     const programsPerProcessor = kernel.programsPerSm({ block, sharedBytes })
     return {
-      resident: this.resident(programsPerProcessor, rank),
+      resident: residentPrograms(this.machine, rank, Math.min(programsPerProcessor, programsAnSm)),
       waiting: executable.waiting,
       part: (grid) => this.#part(wanted, queue, { executable, kernel, programsPerProcessor }, grid),
     }
@@ -114,7 +117,7 @@ export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
   // Queues
 
   expectTogether(parts: readonly Part[]): void {
-    expectTogether(parts, (rank) => this.place(rank).sms)
+    expectTogether(parts, this.machine)
   }
 
   override enqueue(parts: readonly Part[]): void {

@@ -49,7 +49,7 @@ const privateBytes = 2 ** 20
  * The most programs per multiprocessor that a launch with waits may have, because each such program needs a wait
  * record.
  */
-const programsAnSm = 16
+export const programsAnSm = 16
 /**
  * The number of hardware queues. With more streams, a launch could be queued behind another launch that waits for it.
  */
@@ -206,11 +206,6 @@ export class Machine {
       throw new WorldStopped(reason)
     }
     this.settled.clear()
-  }
-
-  /** The number of programs of a kernel that can be resident on a rank. */
-  resident(programsPerSm: number, rank: number): number {
-    return Math.min(programsPerSm, programsAnSm) * this.place(rank).sms
   }
 
   /** Enqueues the launches of all ranks without waiting for any of them. */

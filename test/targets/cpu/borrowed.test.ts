@@ -20,7 +20,15 @@ import type { CpuFacts } from '../../../src/targets/cpu/facts.ts'
 import { borrowedTiles } from '../../../src/targets/cpu/lower/borrowed.ts'
 import { realTargets } from '../differential/targets.ts'
 
-const machine: Machine = { name: 'native', lanes: 8, rows: 6, columns: 2, l1: 32 << 10, l2: 512 << 10 }
+const machine: Machine = {
+  name: 'native',
+  lanes: 8,
+  rows: 6,
+  columns: 2,
+  prefetches: true,
+  l1: 32 << 10,
+  l2: 512 << 10,
+}
 const [G, D, BN] = [3, 32, 16]
 
 const changes = [
