@@ -1,4 +1,4 @@
-/** Tax bars: the parts of the time of each variant, with all variants of a point on one scale. */
+/** Draws tax bars, which show the parts of each variant's time. All variants of a point have the same scale. */
 import { runPartNames, type Point, type RunLedger } from '../../runs/results.ts'
 import type { Description } from '../description.ts'
 import { bytes, percent } from '../format.ts'
@@ -6,7 +6,7 @@ import { html, type Markup } from '../markup.ts'
 import { time } from '../units.ts'
 import { categoryOf, partLabels } from './parts.ts'
 
-/** The least share of the width at which a piece shows its name. */
+/** A piece of a bar shows its name if it takes at least this share of the width. */
 const NAMED = 0.13
 
 export function taxBars({ variants }: Point): Markup {
