@@ -1,12 +1,12 @@
-/** Matrices on the host: weights that are packed once, and windows of a matrix that become shards. */
+/** Handles matrices on the host. It packs weights once, and copies windows of a matrix that become shards. */
 import type { PackedTensor, SymmetricTensor, World } from '../world/world.ts'
 import type { OperandDType } from './operation.ts'
 
 type Weights = SymmetricTensor<OperandDType>
 
 /**
- * The packed form of each weight tensor, present as long as both hold the same values. Operations that share weights
- * share the packed form.
+ * The packed form of each weight tensor. It is present as long as the packed form and the weights hold the same values.
+ * Operations that share weights share the packed form.
  */
 const packedOf = new WeakMap<SymmetricTensor, PackedTensor<OperandDType>>()
 
@@ -18,7 +18,7 @@ export async function packWeights(world: World, weights: Weights): Promise<void>
   if (!packedOf.has(weights)) packedOf.set(weights, await world.pack(weights))
 }
 
-/** Discards the packed form. Call this function before the weights are written again. */
+/** Discards the packed form of the weights. This function must be called before the weights are written again. */
 export function unpackWeights(world: World, weights: Weights): void {
   const packed = packedOf.get(weights)
   if (packed && packed.source !== weights) world.free(packed)
@@ -26,8 +26,8 @@ export function unpackWeights(world: World, weights: Weights): void {
 }
 
 /**
- * Copies a window of `height` x `width` elements that starts at row `top`, column `left`. Elements outside the matrix
- * are 0.
+ * Copies a window of `height` x `width` elements whose first element is at row `top` and column `left`. Elements of the
+ * window outside the matrix are 0.
  */
 export function windowOf(
   matrix: ArrayLike<number>,

@@ -2,7 +2,7 @@
 import type { OperationDefinition, OperationOptions } from './operation.ts'
 import * as registry from './registry.ts'
 
-/** An operation of any kind. Each operation validates its own options. */
+/** An operation of any kind. Each operation validates its own options itself. */
 export type AnyDefinition = OperationDefinition<OperationOptions, unknown>
 
 const isDefinition = (value: unknown): boolean =>

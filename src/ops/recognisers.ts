@@ -1,5 +1,5 @@
 /**
- * The operations that the audit recognises. The list does not import the operations' kernels, because loading kernels
+ * The operations that the audit recognises. This list does not import the operations' kernels, because loading kernels
  * takes longer than a small audit.
  */
 import type { Recogniser } from '../taxes/recognition.ts'
