@@ -20,8 +20,8 @@ if (files.length === 0) {
 }
 
 /**
- * The time of a variant in microseconds. Ratios of interleaved rounds distinguish variants more reliably than medians,
- * because the machine's speed varies.
+ * The time of a variant in microseconds. Ratios of interleaved rounds distinguish variants more reliably than medians
+ * do, because the machine's speed varies.
  */
 function microseconds({ time, speedup }: VariantResult, bsp: VariantResult | undefined): number {
   const nanoseconds = bsp && speedup ? bsp.time.median / speedup.median : time.median
@@ -53,8 +53,8 @@ const measurementOf = (target: string, point: Point): Measurement => ({
 })
 
 /**
- * The measurements on a GPU, only of variants in the `launches` form. Names that are not variants do no harm, because
- * `auto` never looks them up.
+ * The measurements on a GPU, which include only variants in the `launches` form. Names that are not variants do no
+ * harm, because `auto` never looks them up.
  */
 const measurementsOf = (cell: CellResult): Measurement[] => {
   const { section, ranks, dtype, shape, timings } = cell

@@ -17,7 +17,7 @@ export type {
 export type { CpuPoint, Form, GpuCell, GpuPoints, Points, Setting, Without } from './points.ts'
 export type { TilesFrom, Tiling } from '../tune/configurations.ts'
 export type { Asked, Numbers } from '../tune/tables.ts'
-// A program that imports only `arke/ops` gets declarations that name types of `arke`. TypeScript finds that entry by
-// the next line.
+// A program that imports only `arke/ops` gets declarations that name types of `arke`. TypeScript finds the entry `arke`
+// because of the next line.
 export type { Kernel, World } from '../index.ts'
 export type { ShippedOperation } from './shipped.ts'

@@ -1,8 +1,8 @@
 /** Matrices on the host: windows of a matrix that become shards. */
 
 /**
- * Copies a window of `height` x `width` elements that starts at row `top`, column `left`. Elements outside the matrix
- * are 0.
+ * Copies a window of `height` x `width` elements whose first element is at row `top` and column `left`. Elements of the
+ * window outside the matrix are 0.
  */
 export function windowOf(
   matrix: ArrayLike<number>,

@@ -1,19 +1,19 @@
 /**
- * Tables of tiles by device, setting and class of shapes. A class groups shapes whose growing extents, such as rows and
- * tokens, round up to the same power of two. All other extents must be equal.
+ * Tables of tiles, keyed by device, setting and class of shapes. A class groups shapes whose growing extents, such as
+ * rows and tokens, round up to the same power of two. All extents that do not grow must be equal within a class.
  */
 export type Numbers = Readonly<Record<string, number>>
 
-/** The properties that tiles are chosen for. */
+/** The properties of a problem for which tiles are chosen. */
 export interface Asked {
   readonly operation: string
   readonly variant?: string
   readonly shard?: string
   readonly dtype: string
   readonly ranks: number
-  /** Processors per rank: multiprocessors of a GPU, or worker threads of a CPU. */
+  /** The number of processors per rank: multiprocessors of a GPU, or worker threads of a CPU. */
   readonly processors: number
-  /** The name of a rank's GPU, or of the target. */
+  /** The name of the GPU that the rank runs on, or the name of the target. */
   readonly device: string
   readonly shape: Numbers
   /** Of the operation's definition. Without it, tiles serve only the shape they were measured at. */
@@ -28,7 +28,7 @@ export type Growing = Readonly<Record<string, 'rounded' | 'neighbouring'>>
 
 /** The tiles measured on one device, by setting, such as `allGatherGemm pull K bf16 8x16`, and class of shapes. */
 export type Table = Readonly<Record<string, Readonly<Record<string, Numbers>>>>
-/** Tables by the name of the device. */
+/** Tables of tiles, keyed by device name. */
 export type Tables = Readonly<Record<string, Table>>
 
 export const settingOf = ({ operation, variant, shard, dtype, ranks, processors }: Asked): string =>
@@ -43,7 +43,7 @@ export function classOf({ shape, growing = {} }: Pick<Asked, 'shape' | 'growing'
   return namedNumbers(Object.fromEntries(extents))
 }
 
-/** Returns the tables with the found tiles added. Settings and classes are sorted. */
+/** Returns the tables with the newly found tiles added. Settings and classes are sorted by name. */
 export function withTiles(tables: Tables, found: readonly { asked: Asked; tiles: Numbers }[]): Tables {
   const all: Record<string, Record<string, Record<string, Numbers>>> = {}
   const put = (device: string, setting: string, name: string, tiles: Numbers): void => {
@@ -58,7 +58,7 @@ export function withTiles(tables: Tables, found: readonly { asked: Asked; tiles:
 
 const inOrder = new Intl.Collator('en', { numeric: true })
 
-/** Maps a record's values and sorts its names, with numbers in names compared by value. */
+/** Maps the values of a record and sorts its names; numbers inside names are compared by value. */
 function mapped<From, To>(
   record: Readonly<Record<string, From>>,
   to: (value: From) => To,

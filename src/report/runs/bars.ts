@@ -6,7 +6,7 @@ import { html, type Markup } from '../markup.ts'
 import { time } from '../units.ts'
 import { categoryOf, partLabels } from './parts.ts'
 
-/** The least share of the width at which a piece shows its name. */
+/** A piece of a bar shows its name if it takes at least this share of the width. */
 const NAMED = 0.13
 
 export function taxBars({ variants }: Point): Markup {

@@ -1,6 +1,6 @@
 /**
- * Writes the measurement as one self-contained HTML file: sentences, bars, charts and tables that need no script, and
- * timelines of the variants whose spans are embedded and compressed.
+ * Writes the measurement as one self-contained HTML file. It has sentences, bars, charts and tables that need no
+ * script, and timelines of the variants whose spans are embedded and compressed.
  */
 import {
   runPartNames,
@@ -32,7 +32,7 @@ import { findings, headlineOf, headlineOfPoint, ledgerInWords } from './words.ts
 
 export const runsPage = (result: BenchResult): string => [...writeRunsPage(result)].join('')
 
-/** Returns the file in pieces. The largest piece is the data of one point. */
+/** Returns the HTML file in pieces. The largest piece of the file is the data of one point. */
 export function writeRunsPage(result: BenchResult): Generator<string, void> {
   return writePage({ name: 'runs', title: `arke bench: ${titleOf(result)}`, arke: result.arke }, body(result))
 }
@@ -183,8 +183,8 @@ function pointArticle(point: Point, place: number): Markup {
 }
 
 /**
- * The timeline of a variant with its figures. The figures are from the recorded executions, of which the timeline shows
- * one.
+ * The timeline of a variant, together with its figures. The figures come from all recorded executions; the timeline
+ * shows one of these.
  */
 function variantFigure(result: VariantResult, bulk: VariantResult | null): Markup {
   const { variant, recorded, picture } = result
