@@ -1,5 +1,6 @@
 /** Validates the arguments, grid and stream of a launch, in the same way on every target. */
 import type { Kernel } from '../lang/kernel.ts'
+import { groupName, type Members } from './members.ts'
 import {
   WorldError,
   type LaunchOptions,
@@ -92,6 +93,16 @@ export const streamNumber = (stream: LaunchOptions['stream']): number =>
   stream === undefined ? 0 : typeof stream === 'number' ? stream : stream.id
 
 /**
+ * The problem with passing a flag set to a launch on another group than its own. Undefined if there is none: epochs are
+ * counted by rank of one group.
+ */
+export function wrongGroup(handle: Handle, members: Members): string | undefined {
+  if (handle.kind !== 'flags' || handle.members === members) return undefined
+  const name = (of: Members): string => (of ? groupName(of) : 'the whole world')
+  return `belongs to ${name(handle.members)}, and the launch is on ${name(members)}: allocate flags on the group that uses them`
+}
+
+/**
  * Throws if two launches of a co-launch set are on the same stream of the same rank, where one would queue behind the
  * other.
  */
@@ -100,8 +111,9 @@ export function expectApart(
   everyRank: readonly number[],
 ): void {
   const taken = new Map<string, string>()
-  for (const { kernel, options } of launches)
-    for (const rank of options.ranks ?? everyRank) {
+  for (const { kernel, options } of launches) {
+    const members = options.group?.members ?? everyRank
+    for (const rank of options.ranks?.map((one) => members[one]) ?? members) {
       const place = `stream ${streamNumber(options.stream)} of rank ${rank}`
       const other = taken.get(place)
       if (other !== undefined)
@@ -110,6 +122,7 @@ export function expectApart(
         )
       taken.set(place, kernel.name)
     }
+  }
 }
 
 export function expectStream(stream: Stream | number | undefined): void {

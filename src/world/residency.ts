@@ -4,6 +4,7 @@
  */
 import type { Site } from '../ir/site.ts'
 import type { Machine } from './machine.ts'
+import { rankName, type Members } from './members.ts'
 import { WorldError } from './world.ts'
 
 /** A line at which programs of a kernel may wait for each other. */
@@ -13,11 +14,11 @@ export interface Waiting {
 
 /**
  * The message for `grid` programs that do not fit a rank with room for `resident` programs, of which `running` are
- * taken. `where` names the line of the wait.
+ * taken. `rank` is the name of the rank, and `where` names the line of the wait.
  */
-export function doesNotFit(grid: number, resident: number, rank: number, running = 0, where = ''): string {
+export function doesNotFit(grid: number, resident: number, rank: string, running = 0, where = ''): string {
   const others = running > 0 ? ` beside ${running} that may be waiting` : ''
-  return `${grid} programs${others} do not fit: ${resident} run at once on rank ${rank}, and a program that waits for one that has not started waits forever${where}. Launch at most ${Math.max(resident - running, 0)}, or grid: 'resident'`
+  return `${grid} programs${others} do not fit: ${resident} run at once on ${rank}, and a program that waits for one that has not started waits forever${where}. Launch at most ${Math.max(resident - running, 0)}, or grid: 'resident'`
 }
 
 /** Throws if the programs of a launch may wait for each other and cannot all be resident on the rank. */
@@ -27,10 +28,11 @@ export function expectResident(
   rank: number,
   grid: number,
   resident: number,
+  members?: Members,
 ): void {
   if (!waiting || grid <= resident) return
   const where = waiting.site ? ` (it may wait at ${waiting.site})` : ''
-  throw new WorldError(`${kernel}: ${doesNotFit(grid, resident, rank, 0, where)}`)
+  throw new WorldError(`${kernel}: ${doesNotFit(grid, resident, rankName(rank, members), 0, where)}`)
 }
 
 /** A per-rank launch whose programs are spread over processors. */

@@ -7,6 +7,7 @@ import type { KernelIR } from '../../ir/node.ts'
 import type { Timeline } from '../../timeline/timeline.ts'
 import type { Backend, Loaded, Stored, Wanted } from '../../world/backend.ts'
 import { residentPrograms } from '../../world/machine.ts'
+import { groupName, inGroup, spacingOf } from '../../world/members.ts'
 import { expectTogether } from '../../world/residency.ts'
 import { WorldError } from '../../world/world.ts'
 import { kernelArgument } from './arguments.ts'
@@ -45,6 +46,15 @@ export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
     }
   }
 
+  /** One tensor map covers the copies of all ranks, so their heaps must be at a constant, positive distance. */
+  expectGroup(members: readonly number[]): void {
+    const spacing = spacingOf(members)
+    if (!spacing || spacing.step < 0)
+      throw new WorldError(
+        `${groupName(members)}: on ${this.target} the ranks of a group must ascend at a constant distance, such as [0, 2, 4]`,
+      )
+  }
+
   // Code
 
   load(wanted: Wanted): Loaded<Part> {
@@ -66,13 +76,17 @@ export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
   }
 
   #part(wanted: Wanted, queue: Queue, code: Code, grid: number): Part {
-    const { rank, values } = wanted
+    const { rank, members, values } = wanted
     const { executable, kernel, programsPerProcessor } = code
     const { block, sharedBytes, params, writes } = executable.emitted
     const { heap, stride } = this.placement
+    const { first, step } = spacingOf(members)!
     const memory = {
       device: this.place(rank).device,
-      ...{ rank, ranks: this.ranks, heap, stride },
+      rank: inGroup(members, rank),
+      ranks: members?.length ?? this.ranks,
+      heap: heap + BigInt(first) * BigInt(stride),
+      stride: step * stride,
       counters: this.counters(queue, executable),
       control: 0n,
       log: this.recorder?.address(queue),
@@ -89,6 +103,7 @@ export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
       ...{ queue, rank, grid, executable, programsPerProcessor, launch },
       kernel: wanted.kernel,
       flags: wanted.flags,
+      members,
       controlAt: params.findIndex(({ kind }) => kind === 'control'),
       early: params.flatMap((param) =>
         param.kind === 'settled' ? param.groups.map((group) => group.map(memoryOf)) : [],

@@ -46,8 +46,9 @@ export function doingsOf(underWay: readonly Step[], signallers: Signallers): Doi
 const recordsIn = ({ part, control }: Step): readonly WaitRecord[] =>
   control && part.executable.emitted.waitSites.length > 0 ? recordsOf(control, part.grid) : []
 
-const placeOf = ({ queue, kernel }: Part): Launched => ({
+const placeOf = ({ queue, kernel, members }: Part): Launched & Pick<StoppedWorker, 'members'> => ({
   rank: queue.rank,
+  ...(members && { members }),
   stream: queue.number,
   kernel: kernel.name,
 })
@@ -75,7 +76,7 @@ function describe(
     ...placeOf(part),
     program,
     site: node?.site?.toString() ?? line,
-    ...doing.waitForFlag({ name, rank: owner, value, wanted }),
+    ...doing.waitForFlag({ name, rank: owner, value, wanted }, part.members),
   }
 }
 
