@@ -17,7 +17,9 @@ export interface SourcePosition {
  * (src/ops) count as author code. With source maps, frames of the built files are in the source folders, too. Without
  * source maps, the names of the built files identify those that contain operations.
  */
-const ownFolders = ['lang', 'ir', 'operation', 'targets', 'world'].map((folder) => packageFile(`src/${folder}/`))
+const ownFolders = ['lang', 'ir', 'operation', 'targets', 'world'].map((folder) =>
+  packageFile(`src/${folder}/`),
+)
 const builtFolder = packageFile('dist/')
 
 const isOwn = (url: string): boolean =>
