@@ -8,13 +8,14 @@ import { Signallers } from '../../world/signallers.ts'
 import { noRoom, nothingEnded, Stops } from '../../world/stops.ts'
 import { limitsOf, Watchdog, type Limits } from '../../world/watchdog.ts'
 import { WorldError, WorldStopped } from '../../world/world.ts'
+import { onInterrupt } from '../interrupts.ts'
 import { abort, Controls } from './control.ts'
 import { hostNow } from './clock.ts'
 import { kernelOn, type Compile, type Executable } from './executables.ts'
 import type { WorldFacts } from './facts.ts'
 import { yieldToOthers } from './node.ts'
 import { placeRanks, type Placement, type RankPlace } from './placement.ts'
-import { mostUnderWay, Queue, type Part } from './queue.ts'
+import { mostUnderWay, Queue, type Part, type Step } from './queue.ts'
 import { Recorder } from './recorder.ts'
 import { DeviceError, type Device, type Kernel, type StreamEvent } from './device.ts'
 import { doingsOf, type Doings } from './stopped.ts'
@@ -84,6 +85,8 @@ export class Machine {
   readonly #watchdog: Watchdog
   readonly #timeout: number
   readonly #stops = new Stops()
+  /** Removes the handlers of signals and of the process's exit. */
+  readonly #forget: () => void
   /** The reason why this process can no longer use the device; undefined while the device works. */
   #lost: string | undefined
 
@@ -112,6 +115,10 @@ export class Machine {
     const record = this.recorder !== undefined
     this.facts = { record, oneDevice: used.length === 1 }
     for (let rank = 0; rank < this.ranks; rank++) this.queue(rank, 0)
+    this.#forget = onInterrupt(
+      async () => void (await this.stop('interrupted')),
+      () => this.#abandon(),
+    )
   }
 
   #place({ ranks, multiprocessors }: CudaWorldOptions, heapBytes: number): Placement {
@@ -394,9 +401,7 @@ export class Machine {
     const start = performance.now()
     let doings: Doings = { workers: [], signals: [] }
     try {
-      // Abort the last launches first. Otherwise a launch that has not started yet could start and wait once the
-      // previous launch ends.
-      for (const { control } of [...underWay].reverse()) if (control) abort(control)
+      abortAll(underWay)
       for (const queue of this.#queues) queue.mark()
       while (this.#queues.some((queue) => queue.settle() < queue.launched)) {
         if (performance.now() - start > patience) {
@@ -413,6 +418,19 @@ export class Machine {
     this.#watchdog.done()
     const what = this.#lost === undefined ? reason : `${reason}; ${this.#lost}`
     return new WorldStopped(what, doings.workers, doings.signals)
+  }
+
+  /**
+   * Called at process exit. The driver may wait for running kernels when it releases the device, so kernels must
+   * return.
+   */
+  #abandon(): void {
+    if (this.#lost !== undefined || this.#stops.isStopping || this.isIdle) return
+    try {
+      abortAll(this.#queues.flatMap((queue) => queue.underWay))
+    } catch {
+      // The device has failed, so no kernel runs. Nobody can be told at this point.
+    }
   }
 
   /** Handles a driver error after which no driver call works any more. Returns the error to throw. */
@@ -445,6 +463,7 @@ export class Machine {
       () => this.reachQueues(),
       () => {
         this.#watchdog.close()
+        this.#forget()
         if (this.#lost !== undefined) return
         release()
         for (const queue of this.#queues) queue.close()
@@ -454,4 +473,12 @@ export class Machine {
       },
     )
   }
+}
+
+/**
+ * Aborts launches in flight, the last ones first. Otherwise a launch that has not started yet could start and wait once
+ * the previous launch ends.
+ */
+function abortAll(underWay: readonly Step[]): void {
+  for (const { control } of [...underWay].reverse()) if (control) abort(control)
 }
