@@ -42,7 +42,7 @@ async function compare(ranks: number, record: boolean, use: (world: World) => un
   const platform = { devices: [new Device(fakeDriver({ kernels }).driver, 0)], compile }
   const world = new CudaWorld(platform, { ranks, heap: 1 << 22, record })
   const seen = intercepted(world, (launches, go) => {
-    for (const launch of launches) printed.add(print(launch, ranks, record))
+    for (const launch of launches) printed.add(print(launch, launch.options.group?.ranks ?? ranks, record))
     go()
   })
   try {
