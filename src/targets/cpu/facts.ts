@@ -26,5 +26,8 @@ export function cpuHeader(ir: KernelIR, { machine, record = false, packed = new 
     `  caches: L1 ${l1 / 1024} KiB, L2 ${l2 / 1024} KiB`,
     `  packed tensors: ${[...packed].join(', ') || 'none'}`,
     `  recording: ${record ? 'on' : 'off'}`,
-  ].map((line) => line.replace(/[^\x20-\x7e]+|\\$/g, ' '))
+  ].map(inComment)
 }
+
+/** An author's text on one line of a comment: only ASCII, and no backslash at its end, which would continue the line. */
+export const inComment = (text: string): string => text.replace(/[^\x20-\x7e]+|\\$/g, ' ')
