@@ -58,8 +58,14 @@ export default defineConfig([
     },
   },
   {
-    // Decisions about emitted code come from its form (code.ts). names.ts makes C++ names of other names.
-    files: ['src/targets/cuda/emit/**/*.ts'],
+    // Decisions about emitted code come from its form (cuda/emit/code.ts, cpu/code.ts). names.ts makes C++ names of other
+    // names. test/targets/text.test.ts holds every file that makes code to these rules.
+    files: [
+      'src/targets/*/{emit,lower}/**/*.ts',
+      'src/targets/cuda/{declaration,prelude}.ts',
+      'src/targets/native/{expression,locals,prelude,render,statement,text}.ts',
+      'src/targets/wasm/{arithmetic,encode,expressions,locals,names,render,statements}.ts',
+    ],
     ignores: ['**/*.test.ts', 'src/targets/cuda/emit/names.ts'],
     rules: {
       'no-restricted-syntax': [
@@ -68,7 +74,8 @@ export default defineConfig([
         ...opByName,
         ...[
           'Literal[regex]',
-          'CallExpression[callee.property.name=/^(startsWith|endsWith|match|matchAll|search|trim|trimStart|trimEnd|split|replace|replaceAll|charAt|codePointAt)$/]',
+          ":matches(NewExpression, CallExpression)[callee.name='RegExp']",
+          'CallExpression[callee.property.name=/^(startsWith|endsWith|match|matchAll|search|trim|trimStart|trimEnd|test|exec|split|replace|replaceAll|charAt|codePointAt)$/]',
           "CallExpression[callee.property.name=/^(includes|indexOf|lastIndexOf)$/][arguments.0.raw=/^.?['\x22]/]",
           "BinaryExpression[operator=/^[!=]==$/] > MemberExpression[property.name='text']",
         ].map((selector) => ({

@@ -30,5 +30,8 @@ export function cpuHeader(ir: KernelIR, facts: CpuFacts): string[] {
     `  packed tensors: ${[...packed].join(', ') || 'none'}`,
     `  recording: ${record ? 'on' : 'off'}`,
     ...(scattered ? ['  heaps: by a table, for a group of unevenly spaced ranks'] : []),
-  ].map((line) => line.replace(/[^\x20-\x7e]+|\\$/g, ' '))
+  ].map(inComment)
 }
+
+/** An author's text on one line of a comment: only ASCII, and no backslash at its end, which would continue the line. */
+export const inComment = (text: string): string => text.replace(/[^\x20-\x7e]+|\\$/g, ' ')

@@ -47,10 +47,10 @@ function wgmmaWrapper(shape: WgmmaShape): Declaration {
   const count = n / 2
   const registersA = a === 'registers'
   const d = (i: number) => `"+f"(d[${i}])`
-  const rows = (items: string[], per: number, indent: string) => {
+  const rows = (items: string[], per: number, between: string) => {
     const lines: string[] = []
     for (let i = 0; i < items.length; i += per) lines.push(items.slice(i, i + per).join(', '))
-    return lines.join(`,\n${indent}`)
+    return lines.join(`,${between}`)
   }
   const operands = Array.from({ length: count }, (_, i) => `%${i}`)
   const next = (i: number) => `%${count + i}`
@@ -65,12 +65,12 @@ function wgmmaWrapper(shape: WgmmaShape): Declaration {
   const text = `${template}
 ${inline} void ${wgmmaName(shape)}(float (&d)[${count}], ${parameters}) {
   asm volatile("wgmma.mma_async.sync.aligned.m64n${n}k16.f32.${dtype}.${dtype} {"
-               "${rows(operands, 16, '').replaceAll('\n', '"\n               "')}"
+               "${rows(operands, 16, '"\n               "')}"
                "}, ${aText}, ${next(bAt)}, ${flags};"
                : ${rows(
                  operands.map((_, i) => d(i)),
                  6,
-                 '                 ',
+                 '\n                 ',
                )}
                : ${inputs});
 }`
