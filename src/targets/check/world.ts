@@ -436,6 +436,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
       storage.signalled.fill(0)
       storage.waited.fill(0)
     }
+    this.interpreter.flags.forgetParts()
   }
 
   override timeline(): Timeline {
@@ -445,6 +446,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
   override async close(): Promise<void> {
     if (this.#isClosed) return
     await this.reach()
+    this.interpreter.flags.expectComplete()
     this.#promises.expectAwaited()
     this.#isClosed = true
   }

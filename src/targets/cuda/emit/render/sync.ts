@@ -79,6 +79,11 @@ export const signal: Renderer = (node, emission) => {
 function wantedOf(node: Node, flag: FlagText, emission: Emission): string {
   const lag = attribute<number>(node, 'lag')
   const epochText = emission.epoch(flag.name, 'wait')
+  const count = node.inputs[1] as Node | undefined
+  if (count) {
+    const before = `(${epochText} - ${lag + 1})`
+    return `${flag.arrivals === 1 ? before : `${before} * ${flag.arrivals}`} + (u32)${emission.scalar(count)}`
+  }
   const wanted = lag === 0 ? epochText : `(${epochText} - ${lag})`
   return flag.arrivals === 1 ? wanted : `${wanted} * ${flag.arrivals}`
 }
