@@ -458,6 +458,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
       storage.signalled.fill(0)
       storage.waited.fill(0)
     }
+    this.interpreter.flags.forgetParts()
   }
 
   override timeline(): Timeline {
@@ -467,6 +468,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
   override async close(): Promise<void> {
     if (this.#isClosed) return
     await this.reach()
+    this.interpreter.flags.expectComplete()
     this.#promises.expectAwaited()
     this.#isClosed = true
   }

@@ -324,12 +324,12 @@ class Ordering {
 
   /**
    * A repeated wait for the same flag in a loop is skipped, because flags only advance and a launch waits for one epoch
-   * only. A skipped wait has no thread barrier, so accesses that were pending before the wait are still pending after
-   * it.
+   * only. A wait for a number of signals is not skipped, because the number may change. A skipped wait has no thread
+   * barrier, so accesses that were pending before the wait are still pending after it.
    */
   #wait(node: Node): Node {
     const isRepeated = [...this.#plans.uses.around(node)].some(isLoop)
-    if (!isRepeated) {
+    if (!isRepeated || node.inputs.length > 1) {
       const made = this.#copy(node)
       this.#acquire(node)
       return made

@@ -99,8 +99,8 @@ const withInside = ({ blocks }: Node): readonly Node[] => blocks.flatMap((block)
  */
 function toldOf(nodes: readonly Node[], flags: ReadonlySet<string>): ReadonlySet<Node> | undefined {
   const told = nodes.filter((node) => flags.has(flagsName(node)))
-  const isSimple = ({ op, attributes: { lag } }: Node): boolean =>
-    op === 'signal' || (op === 'wait' && lag === 0)
+  const isSimple = ({ op, inputs, attributes: { lag } }: Node): boolean =>
+    op === 'signal' || (op === 'wait' && lag === 0 && inputs.length === 1)
   const isBoth = [...flags].every((name) =>
     (['signal', 'wait'] as const).every((op) =>
       told.some((node) => node.op === op && flagsName(node) === name),

@@ -87,6 +87,11 @@ export const signal: Renderer = (node, emission) => {
 function wantedOf(node: Node, flag: FlagText, emission: Emission): Code {
   const lag = attribute<number>(node, 'lag')
   const epochText = emission.epoch(flag.name, 'wait')
+  const count = node.inputs[1] as Node | undefined
+  if (count) {
+    const before = code`(${epochText} - ${lag + 1})`
+    return code`${flag.arrivals === 1 ? before : code`${before} * ${flag.arrivals}`} + (u32)${emission.scalar(count)}`
+  }
   const wanted = lag === 0 ? epochText : code`(${epochText} - ${lag})`
   return flag.arrivals === 1 ? wanted : code`${wanted} * ${flag.arrivals}`
 }
