@@ -8,7 +8,7 @@ import { walk, type KernelIR, type Node } from '../../ir/node.ts'
 import { origin, paramName } from '../../ir/ops/index.ts'
 import { KernelError, Site } from '../../ir/site.ts'
 import { lower } from '../../ir/stages.ts'
-import type { Kernel, Meta, Params } from '../../lang/kernel.ts'
+import type { Kernel, Meta, Param, Params } from '../../lang/kernel.ts'
 import type { Timeline } from '../../timeline/timeline.ts'
 import {
   argumentOf,
@@ -241,7 +241,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
       const after = this.#tail(stream, rank)
       if (code.needsResidency) this.#expectResident(kernel.name, code.needsResidency.site, grid, rank, after)
       const values = Object.fromEntries(
-        Object.keys(kernel.params).map((name) => [name, this.#bind(args[name] as never, rank)]),
+        Object.entries(kernel.params).map(([name, param]) => [name, this.#bind(param, args[name], rank)]),
       )
       this.#expectOwnEpochs(kernel.name, code, values, rank, stream, after)
       expectDistinct(
@@ -327,9 +327,9 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
     })
   }
 
-  #bind(given: unknown, rank: number): unknown {
+  #bind(param: Param, given: unknown, rank: number): unknown {
     const value = argumentOf(given, rank) as number | Handle
-    if (typeof value === 'number') return value
+    if (typeof value === 'number') return param.kind === 'scalar' ? round(param.dtype, value) : value
     const storage = this.stored(value)
     if (value.kind === 'flags') return { flags: storage as FlagSet, rank, index: 0 } satisfies FlagView
     const allocation = storage as Allocation
