@@ -15,6 +15,7 @@ import { expectMembers, groupName, inGroup, type Members } from './members.ts'
 import { normal, uniform } from './random.ts'
 import { Requests, type Disagreement } from './symmetric.ts'
 import {
+  misuse,
   WorldError,
   type AllocationOptions,
   type Allocator,
@@ -164,7 +165,7 @@ export abstract class HostWorld<Stored extends object = object> implements World
         options: RandomOptions = {},
       ): SymmetricTensor<D> => {
         if (dtypes[dtype]?.kind !== 'float')
-          throw new WorldError(`${what} of ${dtype}: random tensors need a floating-point dtype`)
+          throw misuse(`${what} of ${dtype}: random tensors need a floating-point dtype`)
         const seed = options.seed ?? ++this.#seeds
         return make(dtype, shape, (rank) => drawn(elements(shape), generator(seed, rank)), options)
       }
@@ -173,12 +174,7 @@ export abstract class HostWorld<Stored extends object = object> implements World
       full: (dtype, shape, value, options) => make(dtype, shape, value, options),
       zeros: (dtype, shape, options) => make(dtype, shape, 0, options),
       arange: (dtype, shape, options) =>
-        make(
-          dtype,
-          shape,
-          Float64Array.from({ length: elements(shape) }, (_, i) => i),
-          options,
-        ),
+        make(dtype, shape, () => Float64Array.from({ length: elements(shape) }, (_, i) => i), options),
       rand: random('rand', uniform),
       randn: random('randn', normal),
       from: (dtype, shape, contents, options) => make(dtype, shape, contents, options),
@@ -200,14 +196,14 @@ export abstract class HostWorld<Stored extends object = object> implements World
     options: TensorOptions,
   ): SymmetricTensor<D> {
     if (!Object.hasOwn(dtypes, dtype) || (dtype as string) === 'bool')
-      throw new WorldError(`a tensor of ${String(dtype)}: tensors cannot hold this dtype`)
-    if (shape.length < 1 || shape.length > 4 || !shape.every(isExtent))
-      throw new WorldError(
-        `a tensor of shape [${shape.join(', ')}]: it must have one to four extents, each a whole number, 0 or more`,
+      throw misuse(`a tensor of ${String(dtype)}: tensors cannot hold this dtype`)
+    if (!isShape(shape) || shape.length < 1 || shape.length > 4)
+      throw misuse(
+        `a tensor of shape ${shapeText(shape)}: it must have one to four extents, each a whole number, 0 or more`,
       )
     const alignment = options.alignment ?? granule
     if (!Number.isInteger(Math.log2(alignment)) || alignment < granule || alignment > mostAlignment)
-      throw new WorldError(
+      throw misuse(
         `an alignment of ${alignment} bytes: it must be a power of two from ${granule} to ${mostAlignment}`,
       )
     const aligned = alignment === granule ? '' : ` aligned to ${alignment} bytes`
@@ -240,9 +236,9 @@ export abstract class HostWorld<Stored extends object = object> implements World
     shape: readonly number[],
     options: AllocationOptions & { readonly arrivals?: number },
   ): SymmetricFlags {
-    if (shape.length > 3 || !shape.every(isExtent))
-      throw new WorldError(
-        `flags of shape [${shape.join(', ')}]: it must have up to three extents, each a whole number, 0 or more`,
+    if (!isShape(shape) || shape.length > 3)
+      throw misuse(
+        `flags of shape ${shapeText(shape)}: it must have up to three extents, each a whole number, 0 or more`,
       )
     const arrivals = options.arrivals ?? 1
     const where = members ? ` on ${groupName(members)}` : ''
@@ -413,6 +409,10 @@ function expectLength({ name, shape }: SymmetricTensor, rank: number, contents: 
       `${name} is [${shape.join(', ')}], ${elements(shape)} elements, but ${contents.length} were given for rank ${rank}`,
     )
 }
+
+const isShape = (shape: unknown): shape is readonly number[] => Array.isArray(shape) && shape.every(isExtent)
+
+const shapeText = (shape: unknown): string => (Array.isArray(shape) ? `[${shape.join(', ')}]` : String(shape))
 
 const isExtent = (extent: number): boolean => Number.isInteger(extent) && extent >= 0
 

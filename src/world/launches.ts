@@ -11,6 +11,7 @@ import {
   expectDistinct,
   expectStream,
   gridOf,
+  scalarProblem,
   streamNumber,
   type Handle,
 } from './arguments.ts'
@@ -179,7 +180,7 @@ export class Launches<P extends Part> {
         !isSame(asked.meta, meta)
       )
         continue
-      if (!hasHandles(asked, args, rank) || !takeNumbers(asked, args, rank)) continue
+      if (!hasHandles(asked, args, rank) || !takeNumbers(kernel, asked, args, rank)) continue
       if (at > 0) {
         ofRank.splice(at, 1)
         ofRank.unshift(asked)
@@ -255,13 +256,19 @@ function hasHandles({ handles, scalars }: Asked<Part>, args: Launch['args'], ran
   return true
 }
 
-/** Passes the scalars of this launch to the layout. Returns false if an argument is not a number. */
-function takeNumbers({ part, scalars, numbers }: Asked<Part>, args: Launch['args'], rank: number): boolean {
+/** Passes the scalars of this launch to the layout. Returns false if an argument is not a number that its dtype holds. */
+function takeNumbers(
+  { params }: Kernel,
+  { part, scalars, numbers }: Asked<Part>,
+  args: Launch['args'],
+  rank: number,
+): boolean {
   for (let n = 0; n < scalars.length; n++) {
     const value = argumentOf(args[scalars[n]], rank)
     if (value === numbers[n]) continue
-    if (typeof value !== 'number') return false
-    part.setNumber(scalars[n], (numbers[n] = value))
+    const param = params[scalars[n]]
+    if (param.kind !== 'scalar' || scalarProblem(param.dtype, value)) return false
+    part.setNumber(scalars[n], (numbers[n] = value as number))
   }
   return true
 }

@@ -282,13 +282,16 @@ export interface World extends Allocator {
   [Symbol.asyncDispose](): Promise<void>
 }
 
-/** An error in the use of a world. The message says what was wrong and what to do. */
+/** An error in the use of a world. The message says what was wrong and what to do, after the author's line if it is given. */
 export class WorldError extends Error {
-  constructor(message: string) {
-    super(message)
+  constructor(message: string, site?: Site) {
+    super(site?.position ? `${site}: ${message}` : message)
     this.name = 'WorldError'
   }
 }
+
+/** An error in the call that the author is making now. */
+export const misuse = (message: string): WorldError => new WorldError(message, Site.here())
 
 /** The state of a worker when its world was stopped. */
 export interface StoppedWorker {

@@ -8,7 +8,7 @@ import { walk, type KernelIR, type Node } from '../../ir/node.ts'
 import { origin, paramName } from '../../ir/ops/index.ts'
 import { KernelError, Site } from '../../ir/site.ts'
 import { lower } from '../../ir/stages.ts'
-import type { Kernel, Meta, Params } from '../../lang/kernel.ts'
+import type { Kernel, Meta, Param, Params } from '../../lang/kernel.ts'
 import type { Timeline } from '../../timeline/timeline.ts'
 import {
   argumentOf,
@@ -258,9 +258,9 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
       if (code.needsResidency)
         this.#expectResident(kernel.name, code.needsResidency.site, grid, rank, members, after)
       const values = Object.fromEntries(
-        Object.keys(kernel.params).map((name) => [
+        Object.entries(kernel.params).map(([name, param]) => [
           name,
-          this.#bind(argumentOf(args[name], place) as number | Handle, rank),
+          this.#bind(param, argumentOf(args[name], place) as number | Handle, rank),
         ]),
       )
       this.#expectOwnEpochs(kernel.name, code, values, rank, stream, after)
@@ -350,8 +350,8 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
     })
   }
 
-  #bind(value: number | Handle, rank: number): unknown {
-    if (typeof value === 'number') return value
+  #bind(param: Param, value: number | Handle, rank: number): unknown {
+    if (typeof value === 'number') return param.kind === 'scalar' ? round(param.dtype, value) : value
     const storage = this.stored(value)
     if (value.kind === 'flags') return { flags: storage as FlagSet, rank, index: 0 } satisfies FlagView
     const allocation = storage as Allocation
