@@ -13,6 +13,17 @@ const usingInLoop = {
   message: 'Call a function in the loop, with `using` in it.',
 }
 
+/** An op that is added would be forgotten there. */
+const opByName = [
+  "SwitchStatement[discriminant.property.name='op']",
+  "CallExpression[callee.property.name='includes'][arguments.0.property.name='op']",
+  "CallExpression[callee.property.name=/^(startsWith|endsWith|slice|replace)$/][callee.object.property.name='op']",
+  "CallExpression[callee.property.name=/^(startsWith|endsWith)$/][callee.object.name='op']",
+].map((selector) => ({
+  selector,
+  message: 'Ask the record of the op (src/ir/ops), or make a table whose type has every such op.',
+}))
+
 export default defineConfig([
   globalIgnores(['dist', 'coverage', '.arke-cache', '.bundle', 'scratch']),
   js.configs.recommended,
@@ -40,20 +51,36 @@ export default defineConfig([
     },
   },
   {
-    // An op that is added would be forgotten there.
     files: ['src/**/*.ts'],
     ignores: ['**/*.test.ts'],
+    rules: {
+      'no-restricted-syntax': ['error', usingInLoop, ...opByName],
+    },
+  },
+  {
+    // Decisions about emitted code come from its form (cuda/emit/code.ts, cpu/code.ts). names.ts makes C++ names of other
+    // names. test/targets/text.test.ts holds every file that makes code to these rules.
+    files: [
+      'src/targets/*/{emit,lower}/**/*.ts',
+      'src/targets/cuda/{declaration,prelude}.ts',
+      'src/targets/native/{expression,locals,prelude,render,statement,text}.ts',
+      'src/targets/wasm/{arithmetic,encode,expressions,locals,names,render,statements}.ts',
+    ],
+    ignores: ['**/*.test.ts', 'src/targets/cuda/emit/names.ts'],
     rules: {
       'no-restricted-syntax': [
         'error',
         usingInLoop,
+        ...opByName,
         ...[
-          "SwitchStatement[discriminant.property.name='op']",
-          "CallExpression[callee.property.name='includes'][arguments.0.property.name='op']",
-          "CallExpression[callee.property.name=/^(starts|ends)With$/][callee.object.property.name='op']",
+          'Literal[regex]',
+          ":matches(NewExpression, CallExpression)[callee.name='RegExp']",
+          'CallExpression[callee.property.name=/^(startsWith|endsWith|match|matchAll|search|trim|trimStart|trimEnd|test|exec|split|replace|replaceAll|charAt|codePointAt)$/]',
+          "CallExpression[callee.property.name=/^(includes|indexOf|lastIndexOf)$/][arguments.0.raw=/^.?['\x22]/]",
+          "BinaryExpression[operator=/^[!=]==$/] > MemberExpression[property.name='text']",
         ].map((selector) => ({
           selector,
-          message: 'Ask the record of the op (src/ir/ops), or make a table whose type has every such op.',
+          message: 'Ask the form of the code (emit/code.ts) or the record of the op, not a text.',
         })),
       ],
     },

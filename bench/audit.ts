@@ -4,9 +4,9 @@
  *   npx tsx bench/audit.ts [--json] [--rounds N]
  *
  * On one core: a generated trace in PyTorch's format, uncompressed and in memory, is scanned and read to a linked
- * timeline. Real traces are also read, if they are next to this checkout. For comparison, `JSON.parse` reads the same
- * bytes as a whole, interleaved with the reader. On two cores: several files on disk. Finally, the ledger of a million
- * events.
+ * timeline. Real traces are also read, if there are any next to this checkout. For comparison, `JSON.parse` parses the
+ * same bytes as a whole, in rounds that are interleaved with those of the reader. On two cores, several files on disk
+ * are read. Finally, the ledger of a million events is computed.
  */
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -72,7 +72,7 @@ const real = existsSync(shared)
 if (real.length === 0)
   console.error('The real traces are not next to this checkout, so they are not measured.')
 
-// Threads start faster from built code, which is what users run.
+// Threads start faster from built code, and users run built code.
 const built = fileURLToPath(new URL('../dist/audit/open.js', import.meta.url))
 if (!existsSync(built)) console.error('dist/ is missing (run npm run build), so threads start from source.')
 const { readTraces } = (await import(existsSync(built) ? built : '../src/audit/open.ts')) as typeof Open

@@ -1,12 +1,13 @@
 /**
- * The built `arke audit` command: the time from the start of the process to its end, and its peak memory.
+ * Measures the built `arke audit` command: the time from the start of the process to its end, and its peak memory.
  *
  *   npm run build && npx tsx bench/auditCommand.ts [--json] [--rounds N] [--bytes 2e9] [--collectives 1e9]
  *
- * Measures a trace of 1 MB, with and without the HTML page, interleaved with an empty process. Then measures a trace of
- * 2 GB once. The 2 GB trace repeats a real trace if one is available. The peak memory is compared with 350 MB plus 60
- * bytes per GPU event. Finally, measures the peak memory for a 1 GB trace in which every fourth GPU event is a
- * collective, with the HTML page and as JSON. `--bytes 0` and `--collectives 0` skip these parts.
+ * A trace of 1 MB is measured with and without the HTML page, interleaved with an empty process. After that, a trace of
+ * 2 GB is measured once. The 2 GB trace repeats a real trace if one is available. The peak memory is compared with 350
+ * MB plus 60 bytes per GPU event. Finally, the peak memory is measured for a 1 GB trace in which every fourth GPU event
+ * is a collective, once with the HTML page and once as JSON. `--bytes 0` and `--collectives 0` skip the 2 GB trace and
+ * the 1 GB trace.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -26,8 +27,8 @@ if (!existsSync(arke)) {
   process.exit(1)
 }
 /**
- * The densest of the real traces, with one kernel per 2.6 kB. The fallback is the demo's trace with stacks, which is
- * about as dense.
+ * The real trace with the most kernels per byte, which has one kernel per 2.6 kB. If there is no real trace, the demo's
+ * trace with stacks is used, which is about as dense.
  */
 const real = fileURLToPath(
   new URL('../../shared/traces/kineto/a100-rank0of2-nccl-metadata.json.gz', import.meta.url),

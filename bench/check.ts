@@ -36,7 +36,7 @@ const passMessage = scenario('message passing', { ranks: 2 }, async (world) => {
   expectClose(await world.read(out, 1), [0, 1, 2, 3])
 })
 
-/** 4 ranks. On each rank, C has 4x4 tiles of 4x4 elements, and K is one tile per rank. */
+/** 4 ranks. On each rank, C has 4x4 tiles of 4x4 elements each, and each rank holds one tile along K. */
 function allGatherGemm(ranks: number): ReturnType<typeof scenario> {
   const [m, n, k] = [16, 16, 4]
   const matrix = (rows: number, columns: number, seed: number): Float64Array =>
@@ -85,7 +85,7 @@ function rate(
   }
 }
 
-/** Records a new kernel of 200 nodes each time, so that no cache applies. */
+/** Records a new kernel of 200 nodes in each sample, so that no cache applies. */
 function recordTwoHundred(): number {
   const made = kernel('twoHundred', { x: tensor(f32, 1) }, (t, { x }) => {
     let value = t.load(x.tile([0], [64]))

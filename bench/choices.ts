@@ -7,7 +7,7 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { format, resolveConfig } from 'prettier'
-import { layoutOf, type Measurement } from '../src/ops/choice.ts'
+import { layoutOf, type Measurement } from '../src/operation/choice.ts'
 import { operations, type AnyDefinition } from '../src/ops/operations.ts'
 import type { BenchResult, Point, VariantResult } from '../src/runs/results.ts'
 import { measured, type CellResult } from './gpu/cells.ts'
@@ -20,8 +20,8 @@ if (files.length === 0) {
 }
 
 /**
- * The time of a variant in microseconds. Ratios of interleaved rounds distinguish variants more reliably than medians,
- * because the machine's speed varies.
+ * The time of a variant in microseconds. Ratios of interleaved rounds distinguish variants more reliably than medians
+ * do, because the machine's speed varies.
  */
 function microseconds({ time, speedup }: VariantResult, bsp: VariantResult | undefined): number {
   const nanoseconds = bsp && speedup ? bsp.time.median / speedup.median : time.median
@@ -53,8 +53,8 @@ const measurementOf = (target: string, point: Point): Measurement => ({
 })
 
 /**
- * The measurements on a GPU, only of variants in the `launches` form. Names that are not variants do no harm, because
- * `auto` never looks them up.
+ * The measurements on a GPU, which include only variants in the `launches` form. Names that are not variants do no
+ * harm, because `auto` never looks them up.
  */
 const measurementsOf = (cell: CellResult): Measurement[] => {
   const { section, ranks, dtype, shape, timings } = cell
@@ -94,7 +94,7 @@ for (const { name } of operations) {
   if (own.length === 0) continue
   const path = new URL(`../src/ops/${name}/measurements.ts`, import.meta.url)
   const text = `/** What \`auto\` goes by where a program has measured nothing itself. Written by bench/choices.ts; do not edit. */
-import type { Measurement } from '../choice.ts'
+import type { Measurement } from '../../operation/choice.ts'
 
 /** On ${machines.join('; ')}; in microseconds. */
 export const measurements: readonly Measurement[] = ${JSON.stringify(own)}

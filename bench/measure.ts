@@ -1,6 +1,6 @@
 /**
- * Measurement helpers: variants interleaved in one process, medians with a 95 % interval, one table and one JSON format
- * for all benches.
+ * Helpers for measurements: they run variants interleaved in one process, compute medians with a 95 % interval, and
+ * give all benchmarks one table format and one JSON format.
  */
 import { quantityOf } from '../src/runs/quantity.ts'
 import type { Quantity } from '../src/runs/results.ts'
@@ -15,7 +15,7 @@ export interface Figure extends Quantity {
 export interface Variant {
   readonly name: string
   readonly unit: string
-  /** Takes one sample, in `unit`. */
+  /** Takes one sample, measured in `unit`. */
   readonly sample: () => number | Promise<number>
   readonly goal?: { readonly text: string; readonly reached: (median: number) => boolean }
 }
@@ -32,7 +32,7 @@ export async function measure(variants: readonly Variant[], rounds: number): Pro
   return variants.map(({ name, unit, goal }, i) => figure(name, unit, samples[i], goal))
 }
 
-/** Computes a figure from its samples. */
+/** Computes a figure of the table from its samples. */
 export function figure(
   name: string,
   unit: string,
@@ -43,7 +43,7 @@ export function figure(
   return { name, unit, ...quantity, goal: goal?.text, reached: goal?.reached(quantity.median) }
 }
 
-/** Prints a table, or one JSON document if --json is on the command line. */
+/** Prints a table, or one JSON document if the command line has --json. */
 export function present(title: string, figures: readonly Figure[]): void {
   if (process.argv.includes('--json')) {
     const machine = { node: process.version, platform: `${process.platform} ${process.arch}` }

@@ -19,7 +19,7 @@
  *   can keep    the upper bound on `kept`, because the other ranks need data of the late rank or must share its work
  */
 import { openWorld, type World } from '../src/index.ts'
-import type { OperandDType, OperationDefinition, OperationOptions } from '../src/ops/operation.ts'
+import type { OperandDType, OperationDefinition, OperationOptions } from '../src/operation/definition.ts'
 import { commandName, operations } from '../src/ops/operations.ts'
 import type { Without } from '../src/ops/points.ts'
 import { readBandwidth } from '../src/runs/bandwidth.ts'
@@ -46,7 +46,7 @@ const dtype = option('dtype', 'f32') as OperandDType
 const only = option('only', '')
 const json = process.argv.includes('--json')
 const ranks = 2
-/** The number of recorded executions per variant: enough to resolve differences of a few per cent. */
+/** The number of recorded executions per variant, which is enough to resolve differences of a few per cent. */
 const recorded = 75
 const now = (): number => performance.now() * 1e6
 const open = (record: boolean): Promise<World> => openWorld({ target, ranks, record, heap: 1.75 * 2 ** 30 })
@@ -55,42 +55,42 @@ interface Row {
   readonly point: Point
   readonly best: VariantResult
   readonly bsp: VariantResult
-  /** The time of `bsp` over the lower bound: the largest possible speed-up of a fused variant. */
+  /** The time of `bsp` divided by the lower bound, which is the largest possible speed-up of a fused variant. */
   readonly most: number
-  /** The time of `bsp` over the sum of its kernels. */
+  /** The time of `bsp` divided by the sum of the times of its kernels. */
   readonly parts: Quantity
   readonly explained: Explained
   readonly kept: Kept
 }
 
-/** A comparison of the recorded executions of the best fused variant and `bsp`, per round. */
+/** Compares the recorded executions of the best fused variant with those of `bsp`, round by round. */
 interface Explained {
-  /** The reduction in time of the best fused variant, relative to `bsp`. */
+  /** By how much the best fused variant reduces the time, relative to `bsp`. */
   readonly shorter: Quantity
   /**
-   * The share of the reduction that the taxes explain, without and with the upper bound on locality. Null if the
-   * reduction is at most 3 % or not statistically significant.
+   * The share of the reduction that the taxes explain, once without and once with the upper bound on the locality tax.
+   * The share is null if the reduction is at most 3 % or not statistically significant.
    */
   readonly by: { readonly taxes: Quantity; readonly withLocality: number } | null
 }
 
-/** The effect of a late last rank on the other ranks. */
+/** How a late last rank affects the other ranks. */
 interface Kept {
   /**
-   * The fused variant that avoids the largest share of the loss under `bsp`. Null if the loss under `bsp` is not
-   * statistically significant.
+   * The fused variant that avoids the largest share of the loss under `bsp`. The variant is null if the loss under
+   * `bsp` is not statistically significant.
    */
   readonly best: { readonly variant: string; readonly share: number } | null
-  /** The time that the punctual ranks lose, per variant. */
+  /** The time that the punctual ranks lose, for each variant. */
   readonly lost: Readonly<Record<string, Quantity>>
 }
 
 const lateness = 0.2
 /**
- * The upper bound on `kept`. Either the other ranks need data that the late rank holds, and meanwhile they can do a
- * share of an execution. Or they also do the late rank's work: R ranks do R executions' worth of work until the common
- * end time E, and one of them starts at `lateness`. From (R - 1) E + (E - lateness) = R follows that the others lose E
- * - 1, which is lateness / R.
+ * The upper bound on `kept`. In the first case, the other ranks need data that the late rank holds, and until it arrives
+ * they can do a share of an execution. In the second case, they also do the late rank's work: R ranks do R executions'
+ * worth of work until the common end time E, and one of them starts at `lateness`. Then (R - 1) E + (E - lateness) = R,
+ * so the other ranks lose (E - 1), which is lateness / R.
  */
 const canKeep = (without: Without): number =>
   without === 'its work' ? 1 - 1 / ranks : Math.min(without.share / lateness, 1)
@@ -128,7 +128,10 @@ function explained(bsp: readonly RunLedger[], best: readonly RunLedger[]): Expla
     locality: before.locality.time[1] - best[n].locality.time[1],
   }))
   type Round = (typeof rounds)[number]
-  /** Drops the quarters of the rounds with the largest and the smallest gain, in which the machine was disturbed. */
+  /**
+   * Drops the quarter of the rounds with the largest gain and the quarter with the smallest gain, because the machine
+   * was disturbed in them.
+   */
   const middle = (all: readonly Round[]): readonly Round[] => {
     const quarter = Math.floor(all.length / 4)
     return [...all].sort((a, b) => a.gained - b.gained).slice(quarter, all.length - quarter)
@@ -222,7 +225,7 @@ async function contested<Options extends OperationOptions, Contents, Result>(
   }
 }
 
-/** The times of all runs per round, in the order of `runs`. Each round executes the runs in random order. */
+/** The times of all runs for each round, in the order of `runs`. Each round executes the runs in random order. */
 async function inTurns(
   { gate }: Pick<Contest<OperationOptions, unknown>, 'gate'>,
   runs: readonly Contestant['at'][],

@@ -61,8 +61,33 @@ export {
   type Tolerance,
   type World,
 } from './world/world.ts'
+export { rememberMeasurements, type Measurement } from './operation/choice.ts'
+export {
+  defineOperation,
+  type DefinedOptions,
+  type ExtentsOf,
+  type OperationContents,
+  type OperationPlan,
+  type OperationPoint,
+  type OperationRecipe,
+} from './operation/define.ts'
+export type {
+  OperandDType,
+  Operation,
+  OperationDefinition,
+  OperationOptions,
+  Step,
+  TilingWorld,
+  Traffic,
+} from './operation/definition.ts'
+export { scenariosOf, type OperationScenarioOptions } from './operation/scenarios.ts'
 export type { Stall } from './world/stops.ts'
 export type { FlagSignals, PossibleSignal } from './world/signallers.ts'
 export { explore, type Exploration, type ExploreOptions } from './targets/check/explore.ts'
 export { formatFinding, type Finding, type FindingKind, type Party } from './targets/check/findings.ts'
+
+export { recordedRun, type RecordedOptions, type RecordedRun } from './runs/recorded.ts'
+export { writeChrome as chromeTrace, type ChromeOptions } from './timeline/chrome.ts'
+export { ledgerTable } from './report/runs/recordedTable.ts'
+export { reportPage, type RecordedReport, type ReportRun } from './report/runs/recordedPage.ts'
 export type * from './types.ts'

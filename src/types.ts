@@ -48,9 +48,15 @@ export type {
   Timeline,
   Track,
 } from './timeline/timeline.ts'
+export type { Picture, RunLedger, RunLocality, RunPart, Span } from './runs/results.ts'
+export type { Style } from './report/style.ts'
 export type { Signed, Unsigned } from './timeline/columns.ts'
 export type { Cut } from './targets/check/findings.ts'
 export type { Stage } from './targets/check/world.ts'
+
+// The tiles of an operation.
+export type { TilesFrom, Tiling } from './tune/configurations.ts'
+export type { Asked, Growing, Numbers } from './tune/tables.ts'
 
 // The input and output of an operation's recogniser.
 export type { FoundChain, Recognised, Recogniser } from './taxes/recognition.ts'

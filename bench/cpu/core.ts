@@ -1,13 +1,13 @@
 /**
  * Pins a process to one core, so that a single-threaded measurement uses a single core. Other cores of a virtual
  * machine may be slower, because they were idle or are shared with other work. Without pinning, a library that computes
- * in a separate thread would be measured on another core than the others.
+ * in a separate thread would be measured on a different core.
  */
 import { createRequire } from 'node:module'
 
 const require = createRequire(import.meta.url)
 
-/** Pins this thread and all threads started later. Returns the reason if that is impossible. */
+/** Pins this thread and all threads that are started later. Returns the reason if pinning is impossible. */
 export function stayOnOneCore(): { readonly core: number } | { readonly absent: string } {
   if (process.platform !== 'linux')
     return { absent: `pinning to a core is not implemented for ${process.platform}` }

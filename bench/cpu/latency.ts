@@ -4,10 +4,10 @@
  *   npx tsx bench/cpu/latency.ts [--only launch|barrier] [--rounds N] [--json]
  *
  * A launch is measured on one rank, from the host's call until the host knows that the kernel has ended. `spinning`
- * launches while the worker still polls for work. `asleep` launches after a pause in which the worker fell asleep. The
- * message round trip of a plain worker is measured for comparison. For `asleep`, the lower bound is also measured: a
- * plain worker that `Atomics.notify` wakes and that wakes the host in the same way. A barrier uses flags and is one of
- * many in a kernel: the launch time is divided by their number.
+ * measures a launch while the worker still polls for work. `asleep` measures a launch after a pause in which the worker
+ * fell asleep. The message round trip of a plain worker is measured for comparison. For `asleep`, the lower bound is
+ * also measured. It is the time in which `Atomics.notify` wakes a plain worker, and the worker wakes the host in the
+ * same way. A barrier uses flags. A kernel contains many barriers, and the launch time is divided by their number.
  */
 import { Worker } from 'node:worker_threads'
 import { flags, i32, kernel, openWorld, tensor, type World } from '../../src/index.ts'
@@ -28,10 +28,10 @@ const under = (limit: number): Variant['goal'] => ({
   reached: (median) => median < limit,
 })
 
-/** The variants of a comparison by name. `sample` returns microseconds. */
+/** The variants of a comparison, keyed by name. `sample` returns microseconds. */
 type Contestants = ReadonlyMap<string, { readonly sample: () => Promise<number>; readonly goal?: number }>
 
-/** Runs every variant in every round. Each variant is first in some rounds. */
+/** Runs every variant in every round. The order changes, so that each variant is first in some rounds. */
 async function compare(contestants: Contestants, unit: string): Promise<Figure[]> {
   const all = [...contestants]
   const samples = new Map(all.map(([name]) => [name, [] as number[]]))
@@ -57,7 +57,7 @@ async function openIfThere(target: string, ranks: number): Promise<World | undef
   }
 }
 
-/** A worker that only wakes the thread that woke it. */
+/** A worker that does nothing except wake the thread that woke it. */
 function bareWaker() {
   const words = new Int32Array(new SharedArrayBuffer(8))
   const worker = new Worker(
@@ -85,7 +85,7 @@ const empty = kernel('empty', { x: tensor(i32, 1) }, () => {})
 async function launches(): Promise<Figure[]> {
   const figures: Figure[] = []
   for (const target of ['wasm', 'native']) {
-    // Opens one world at a time, because only then does its worker have its own core next to the host's.
+    // Only one world is open at a time, because only then does its worker have a core next to the host's core.
     const world = await openIfThere(target, 1)
     if (!world) continue
     const x = world.zeros(i32, [1])
@@ -143,7 +143,7 @@ async function launches(): Promise<Figure[]> {
   return figures
 }
 
-/** Every rank signals every rank, as in `src/ops/collectives/barrier.ts`. */
+/** Every rank signals all ranks, as in `src/ops/collectives/barrier.ts`. */
 const everybody = kernel('barriers', { arrived: flags(2) }, (t, { arrived }) => {
   t.for(arrived.dim(0), (n) => {
     t.signalAll(arrived.at([n, t.rank]))
@@ -151,7 +151,7 @@ const everybody = kernel('barriers', { arrived: flags(2) }, (t, { arrived }) => 
   })
 })
 
-/** All ranks signal a counting flag on rank 0 and wait for it. */
+/** All ranks signal a counting flag on rank 0 and wait for that flag. */
 const counted = (ranks: number) =>
   kernel('countedBarriers', { arrived: flags(1, { arrivals: ranks }) }, (t, { arrived }) => {
     t.for(arrived.dim(0), (n) => {

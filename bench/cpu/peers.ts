@@ -1,7 +1,7 @@
 /**
- * Single-threaded f32 matrix products of other libraries: C[M, N] = A[M, K] x B[K, N]. If a library is not installed,
- * the reason is printed. `npm ci --prefix bench/cpu` installs the npm packages. Debian's libopenblas0-pthread provides
- * OpenBLAS.
+ * Measures single-threaded f32 matrix products of other libraries: C[M, N] = A[M, K] x B[K, N]. If a library is not
+ * installed, the reason is printed. `npm ci --prefix bench/cpu` installs the npm packages. OpenBLAS is in Debian's
+ * package libopenblas0-pthread.
  */
 import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -9,7 +9,7 @@ import { dirname } from 'node:path'
 import { pathToFileURL } from 'node:url'
 
 export interface Product {
-  /** Computes the product once. `result` returns it. */
+  /** Computes the matrix product once. `result` returns it. */
   run(): void | Promise<void>
   result(): Float32Array | Promise<Float32Array>
   close(): void
@@ -146,7 +146,7 @@ export async function onnx(): Promise<PeerOrReason> {
   }
 }
 
-/** An ONNX model of one MatMul with B as a weight, which the runtime packs once. */
+/** An ONNX model with one MatMul, whose B is a weight that the runtime packs once. */
 function matMulModel(m: number, n: number, k: number, b: Float32Array): Uint8Array {
   const varint = (value: number): number[] => {
     const bytes: number[] = []
@@ -201,8 +201,8 @@ interface JaxArray {
 }
 
 /**
- * Hides a global `Worker` that another library may have defined. With a global `Worker`, jax-js assumes a browser and
- * starts threads.
+ * Hides a global `Worker` that another library may have defined. If jax-js finds one, it assumes a browser and starts
+ * threads.
  */
 async function withoutWorkers<T>(act: () => Promise<T>): Promise<T> {
   const globals = globalThis as { Worker?: unknown }

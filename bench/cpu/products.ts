@@ -31,7 +31,10 @@ interface Ours extends Contestant {
   result(): Promise<Float64Array>
 }
 
-/** Arke's product of one shape on one worker of a target. If `packed` is true, B is packed once. */
+/**
+ * Arke's matrix product of one shape on one worker of a target. If `packed` is true, B is packed once before the
+ * measurement.
+ */
 async function ours(
   world: World,
   [m, n, k]: readonly [number, number, number],
@@ -57,7 +60,7 @@ async function ours(
   }
 }
 
-/** Throws if a few rows of a product differ from a float64 reference. */
+/** Throws if a few sampled rows of a product differ from a float64 reference. */
 function expectProduct(
   name: string,
   c: ArrayLike<number>,

@@ -1,6 +1,6 @@
 /**
- * Runs contestants interleaved in one process. A figure is the ratio of two contestants per round, so that a temporary
- * slowdown of the machine affects both. The median is reported with a 95 % interval.
+ * Runs contestants interleaved in one process. A figure is the ratio of two contestants in the same round, so that a
+ * temporary slowdown of the machine affects both. The median is reported with a 95 % interval.
  */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
@@ -15,7 +15,7 @@ export interface Contestant {
   readonly run: (executions: number) => void | Promise<void>
 }
 
-/** Adapts a function that runs a single execution. */
+/** Turns a function that runs a single execution into a contestant. */
 export const again =
   (once: () => void | Promise<void>) =>
   async (executions: number): Promise<void> => {
@@ -23,14 +23,14 @@ export const again =
   }
 
 /**
- * The time per execution in microseconds, for every round and contestant. Each round starts with an execution that is
+ * The time per execution in microseconds, for every round and contestant. Each round starts with one execution that is
  * not counted.
  */
 export async function race(
   contestants: readonly Contestant[],
   rounds: number,
   {
-    /** The number of executions per round: enough to make the wake-up time negligible. */
+    /** The number of executions per round, which is large enough to make the wake-up time negligible. */
     executions = 1,
     /**
      * Collects garbage before each contestant. Without this, one contestant's garbage would be collected during the
@@ -42,7 +42,7 @@ export async function race(
   const times = new Map(contestants.map(({ name }) => [name, [] as number[]]))
   for (const { run } of contestants) await run(3)
   for (let round = 0; round < rounds; round++) {
-    // The first contestant of a round finds different cache contents, so each contestant is first in some rounds.
+    // The first contestant of a round finds different cache contents, so each contestant comes first in some rounds.
     for (let turn = 0; turn < contestants.length; turn++) {
       const { name, run } = contestants[(round + turn) % contestants.length]
       if (collects) collect()
@@ -55,7 +55,7 @@ export async function race(
   return times
 }
 
-/** The speed of `ours` relative to `theirs`: 2 means twice as fast. */
+/** The speed of `ours` relative to `theirs`; a value of 2 means twice as fast. */
 export function speed(
   name: string,
   ours: readonly number[],

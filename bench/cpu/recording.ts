@@ -1,9 +1,10 @@
 /**
- * The overhead of recording: the same launches on a world that records and on one that does not, interleaved.
+ * Measures the overhead of recording. The same launches run on a world that records and on one that does not,
+ * interleaved.
  *
  *   npx tsx bench/cpu/recording.ts [--rounds N] [--json]
  *
- * One kernel computes for about 1 ms. The other kernel synchronises with another rank repeatedly, also for about 1 ms.
+ * One kernel computes for about 1 ms. The other kernel repeatedly synchronises with another rank, also for about 1 ms.
  */
 import { f32, flags, kernel, openWorld, type World } from '../../src/index.ts'
 import { gemmKernel } from '../../src/ops/gemm.ts'
@@ -14,7 +15,10 @@ import { again, race, type Contestant } from './race.ts'
 const at = process.argv.indexOf('--rounds')
 const rounds = at < 0 ? 400 : Number(process.argv[at + 1])
 
-/** Waits with computation in between: as many per millisecond as in a kernel that passes tiles between ranks. */
+/**
+ * The kernel waits with computation in between. It waits as often per millisecond as a kernel that passes tiles between
+ * ranks.
+ */
 const handing = kernel('handing', { arrived: flags(2) }, (t, { arrived }) => {
   t.for(arrived.dim(0), (n) => {
     t.signalAll(arrived.at([n, t.rank]))
@@ -38,8 +42,8 @@ const waits: Prepare = (world) => {
 }
 
 /**
- * The memory and the threads that a world happens to get matter more than recording does. Therefore several pairs of
- * worlds are measured, and the recording world is opened first in half of them.
+ * The memory and the threads that a world happens to get influence the time more than recording does. Therefore several
+ * pairs of worlds are measured, and in half of the pairs the recording world is opened first.
  */
 const pairs = 8
 

@@ -4,8 +4,8 @@
  *
  *   npm run build && npx tsx bench/cpu/start.ts [--rounds N] [--json]
  *
- * For comparison, the time in which Node starts and ends an empty program. The process also reports the parts of its
- * own time.
+ * For comparison, the time in which Node starts and ends an empty program. The process also reports how its own time
+ * divides into parts.
  */
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -49,7 +49,7 @@ const program = `
   process.stdout.write(JSON.stringify(parts) + '\\n')
   await world.close()`
 
-/** Runs a program. Returns the time in milliseconds until its first output (or its end) and the output. */
+/** Runs a program. Returns the time in milliseconds until the program's first output (or its end), and the output. */
 function run(text: string): Promise<{ readonly milliseconds: number; readonly said: string }> {
   return new Promise((resolve, reject) => {
     const start = performance.now()

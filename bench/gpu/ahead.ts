@@ -1,6 +1,6 @@
 /**
- * Worlds that compile kernels but run nothing. The kernels of a cell are compiled into the cache on disk for a later
- * measurement. Many processes can do so concurrently, and no memory is needed for tensors.
+ * These worlds compile kernels but run nothing. The kernels of a cell are compiled into the cache on disk for a later
+ * measurement. Many processes can compile concurrently, and no memory is needed for tensors.
  */
 import { findCuda, type Driver } from '../../src/targets/cuda/driver.ts'
 import type { EmittedKernel } from '../../src/targets/cuda/emit/recipe.ts'
@@ -12,8 +12,8 @@ import { fakeDriver } from '../../test/cuda/fakeDriver.ts'
 import { stageOptions } from './stage.ts'
 
 /**
- * A fake driver without device memory: reads and writes do nothing. The device's name matters, because it selects the
- * tiles.
+ * A fake driver without device memory, whose reads and writes do nothing. The name of the device matters, because it
+ * selects the tiles.
  */
 function hollowDriver(name: string): Driver {
   const { driver } = fakeDriver()
@@ -30,7 +30,7 @@ function hollowDriver(name: string): Driver {
   return new Proxy(driver, { get: (all, name: keyof Driver) => hollow[name] ?? all[name] })
 }
 
-/** Makes all later stages compile only. On a machine without a GPU, kernels are only emitted. */
+/** After this call, all stages only compile. On a machine without a GPU, kernels are only emitted. */
 export function compileAhead(): void {
   const [cuda, nvrtc] = [findCuda(), findNvrtc()]
   const isHere = cuda.available && nvrtc.available

@@ -77,7 +77,10 @@ for (const [name, collect] of Object.entries(files)) {
   file(name)
   await collect()
 }
-/** True if the case runs on a device. The other random cases test the generator and the checker. */
+/**
+ * True if the test case runs on a device. Random test cases that do not run on a device test the generator and the
+ * checker.
+ */
 const isOfDevice = (name: string): boolean => !name.startsWith('random') || name.includes('the same on cuda')
 const asked = cases.filter(({ name }) => isOfDevice(name) && name.includes(options.only))
 if (asked.length === 0) fail(`no case name contains '${options.only}'; --list prints the names`)
@@ -86,7 +89,10 @@ else if (options.compile) await compile(asked, options.compile)
 else if (options.refused) await emit(asked)
 else await verify(asked)
 
-/** Opens worlds on a fake driver that runs nothing. A launch ends after the compiler, or after the emitter. */
+/**
+ * Opens worlds on a fake driver that runs nothing. A launch on such a world ends after the compiler, or after the
+ * emitter.
+ */
 function compileOnly(): void {
   expectNothing()
   const { driver } = fakeDriver()
@@ -104,7 +110,7 @@ function compileOnly(): void {
   ;(worlds as Record<string, typeof open>).cuda = open
 }
 
-/** Compiles the kernels of every PARTS-th case. The results of the cases are ignored. */
+/** Compiles the kernels of every PARTS-th test case. The results of the test cases are ignored. */
 async function compile(all: readonly Case[], part: string): Promise<void> {
   const isOurs = partOf(part)
   if (!isOurs) return fail(`--compile ${part}: expected PART/PARTS, e.g. 0/8 for the first of eight parts`)
@@ -112,8 +118,8 @@ async function compile(all: readonly Case[], part: string): Promise<void> {
 }
 
 /**
- * Prints the cases that contain a kernel which the emitter refuses. No kernel runs, so results are neither checked nor
- * stored.
+ * Prints the test cases that contain a kernel which the emitter rejects. No kernel runs, so results are neither checked
+ * nor stored.
  */
 async function emit(all: readonly Case[]): Promise<void> {
   const results: Result[] = []
@@ -154,7 +160,7 @@ async function verify(all: readonly Case[]): Promise<void> {
     if (/cannot use the device any more|does not stop|cannot be stopped/.test(result.why ?? ''))
       process.exit(3)
   }
-  // The file may contain other cases, from another --only or an earlier run.
+  // The file may contain other test cases, from another --only or an earlier run.
   const names = new Set(all.map(({ name }) => name))
   const asked = results.filter(({ name }) => names.has(name))
   const count = (outcome: string): number => asked.filter((result) => result.outcome === outcome).length

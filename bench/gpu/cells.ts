@@ -1,12 +1,12 @@
 /**
- * Defines what is measured: the cells of every section, the lower bound on the time of each cell, and the type of a
- * result. All are plain data, which the result file contains unchanged.
+ * Defines what is measured. This includes the cells of every section, the lower bound on the time of each cell, and the
+ * type of a result. All definitions are plain data, and the result file contains them unchanged.
  */
 import { operations } from '../../src/ops/operations.ts'
 import type { Quantity } from '../../src/runs/results.ts'
 import { h200, h200Measured } from '../../src/world/machines.ts'
 
-/** The operations that define points for a GPU. */
+/** The operations that define measurement points for a GPU. */
 export const measured = operations.flatMap((definition) => {
   const { gpu } = definition.points
   return gpu ? [{ definition, gpu }] : []
@@ -21,7 +21,8 @@ export const sectionNames: readonly string[] = [
 export type SectionName = string
 
 /**
- * Returns the operation of a cell, by its section or, for sections that operations share, by the names of its extents.
+ * Returns the operation of a cell. The section identifies it or, if several operations share the section, the names of
+ * the extents do.
  */
 export function operationOf({ section, shape }: Pick<Cell, 'section' | 'shape'>): Measured | undefined {
   const names = Object.keys(shape).sort().join()
@@ -34,10 +35,10 @@ export function operationOf({ section, shape }: Pick<Cell, 'section' | 'shape'>)
 /** One point of measurement. All contestants of a cell run interleaved. */
 export interface Cell {
   readonly section: SectionName
-  /** A name that is unique among all cells. */
+  /** The name of the cell, which is unique among all cells. */
   readonly key: string
   readonly ranks: number
-  /** The number of multiprocessors per rank; undefined for an equal share of the device. */
+  /** The number of multiprocessors per rank, or undefined if each rank has an equal share of the device. */
   readonly multiprocessors?: number
   readonly dtype: 'bf16' | 'f16'
   /** For All-Gather + GEMM, the axis along which A is sharded. */
@@ -46,9 +47,9 @@ export interface Cell {
 }
 
 /**
- * The role of a contestant in its cell. `baseline` is bulk synchronous. `fused` communicates inside its kernel.
- * `between` is a variant between these two. `alone` computes on data that is already in place. `ours` and `peer` occur
- * in cells without communication.
+ * The role that a contestant has in its cell. The role `baseline` is a bulk synchronous variant. The role `fused` is a
+ * variant that communicates inside its kernel. The role `between` is a variant between `baseline` and `fused`. The role
+ * `alone` computes on data that is already in place. The roles `ours` and `peer` occur in cells without communication.
  */
 export type Role = 'baseline' | 'fused' | 'between' | 'alone' | 'ours' | 'peer'
 
@@ -56,7 +57,7 @@ export type Role = 'baseline' | 'fused' | 'between' | 'alone' | 'ours' | 'peer'
 export interface Timing extends Quantity {
   readonly name: string
   readonly role: Role
-  /** Launched kernel by kernel or as one graph; '' if the name says it. */
+  /** Says whether the contestant was launched kernel by kernel or as one graph; it is '' if the name says so. */
   readonly form: 'launches' | 'graph' | ''
 }
 
@@ -64,13 +65,13 @@ export interface CellResult extends Cell {
   /** The number of multiprocessors that each rank had. */
   readonly multiprocessors?: number
   /**
-   * With communication: the time of one execution behind a start gate, minus the time of an empty execution. Without
-   * communication: the time per execution in a loop.
+   * In cells with communication, this is the time of one execution behind a start gate, minus the time of an empty
+   * execution. In cells without communication, this is the time per execution in a loop.
    */
   readonly timings: readonly Timing[]
   /**
-   * The time per execution in a loop of several executions behind one gate, between which ranks are not synchronised.
-   * Undefined if a loop would have only one execution.
+   * The time per execution in a loop of several executions behind one gate. Ranks are not synchronised between these
+   * executions. The time is undefined if a loop would have only one execution.
    */
   readonly inLoop?: readonly Timing[]
   /**
@@ -79,32 +80,32 @@ export interface CellResult extends Cell {
    */
   readonly speedup?: Quantity
   /**
-   * The times of the two fastest contestants in rounds of their own, if the first rounds showed no significant
-   * difference. `speedup` is then the ratio of these times.
+   * If the first rounds showed no significant difference, the two fastest contestants ran in additional rounds. These
+   * are their times in those rounds. In this case `speedup` is the ratio of these times.
    */
   readonly duel?: readonly [baseline: Timing, fused: Timing]
-  /** The reasons why contestants were not timed, by name. */
+  /** The reasons why contestants were not timed, keyed by name. */
   readonly failed: Readonly<Record<string, string>>
   /** The number of executions per loop. */
   readonly turn?: number
-  /** The time of an empty execution in microseconds, which was subtracted. */
+  /** The time of an empty execution in microseconds, which was subtracted from the measured times. */
   readonly telling?: number
-  /** The lower bound on the time in microseconds; undefined if there is none. */
+  /** The lower bound on the time in microseconds, or undefined if there is none. */
   readonly limit?: number
-  /** The least number of bytes that each rank receives from other ranks. */
+  /** The least number of bytes that each rank must receive from other ranks. */
   readonly remoteBytes?: number
-  /** True if the result is from an earlier run than the others on the page. */
+  /** True if the result is from an earlier run than the other results on the page. */
   readonly earlier?: boolean
   /** Further remarks as text. */
   readonly notes?: readonly string[]
 }
 
-/** Measured figures of one H200. */
+/** Measured bandwidths and speeds of one H200. */
 export const device = { multiprocessors: h200.processors, ...h200Measured } as const
 
 /**
- * The larger of the memory time and the compute time, in microseconds. A share of a device has the memory bandwidth of
- * the whole device.
+ * The larger of the time for memory accesses and the time for computation, in microseconds. A rank that has only a
+ * share of the device still has the memory bandwidth of the whole device.
  */
 export function limitOf(work: { bytes: number; flops: number; multiprocessors: number }): number {
   const devices = work.multiprocessors / device.multiprocessors
@@ -114,21 +115,21 @@ export function limitOf(work: { bytes: number; flops: number; multiprocessors: n
   )
 }
 
-/** The lower bound on the time of an operation in microseconds, with this number of multiprocessors per rank. */
+/** The lower bound on the time of an operation in microseconds, if each rank has this number of multiprocessors. */
 export function leastTime(cell: Cell, multiprocessors: number): number {
   const { bytes, flops } = operationOf(cell)!.gpu.work(cell)
   return limitOf({ bytes, flops, multiprocessors: cell.ranks * multiprocessors })
 }
 
 /**
- * The number of input sets. The sets are used in rotation, so that together they exceed the L2 cache. One set of more
- * than 200 MB is enough.
+ * The number of input sets. The input sets are used in rotation, and together they exceed the L2 cache. If one set has
+ * more than 200 MB, a single set is enough.
  */
 export const setsFor = (bytes: number): number => Math.min(8, Math.max(1, Math.ceil(200e6 / bytes)))
 
 /**
- * The number of executions per loop. A loop takes some milliseconds, so that the cost of the gate is small, and
- * contains no more launches than a queue holds if each execution has three (gate.ts). `limit` is in microseconds.
+ * The number of executions per loop. A loop takes some milliseconds, so that the cost of the gate is small. It contains
+ * no more launches than a queue holds if each execution has three launches (gate.ts). `limit` is in microseconds.
  */
 export const repeatsFor = (limit: number): number => Math.max(1, Math.min(12, Math.floor(3000 / limit)))
 
@@ -178,7 +179,10 @@ function attendCells(quick: boolean): Cell[] {
   }))
 }
 
-/** Cells for strong scaling: the same work on more ranks. Ranks divide the columns of B or the tokens of the cache. */
+/**
+ * Cells for strong scaling, in which the same work is done by more ranks. The ranks divide the columns of B among
+ * themselves, or the tokens of the cache.
+ */
 function scalingCells(quick: boolean): Cell[] {
   const cells = [1, 2, 4, 8].flatMap((ranks) =>
     measured.flatMap(({ gpu }) =>

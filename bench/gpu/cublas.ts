@@ -1,5 +1,5 @@
-// The vendor's GEMM as a baseline: cuBLAS with its default algorithm, and the fastest algorithm that cuBLASLt proposes
-// for a shape. Contract: computes row-major C = A x B of bf16 or f16 with f32 accumulation, on a given stream.
+// The vendor's GEMM as a baseline. It is cuBLAS with its default algorithm, and the fastest algorithm that cuBLASLt
+// proposes for a shape. The product is row-major C = A x B of bf16 or f16 with f32 accumulation, on a given stream.
 
 import { bindChecked } from '../../src/targets/cuda/driver.ts'
 import { openLibrary, toolkitFolders } from '../../src/targets/cuda/node.ts'
@@ -82,7 +82,7 @@ const PREFERENCE_WORKSPACE = 1
 const RESULT_BYTES = 96
 const ALGORITHM_BYTES = 64
 
-/** The shape and type of a product. */
+/** The shape and the element type of a matrix product. */
 export interface Product {
   readonly M: number
   readonly N: number
@@ -96,7 +96,7 @@ export interface Product {
  */
 export interface Proposals {
   readonly count: number
-  /** Enqueues the product with the n-th algorithm. */
+  /** Enqueues the product, computed with the n-th algorithm. */
   run(n: number, operands: Operands): void
   close(): void
 }
@@ -179,7 +179,7 @@ export function proposalsOf(stream: Stream, { M, N, K, dtype }: Product, most = 
 
 /**
  * Times up to 16 algorithms that cuBLASLt proposes for this bf16 shape on the stream's multiprocessors, and returns the
- * fastest. This selection is not part of any measurement.
+ * fastest one. The time for selecting the algorithm is not part of any measurement.
  */
 export function cublasLt(_device: Device, stream: Stream, M: number, N: number, K: number, x: Operands) {
   const proposals = proposalsOf(stream, { M, N, K, dtype: 'bf16' }, 16)

@@ -1,4 +1,7 @@
-/** Inputs of Flash Decode on a GPU: the caches, and sampled heads of every result that are compared with float64. */
+/**
+ * Creates the inputs of Flash Decode on a GPU, which are the caches. Sampled heads of every result are compared with
+ * float64.
+ */
 import type { CudaWorld } from '../../src/targets/cuda/world.ts'
 import type { SymmetricTensor } from '../../src/world/world.ts'
 import { operationOf, setsFor, type Cell } from './cells.ts'
@@ -39,7 +42,7 @@ function cachesOf(world: CudaWorld, cell: Cell, pattern: Pattern) {
   return inputs
 }
 
-/** Poisons a result, runs the kernels that write it, and compares it with the samples. */
+/** Poisons a result, runs the kernels that write it, and compares it with the sampled values. */
 const decodeCheck =
   (world: CudaWorld, outs: readonly SymmetricTensor[], samples: readonly AttentionSample[]) =>
   async (n: number, run: () => void): Promise<void> => {
@@ -73,8 +76,8 @@ interface AttentionSample {
 }
 
 /**
- * Computes the attention of the first and the last head in float64. Rows of keys and values repeat with the block that
- * they were copied from, so each distinct row is computed once and multiplied by its number of occurrences.
+ * Computes the attention of the first and the last head in float64. Rows of keys and values repeat, because they are
+ * copies of a block. Each distinct row is therefore computed once and multiplied by its number of occurrences.
  */
 export function sampleAttention(shape: DecodeShape, ranks: number, pattern: Pattern): AttentionSample[] {
   const { batch, queryHeads, kvHeads, D, tokens } = shape

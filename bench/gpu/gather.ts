@@ -1,6 +1,6 @@
 /**
- * Inputs of All-Gather + GEMM on a GPU, the sampled elements that are compared with float64, and the vendor's product,
- * both after Arke's all-gather and alone.
+ * Creates the inputs of All-Gather + GEMM on a GPU, and the sampled elements that are compared with float64. Also adds
+ * the vendor's product, both after Arke's all-gather and alone.
  */
 import { gatherKernel } from '../../src/ops/allGatherGemm/bulk.ts'
 import type { Timed } from '../../src/runs/gate.ts'
@@ -14,8 +14,8 @@ import { mostVendorLaunches, stageOptions } from './stage.ts'
 
 const numbers = { a: 0, b: 1 } as const
 /**
- * The number of copies of B. One B is larger than the L2 cache, but part of it could still be cached in the next
- * execution.
+ * The number of copies of B. One B is larger than the L2 cache, but the next execution could still find a part of it in
+ * the cache.
  */
 const sets = 2
 
@@ -28,8 +28,8 @@ function gatherExtents({ ranks, shard = 'K', shape: { M, K } }: Cell) {
 }
 
 /**
- * Allocates and fills A and several equal copies of B on all ranks. Also returns sampled elements of the expected
- * results.
+ * Allocates and fills A and several equal copies of B on all ranks. Also returns sampled elements of the results that
+ * are expected.
  */
 function matricesOf(world: CudaWorld, cell: Cell, pattern: Pattern) {
   const { dtype, shard = 'K' } = cell
@@ -61,7 +61,7 @@ export const gatherInputs: Inputs = {
       check: (results, mostRead) => productCheck(stage, results, samples, mostRead),
     }
   },
-  // Bytes of the gathered matrix and of one result per copy of B.
+  // The bytes of the gathered matrix, and of one result for each copy of B.
   peerBytes(cell) {
     const { gatheredRows, height } = gatherExtents(cell)
     return 2 * (gatheredRows * height + sets * cell.shape.M * cell.shape.N)

@@ -1,4 +1,7 @@
-/** Measures a GEMM on the whole GPU: Arke's, the fastest algorithm that cuBLASLt proposes, PyTorch's and Triton's. */
+/**
+ * Measures a GEMM on the whole GPU. The contestants are Arke's GEMM, the fastest algorithm that cuBLASLt proposes,
+ * PyTorch's and Triton's.
+ */
 import { gemmKernel } from '../../src/ops/gemm.ts'
 import { gemmTiles } from '../../src/ops/tiles.ts'
 import type { CudaWorld } from '../../src/targets/cuda/world.ts'
@@ -11,7 +14,7 @@ import { Stage, stageOptions, type Effort } from './stage.ts'
 const numbers = { a: 0, b: 1 } as const
 
 const bytesOf = ({ M, N, K }: Cell['shape']): number => 2 * (M * K + K * N)
-/** The heap size in bytes for all sets of operands. */
+/** The heap size in bytes that all sets of operands need. */
 export const gemmHeap = ({ shape }: Cell): number =>
   setsFor(bytesOf(shape)) * (bytesOf(shape) + 2 * 2 * shape.M * shape.N) + 64 * 2 ** 20
 

@@ -1,12 +1,13 @@
 /**
- * The goals for one H200, and a judgement per cell whether they were reached. Cells without a result are not judged.
+ * The goals for one H200, and for each cell the judgement whether they were reached. Cells without a result are not
+ * judged.
  */
 import { digits } from '../../src/report/format.ts'
 import { measured, type CellResult } from './cells.ts'
 import { bestOf, compare } from './tables.ts'
 
 export interface Judgement {
-  /** Goals of tier A must be reached, those of tier B should be, and those of tier C are aimed at. */
+  /** Goals of tier A must be reached, goals of tier B should be reached, and goals of tier C are aimed at. */
   readonly tier: 'A' | 'B' | 'C'
   readonly what: string
   readonly goal: string
@@ -51,7 +52,7 @@ function againstBulk(cell: CellResult, isRecovery: boolean): Judgement[] {
   const found = compare(cell)
   if (!found) return [missing('A', cell.key, goal)]
   const { ratio, recovered } = found
-  // If both are about equally fast, the interval shows whether the difference is significant.
+  // If the two variants are about equally fast, the interval shows whether the difference is significant.
   const spread = cell.speedup?.interval.map((end) => end.toFixed(3)).join('…')
   const speed = `${ratio.toFixed(3)} times as fast${spread ? ` (${spread})` : ''}`
   const judgements: Judgement[] = [{ tier: 'A', what: cell.key, goal, found: speed, isReached: ratio >= 1 }]
@@ -116,7 +117,7 @@ function launches(cell: CellResult): Judgement[] {
   })
 }
 
-/** Lists, per tier, the number of goals reached and each goal that was missed. */
+/** Lists for each tier the number of goals reached and each goal that was missed. */
 export function verdict(judgements: readonly Judgement[]): string[] {
   const lines = (['A', 'B', 'C'] as const).flatMap((tier) => {
     const own = judgements.filter((judgement) => judgement.tier === tier)

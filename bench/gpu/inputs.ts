@@ -1,10 +1,10 @@
 /**
- * The inputs of an operation at a cell, and the comparison of its results. gather.ts and decode.ts define them for
- * operations whose inputs are too large to generate on the host; `ofHost` serves all other operations.
+ * The inputs of an operation at a cell, and the comparison of its results. Operations whose inputs are too large to
+ * generate on the host have them in gather.ts and decode.ts; `ofHost` serves all other operations.
  */
 import { dtypes, type StorageDType } from '../../src/ir/dtype.ts'
-import { layoutOf } from '../../src/ops/choice.ts'
-import type { Operation, OperationOptions } from '../../src/ops/operation.ts'
+import { layoutOf } from '../../src/operation/choice.ts'
+import type { Operation, OperationOptions } from '../../src/operation/definition.ts'
 import type { AnyDefinition } from '../../src/ops/operations.ts'
 import { sampleOf } from '../../src/runs/contest.ts'
 import { sharedOut, type Machine } from '../../src/world/machine.ts'
@@ -14,13 +14,13 @@ import { operationOf, setsFor, type Cell } from './cells.ts'
 import { poison, type Pattern } from './pattern.ts'
 import { expectSimilar, stageOptions, Wrong, type Stage } from './stage.ts'
 
-/** Poisons a result, runs the kernels that write it, and compares it. */
+/** Poisons a result, runs the kernels that write it, and compares it with the expected values. */
 export type Check = (set: number, run: () => void) => Promise<void>
 
 export interface Prepared {
   /** The input sets, which are used in rotation. */
   readonly inputs: readonly Operation['inputs'][]
-  /** Returns the check of the results. A result with at most `mostRead` elements is read completely. */
+  /** Returns the function that checks the results. A result with at most `mostRead` elements is read completely. */
   check(results: readonly SymmetricTensor[], mostRead?: number): Check
 }
 
@@ -29,7 +29,7 @@ export interface Inputs {
   sets(cell: Cell): number
   prepare(stage: Stage, cell: Cell, pattern: Pattern): Prepared
   /**
-   * Adds contestants of other libraries. `tiles` are the tiles of `bsp`, and `peerBytes` is the memory per rank that
+   * Adds contestants from other libraries. `tiles` are the tiles of `bsp`, and `peerBytes` is the memory per rank that
    * the contestants need.
    */
   enterPeers?(stage: Stage, cell: Cell, prepared: Prepared, tiles: Operation['tiles']): Promise<void>
@@ -42,11 +42,11 @@ export const optionsOf = (definition: AnyDefinition, cell: Cell, variant: string
   ...{ shape: cell.shape, dtype: cell.dtype, variant },
 })
 
-/** Counts the bytes per rank that `allocate` allocates, using a world without memory. */
+/** Counts the bytes per rank that `allocate` allocates. It uses a world that has no memory. */
 export function bytesOn(machine: Machine, ranks: number, allocate: (world: World) => void): number {
   let bytes = 0
   const count = (elements: readonly number[], each: number): void => {
-    // Rounded up to 64 KiB to allow for alignment.
+    // The number of bytes is rounded up to 64 KiB to allow for alignment.
     bytes += Math.ceil((each * elements.reduce((product, extent) => product * extent, 1)) / 65536) * 65536
   }
   const tensor = (dtype: StorageDType, shape: readonly number[]) => {
@@ -63,14 +63,14 @@ export function bytesOn(machine: Machine, ranks: number, allocate: (world: World
   return bytes
 }
 
-/** The machine of a cell, before a world is open. */
+/** The description of the machine for a cell, before a world is open. */
 export const expectedMachine = ({ ranks, multiprocessors }: Cell): Machine =>
   sharedOut(h200, ranks, multiprocessors)
 
 /** Random inputs that the host generates. Randomly chosen rows of the results are compared with the reference. */
 export const ofHost = (definition: AnyDefinition): Inputs => ({
   sets: (cell) => setsFor(operationOf(cell)!.gpu.work(cell).bytes),
-  // The operations that fill the inputs have buffers of their own.
+  // The operations that fill the inputs have their own buffers.
   peerBytes(cell) {
     const options = optionsOf(definition, cell, definition.variants[0])
     return bytesOn(expectedMachine(cell), cell.ranks, (world) => {
@@ -82,7 +82,7 @@ export const ofHost = (definition: AnyDefinition): Inputs => ({
     const options = optionsOf(definition, cell, definition.variants[0])
     const made = Array.from({ length: this.sets(cell) }, () => definition.make(world, options))
     const [first] = made
-    // If nothing runs, no contents are needed.
+    // If no kernel runs, the inputs need no contents.
     const contents = stageOptions.isMeasuring ? first.random(1) : undefined
     if (contents !== undefined) for (const operation of made) operation.fill(contents)
     const rows = contents === undefined ? [] : sampleOf(first, 1, 1).rows

@@ -1,7 +1,7 @@
 /**
- * Measures the cost of a launch: the host's time per call, and the time per launch of a long sequence including the
- * device. A kernel that stores one word is launched by the driver's call, by the world, and as a node of a graph, and
- * compared with PyTorch and Triton.
+ * Measures the cost of a launch: the host's time per call, and the time per launch in a long sequence, which includes
+ * the device. A kernel that stores one word is launched by a driver call, by the world, and as a node of a graph. The
+ * times are compared with PyTorch and Triton.
  */
 import { randomOrder } from '../../src/runs/contest.ts'
 import { quantityOf } from '../../src/runs/quantity.ts'
@@ -17,13 +17,13 @@ const params = { x: tensor(i32, 1), value: scalar(i32) }
 const put = kernel('put', params, (t, { x, value }) => t.store(x.at([0]), value))
 const sourceOfPut = 'extern "C" __global__ void put(int* x, int value) { *x = value; }'
 const graphNodes = 100
-/** The number of uncounted samples of Arke. JavaScript code is optimised after some ten thousand calls. */
+/** The number of samples of Arke that are not counted. JavaScript code is optimised after some ten thousand calls. */
 const warmingUp = 100
 
 interface Launcher {
   readonly name: string
   readonly role: Role
-  /** The time per launch in microseconds: of the host alone, and including the device. */
+  /** The time per launch in microseconds, for the host alone and including the device. */
   readonly sample: () => Promise<readonly [host: number, whole: number]>
 }
 
@@ -33,8 +33,8 @@ export async function measureLaunch(cell: Cell, effort: Effort): Promise<CellRes
   try {
     const [one, eight] = stages.map(({ world, stream }) => {
       const x = world.zeros(i32, [16], { name: 'x' })
-      // Use the stream of the start gates. With a second stream, no launch could start early (programmatic dependent
-      // launch).
+      // The launches use the stream of the start gates. With a second stream, no launch could start early (programmatic
+      // dependent launch).
       return { world, launch: () => world.launch(put, { x, value: 1 }, { grid: 1, stream }), x }
     })
     const inARow =

@@ -1,8 +1,8 @@
 /**
- * Measures an operation at a cell: all of its variants and, alone, the step whose time is the lower bound of all
- * variants, interleaved. Where another library has a comparable product, that product is measured, too.
+ * Measures an operation at a cell. All of its variants run interleaved with the single step whose time is the lower
+ * bound of all variants. If another library has a comparable product, that product is measured, too.
  */
-import type { Operation } from '../../src/ops/operation.ts'
+import type { Operation } from '../../src/operation/definition.ts'
 import type { AnyDefinition } from '../../src/ops/operations.ts'
 import { device, leastTime, operationOf, repeatsFor, type Cell, type CellResult, type Role } from './cells.ts'
 import { decodeInputs } from './decode.ts'
@@ -11,7 +11,7 @@ import { bytesOn, expectedMachine, ofHost, optionsOf, type Inputs } from './inpu
 import type { Pattern } from './pattern.ts'
 import { Stage, type Effort } from './stage.ts'
 
-/** Operations whose inputs are too large to generate on the host. */
+/** These operations have inputs that are too large to generate on the host. */
 const special: Readonly<Record<string, Inputs>> = { allGatherGemm: gatherInputs, flashDecode: decodeInputs }
 export const inputsOf = (definition: AnyDefinition): Inputs => special[definition.name] ?? ofHost(definition)
 
@@ -20,17 +20,17 @@ export interface Entered {
   readonly role: Role
 }
 
-/** All variants with the roles that the definition gives them. */
+/** All variants of the operation, with the roles that its definition gives them. */
 export const everyVariant = ({ variants, fused }: AnyDefinition): Entered[] =>
   variants.map((variant) => ({
     variant,
     role: variant === 'bsp' ? 'baseline' : fused.includes(variant) ? 'fused' : 'between',
   }))
 
-/** Spare heap bytes in addition to the counted allocations. */
+/** The heap has this many spare bytes in addition to the counted allocations. */
 const spareBytes = 128 * 2 ** 20
 
-/** Opens the stage of an operation's cell and adds the contestants `entered`, on all sets of inputs. */
+/** Opens the stage of an operation's cell and adds the contestants in `entered`, on all sets of inputs. */
 export async function operationStage(
   cell: Cell,
   pattern: Pattern,
@@ -66,8 +66,8 @@ export async function operationStage(
         await stage.enter(variant, role, executions, check)
         if (role !== 'baseline') return
         tiles = made[0].tiles
-        // No variant can be faster than this step. The step is correct if the remaining steps compute the expected
-        // result from its output.
+        // No variant can be faster than this single step. The single step is correct if the remaining steps compute the
+        // expected result from its output.
         const at = made[0].steps.findIndex(({ name }) => name === definition.limit.step)
         const alone = made.map(({ steps }) => ({ launches: 1, launch: () => steps[at].launch() }))
         await stage.enter(gpu.alone, 'alone', alone, (n, run) =>

@@ -1,4 +1,7 @@
-/** Renders GPU results as a Markdown page: how they were measured, which goals were missed, and every table. */
+/**
+ * Renders GPU results as a Markdown page. It says how they were measured and which goals were missed, and has every
+ * table.
+ */
 import { sectionNames, type CellResult } from './cells.ts'
 import { judge, type Judgement } from './goals.ts'
 import type { Results } from './store.ts'
@@ -75,7 +78,7 @@ function tellingOf(cells: readonly CellResult[]): string {
   return found.length === 0 ? 'some tens of' : `${Math.min(...found)} to ${Math.max(...found)}`
 }
 
-/** The numbers of executions per loop on one rank. Loops of products always have six. */
+/** The numbers of executions per loop that occur on one rank. Loops of products always have six executions. */
 function turnsOf(cells: readonly CellResult[]): string {
   const turns = cells.filter(({ section }) => section === 'attend').flatMap(({ turn }) => turn ?? [])
   return [...new Set([6, ...turns])].join(' or ')
@@ -131,7 +134,7 @@ const rowsOf = (head: readonly string[], rows: readonly (readonly string[])[]): 
     .map((row) => `| ${row.join(' | ')} |`)
     .join('\n')
 
-/** Marks the cells of an earlier run with a star. */
+/** Marks the cells that are from an earlier run with a star. */
 const marked = (table: Table, earlier: readonly string[]): Table => ({
   ...table,
   rows: table.rows.map(([name, ...rest]) => [

@@ -1,7 +1,7 @@
 /**
  * Fills tensors of any size with random numbers without generating each element. One block of random numbers is written
- * once and repeated by device copies. Each tensor and rank starts at another offset of the block, so every element's
- * value is known without a read.
+ * once and repeated by device copies. Each tensor and rank starts at a different offset in the block, so the value of
+ * every element is known without reading it.
  */
 import { readElements, writeElements } from '../../src/world/elements.ts'
 import type { SymmetricTensor } from '../../src/world/world.ts'
@@ -10,15 +10,15 @@ import type { CudaWorld } from '../../src/targets/cuda/world.ts'
 export type HalfDType = 'bf16' | 'f16'
 
 /**
- * The number of rows of 128 elements in a block. It has no factor in common with usual extents, so that rows of a
- * tensor start at all offsets of the block.
+ * The number of rows of 128 elements in a block. The number of rows has no factor in common with usual extents, so that
+ * rows of a tensor start at all offsets of the block.
  */
 export const blockRows = 32_767
 export const rowElements = 128
 const blockElements = blockRows * rowElements
 const tableSize = 4096
 
-/** The elements of a tensor on a rank, by row-major index. */
+/** The elements of a tensor on a rank, as a function of the row-major index. */
 export type Elements = (index: number) => number
 
 export class Pattern {
@@ -29,7 +29,7 @@ export class Pattern {
     readonly dtype: HalfDType,
     seed: number,
   ) {
-    // The sum of four uniform numbers: bell-shaped, between -2 and 2.
+    // The sum of four uniform random numbers, which has a bell-shaped distribution between -2 and 2.
     let state = Math.imul(seed, 0x9e3779b1) | 1
     const next = (): number => {
       state ^= state << 13
@@ -49,7 +49,7 @@ export class Pattern {
     this.#values = readElements(this.#bits.buffer, 0, dtype, blockElements)
   }
 
-  /** The offset in the block, in rows. Each tensor has a number of its own. */
+  /** The offset of a tensor in the block, in rows. Each tensor has its own number. */
   #shift(tensor: number, rank: number): number {
     return ((tensor * 64 + rank) * 4099) % blockRows
   }
@@ -61,15 +61,15 @@ export class Pattern {
   }
 
   /**
-   * Returns the block of values and a function from a row of 128 elements of a tensor to its offset in the block. Rows
-   * with the same offset are equal.
+   * Returns the block of values, and a function that maps a row of 128 elements in a tensor to its offset in the block.
+   * Rows with the same offset are equal.
    */
   rows(tensor: number, rank: number): { readonly values: Float64Array; place(row: number): number } {
     const shift = this.#shift(tensor, rank)
     return { values: this.#values, place: (row) => ((row + shift) % blockRows) * rowElements }
   }
 
-  /** Fills a tensor on one rank with the elements of the rank `as`. No kernel may be running. */
+  /** Fills a tensor on one rank with the elements of the rank `as`. No kernel may be running during the fill. */
   fill(world: CudaWorld, tensor: SymmetricTensor, number: number, rank: number, as = rank): void {
     const stream = world.driverStream(rank)
     const to = world.addressOf(tensor, rank)
@@ -105,7 +105,7 @@ function readBits(
   return bits
 }
 
-/** Reads elements of a rank's copy of a tensor. No kernel may be running. */
+/** Reads elements of a rank's copy of a tensor. No kernel may be running during the read. */
 export const readSome = (...place: Parameters<typeof readBits>): Float64Array => {
   const bits = readBits(...place)
   return readElements(bits.buffer, 0, place[1].dtype, bits.length)

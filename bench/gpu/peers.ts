@@ -1,7 +1,7 @@
 /**
- * Peers that need Python (PyTorch, Triton). One process of peers.py runs for the whole benchmark and is asked for one
- * time after another, so that its executions alternate with Arke's on the same GPU. If Python or a library is missing,
- * the reason is reported once and all other measurements continue.
+ * Measures peers that need Python (PyTorch, Triton). One process of peers.py runs for the whole benchmark. It is asked
+ * for one time after another, so that its executions alternate with Arke's on the same GPU. If Python or a library is
+ * missing, the reason is reported once and all other measurements continue.
  */
 import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -36,7 +36,7 @@ export type Prepare =
     }
   | { readonly do: 'launches' }
 
-/** Next to this file or, for a bundle, in the working tree that contains the bundle. */
+/** The path of peers.py, which is next to this file or, for a bundle, in the working tree that contains the bundle. */
 const script = ['./', ...['./', '../', '../../', '../../../'].map((up) => `${up}bench/gpu/`)]
   .map((folder) => fileURLToPath(new URL(`${folder}peers.py`, import.meta.url)))
   .find(existsSync)
@@ -45,7 +45,7 @@ export class Peers {
   readonly #process: ChildProcessWithoutNullStreams
   readonly #waiting: ((line: string) => void)[] = []
   #ended: string | undefined
-  /** The versions of the libraries, as text. */
+  /** The versions of the Python libraries, as text. */
   about = ''
 
   private constructor(process: ChildProcessWithoutNullStreams) {
@@ -64,7 +64,7 @@ export class Peers {
     })
   }
 
-  /** Starts the process. Returns the reason if that is not possible. */
+  /** Starts the process. Returns the reason if the process cannot be started. */
   static async open(): Promise<Peers | string> {
     if (script === undefined) return 'peers.py was not found'
     const peers = new Peers(spawn(process.env.ARKE_PYTHON ?? 'python3', [script]))
@@ -90,7 +90,7 @@ export class Peers {
     return answer
   }
 
-  /** Returns the names of the contestants that can be timed, and the reasons why others cannot. */
+  /** Returns the names of the contestants that can be timed, and for all others the reason why they cannot. */
   async prepare(
     what: Prepare,
   ): Promise<{ names: readonly string[]; failed: Readonly<Record<string, string>> }> {
@@ -103,7 +103,7 @@ export class Peers {
     return (await this.#ask({ do: 'time', name, turn, executions })).us!
   }
 
-  /** Returns the time per launch in microseconds: of the host alone, and until the device has finished. */
+  /** Returns the time per launch in microseconds, for the host alone and until the device has finished. */
   async launch(name: string): Promise<readonly [host: number, whole: number]> {
     const [host, whole] = (await this.#ask({ do: 'launch', name })).us!
     return [host, whole]
@@ -117,7 +117,7 @@ export class Peers {
 
 let opened: Promise<Peers | string> | undefined
 
-/** Returns the one process, which is started on first use. */
+/** Returns the only peer process, which is started on first use. */
 export const openPeers = (): Promise<Peers | string> => (opened ??= Peers.open())
 
 export async function closePeers(): Promise<void> {

@@ -1,4 +1,7 @@
-/** Processes of a benchmark: parts that compile concurrently, and a new process after the device was lost. */
+/**
+ * Starts the processes of a benchmark: processes that compile parts concurrently, and a new process after the device
+ * was lost.
+ */
 import { spawnSync } from 'node:child_process'
 
 /** The exit status of a process that can no longer use its device. */
@@ -23,7 +26,7 @@ export function fail(message: string): never {
 
 /**
  * A lost device is usable again in a new process. The parent process therefore only starts child processes and never
- * returns from here.
+ * returns from this function.
  */
 export function surviveLostDevices(): void {
   if (process.env[isChild] !== undefined) return
@@ -37,8 +40,8 @@ export function surviveLostDevices(): void {
 }
 
 /**
- * Parses a part such as `0/8`, the first of eight parts. Returns a function that is true if the nth item is in the
- * part, or undefined if the text is malformed.
+ * Parses the text of a part, such as `0/8` for the first of eight parts. Returns a function that is true if the nth
+ * item is in the part, or undefined if the text is malformed.
  */
 export function partOf(text: string): ((n: number) => boolean) | undefined {
   const [part, parts] = text.split('/').map(Number)

@@ -1,4 +1,4 @@
-/** Matrix products on all ranks of a stage: the check of their results, and the vendor's product. */
+/** Runs matrix products on all ranks of a stage: the check of their results, and the vendor's product. */
 import { medianOf } from '../../src/runs/quantity.ts'
 import type { Timed } from '../../src/runs/gate.ts'
 import type { SymmetricTensor } from '../../src/world/world.ts'
@@ -6,20 +6,20 @@ import { proposalsOf, type Operands, type Product, type Proposals } from './cubl
 import { isWritten, poison, readSome, type Elements } from './pattern.ts'
 import { expectSimilar, mostVendorLaunches, Wrong, type ForeignWays, type Stage } from './stage.ts'
 
-/** The effort for comparing the proposed algorithms. */
+/** How long the algorithms that cuBLASLt proposes are compared. */
 const trying = { seconds: 0.2, leastRounds: 7, mostRounds: 25 }
 
-/** The most elements of a result that is read completely, to check that every element was written. */
+/** A result with at most this many elements is read completely, to check that every element was written. */
 const usualRead = 8 * 2 ** 20
 
 export interface Sample {
   readonly rows: readonly number[]
   readonly columns: readonly number[]
-  /** Ordered by row, then by column. */
+  /** The samples are ordered by row and then by column. */
   readonly expected: Float64Array
 }
 
-/** Computes some elements of A x B in float64: in the first and last rows and columns, and in between. */
+/** Computes some elements of A x B in float64. They are in the first and last rows and columns, and in between. */
 export function sampleProduct(
   { M, N, K }: Pick<Product, 'M' | 'N' | 'K'>,
   a: (row: number, k: number) => number,
@@ -42,7 +42,9 @@ export function sampleProduct(
   return { rows, columns, expected }
 }
 
-/** Poisons a result, runs the kernels that write it, and compares it. `samples` has one entry per rank. */
+/**
+ * Poisons a result, runs the kernels that write it, and compares it with the samples. `samples` has one entry per rank.
+ */
 export const productCheck =
   (
     { world, stream }: Stage,
@@ -57,7 +59,7 @@ export const productCheck =
     run()
     await world.synchronize()
     for (const rank of world.localRanks) {
-      // Other libraries may have launched work, too.
+      // Other libraries may have launched work on the device, too.
       world.driverStream(rank, stream.id).synchronize()
       const { rows, columns, expected } = samples[rank]
       if (M * N <= mostRead && !isWritten(world, c, rank, M * N))
@@ -71,9 +73,9 @@ export const productCheck =
   }
 
 /**
- * The vendor's product on all ranks, for each set of operands (by rank). Of eight proposed algorithms it uses the one
- * that was fastest while all ranks computed, chosen separately for single executions and for loops. Algorithms that the
- * device rejects are skipped.
+ * The vendor's product on all ranks, for each set of operands (given by rank). The vendor's product uses the one of
+ * eight proposed algorithms that was fastest while all ranks computed. It is chosen separately for single executions
+ * and for loops. Algorithms that the device rejects are skipped.
  */
 export async function vendorProducts(
   stage: Stage,

@@ -5,7 +5,7 @@
  *   npx tsx bench/gpu/results.ts                 writes the page again
  *
  * If several files contain a cell, the last file's result counts. Results that are not in the last file are marked as
- * earlier.
+ * results of an earlier run.
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

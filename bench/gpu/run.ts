@@ -88,7 +88,7 @@ function patternOf(dtype: HalfDType): Pattern {
   return pattern
 }
 
-/** The sections that are not operations. */
+/** The sections of the benchmark that are not operations. */
 const sectionOf: Readonly<Partial<Record<string, (cell: Cell) => Promise<CellResult>>>> = {
   gemm: (cell) => measureGemm(cell, patternOf(cell.dtype), effort, !quick),
   attend: (cell) => measureAttend(cell, patternOf(cell.dtype), effort),

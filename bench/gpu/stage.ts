@@ -15,22 +15,22 @@ import { WorldError, WorldStopped, type Stream } from '../../src/world/world.ts'
 import type { CellResult, Role, Timing } from './cells.ts'
 import { fastestTwo, speedupOf } from './tables.ts'
 
-/** The measuring time in seconds, and the least and most number of rounds. */
+/** The measuring time in seconds, and the least and the largest number of rounds. */
 export interface Effort {
   readonly seconds: number
   readonly leastRounds: number
   readonly mostRounds: number
 }
 
-/** The work behind one gate. */
+/** The work that is enqueued behind one start gate. */
 export interface Turn extends Timed {
-  /** The number of executions; default: 1. */
+  /** The number of executions, which is 1 by default. */
   readonly executions?: number
 }
 
 /**
- * The two ways to time a contestant: single executions, and loops. Each has one entry per input set, with which the
- * execution or the loop begins. The input sets are used in rotation.
+ * A contestant is timed in two ways: in single executions, and in loops. For each way there is one entry per input set,
+ * and the execution or the loop begins with that set. The input sets are used in rotation.
  */
 export interface Ways {
   readonly once: readonly Turn[]
@@ -41,7 +41,10 @@ export type Contestant = Pick<Timing, 'name' | 'role' | 'form'> & Ways
 
 export interface StageOptions {
   readonly ranks: number
-  /** The number of executions per loop; default: 1. All launches of a rank in a loop must fit into the `Gate`. */
+  /**
+   * The number of executions per loop, which is 1 by default. All launches of one rank in a loop must fit into the
+   * queue of the `Gate`.
+   */
   readonly repeats?: number
   /** The heap size per rank, in bytes. */
   readonly heap: number
@@ -52,8 +55,8 @@ export interface StageOptions {
 export const mostVendorLaunches = 2
 
 /**
- * The launches of another library, one per input set: the fastest algorithm for single executions, and the fastest in a
- * loop.
+ * The launches of another library, with one entry per input set: the algorithm that is fastest in single executions,
+ * and the algorithm that is fastest in a loop.
  */
 export interface ForeignWays {
   readonly once: readonly (() => void)[]
@@ -63,8 +66,8 @@ export interface ForeignWays {
 export const nothing: Turn = { executions: 0, launches: 0, launch: () => {} }
 
 /**
- * The numbers of rounds for the two fastest contestants alone, if the first rounds showed no significant difference or
- * a difference below 1 %.
+ * If the first rounds showed no significant difference, or a difference below 1 %, the two fastest contestants run
+ * alone for these numbers of rounds.
  */
 const roundsOfTwo = { least: 60, most: 400 }
 const turnsDiffer = 0.01
@@ -73,14 +76,14 @@ const isTie = ({ median, interval: [low, high] }: Quantity): boolean =>
 
 const justOnce: Effort = { seconds: 0, leastRounds: 1, mostRounds: 1 }
 
-/** The watchdog's limit in milliseconds. No execution here takes a second. */
+/** The watchdog's limit in milliseconds. No execution in the benchmark takes a second. */
 const timeout = 10_000
 const now = (): number => performance.now() * 1e6
 
-/** The number of random orders drawn in this process, used as a seed so that no two orders are equal. */
+/** The number of random orders drawn so far in this process. It is used as a seed, so that no two orders are equal. */
 let drawn = 0
 
-/** Options of all stages. Stages that only compile (ahead.ts) do not check results. */
+/** Options that apply to all stages. Stages that only compile (ahead.ts) do not check results. */
 export const stageOptions: {
   open: (options: CudaWorldOptions) => CudaWorld
   isMeasuring: boolean
@@ -120,12 +123,12 @@ export class Stage {
     return stage
   }
 
-  /** Registers a function that runs before the world is closed. */
+  /** Registers a function that runs before the world of the stage is closed. */
   own(close: () => void): void {
     this.#closing.push(close)
   }
 
-  /** Runs the body. If it fails, stores the reason under `name` in `failed`. */
+  /** Runs the body. If the function fails, the reason is stored under `name` in `failed`. */
   async try(name: string, body: () => Promise<void>): Promise<void> {
     stageOptions.onProgress(name)
     try {
@@ -140,8 +143,8 @@ export class Stage {
   }
 
   /**
-   * Returns loops of consecutive executions, as in a decoding loop. There is one loop per execution, which begins with
-   * that execution.
+   * Returns loops of consecutive executions, as in a decoding loop. There is one loop for each execution, and the loop
+   * begins with that execution.
    */
   inLoop(executions: readonly Timed[]): Turn[] {
     const { repeats } = this
@@ -155,8 +158,8 @@ export class Stage {
   }
 
   /**
-   * Checks the executions and adds them as a contestant, once as launches and once as a graph. `executionsInLoop` may
-   * differ if other executions are faster in a loop.
+   * Checks the results of the executions and adds them as a contestant, once as launches and once as a graph.
+   * `executionsInLoop` may be given if other executions are faster in a loop.
    */
   async enter(
     name: string,
@@ -178,7 +181,7 @@ export class Stage {
     if (!this.contestants.some((one) => one.name === name)) return
     await this.try(`${name} as a graph`, async () => {
       const replays = { once: this.#graphs(executions), inLoop: this.#graphs(inLoop) }
-      // Of each loop, the check sees the result of the first execution.
+      // The check sees only the result of the first execution in each loop.
       await checkAll(replays.once)
       await checkAll(replays.inLoop)
       this.contestants.push({ name, role, form: 'graph', ...replays })
@@ -194,8 +197,8 @@ export class Stage {
   }
 
   /**
-   * Adds a contestant of another library that launches on the world's streams. Such launches alone cannot be captured
-   * as a graph.
+   * Adds a contestant of another library that launches on the world's streams. Launches of another library cannot be
+   * captured as a graph on their own.
    */
   async enterForeign(
     name: string,
@@ -213,7 +216,8 @@ export class Stage {
   }
 
   /**
-   * Times all contestants in loops only. `afterRound` may run other work after each round. Rounds below 0 do not count.
+   * Times all contestants in loops only. `afterRound` may run other work after each round. Rounds with a negative
+   * number do not count.
    */
   async times(effort: Effort, afterRound?: (round: number) => Promise<void>): Promise<Timing[]> {
     const turns = this.contestants.map(({ inLoop }) => inLoop)
@@ -222,15 +226,15 @@ export class Stage {
   }
 
   /**
-   * Times all contestants: single executions behind a gate, and loops if a loop has more than one execution. Starting
-   * work on eight streams and recording the time takes a device some tens of microseconds. This cost is measured with
-   * empty executions and subtracted.
+   * Times all contestants in single executions behind a gate, and also in loops if a loop has more than one execution.
+   * Starting work on eight streams and recording the time takes a device some tens of microseconds. The cost of
+   * starting and recording is measured with empty executions and subtracted.
    */
   async bothTimes(
     effort: Effort,
   ): Promise<Pick<CellResult, 'timings' | 'inLoop' | 'speedup' | 'duel' | 'turn' | 'telling' | 'failed'>> {
     const { contestants, repeats } = this
-    // A single execution is short compared with a loop and varies more, so it runs three times per round.
+    // A single execution is shorter than a loop and varies more, so it runs three times per round.
     const turns = Array.from({ length: repeats > 1 ? 3 : 1 }, () => [
       [nothing],
       ...contestants.map(({ once }) => once),
@@ -241,7 +245,7 @@ export class Stage {
     const telling = medianOf(onceOf(0))
     const looped = samples.slice(samples.length - loops.length)
     const timings = contestants.map((one, n) => timingOf(one, onceOf(n + 1), telling))
-    // The mean of the executions of a contestant in each round.
+    // For each round: the mean time of the executions of a contestant.
     const roundsOf = (n: number): number[] => {
       const each = turns.map((all, turn) => samples[turn * all.length + n])
       return each[0].map(
@@ -262,8 +266,8 @@ export class Stage {
   }
 
   /**
-   * Times the fastest baseline and the fastest fused contestant again on their own, with more rounds. The rounds so far
-   * decide which two these are.
+   * Times the fastest baseline and the fastest fused contestant again without the others, with more rounds. The rounds
+   * so far decide which two contestants are the fastest.
    */
   async #duel(
     rounds: readonly (readonly number[])[],
@@ -293,7 +297,7 @@ export class Stage {
     stageOptions.onProgress(`timing ${turns.length} contestants, interleaved`)
     const samples = turns.map((): number[] => [])
     const random = randomOrder(Math.imul(++drawn, 0x9e3779b1))
-    // The number of executions so far. It selects the input set that was used least recently.
+    // The number of executions that have run so far. This number selects the input set that was used least recently.
     let executions = 0
     const next = (ways: readonly Turn[]): Turn => {
       const turn = ways[executions % ways.length]
@@ -333,7 +337,7 @@ export class Wrong extends Error {}
 /** The largest accepted relative error (L2 norm). Rounding to 16 bits alone causes 2e-3. */
 const mostDeviation = 1e-2
 
-/** Compares all elements by one relative error. NaN never passes. */
+/** Compares all elements of a result by one relative error. NaN never passes. */
 export function expectSimilar(what: string, found: ArrayLike<number>, expected: ArrayLike<number>): void {
   let [error, norm] = [0, 0]
   for (let i = 0; i < expected.length; i++) {

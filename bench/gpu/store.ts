@@ -1,7 +1,7 @@
 /**
- * The result file. It is written before and after every cell and read at the start, so that a run continues where the
- * last one ended. A cell that was started twice without a result is skipped from then on, because it makes the device
- * unusable.
+ * The result file. The result file is written before and after every cell and read at the start, so that a run
+ * continues where the last run ended. If a cell was started twice without a result, it is skipped in all later runs,
+ * because it makes the device unusable.
  */
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -10,7 +10,7 @@ import type { CellResult } from './cells.ts'
 export interface Results<Result = CellResult> {
   readonly machine: Readonly<Record<string, string | number>>
   readonly date: string
-  /** The number of attempts per cell without a result. */
+  /** A cell without a result is attempted this many times. */
   readonly begun: Readonly<Record<string, number>>
   readonly cells: readonly Result[]
 }
@@ -21,7 +21,7 @@ export class Store<Result extends { readonly key: string } = CellResult> {
   readonly #path: string
   #results: Results<Result>
 
-  /** Opens the file. Throws if its results are from a device of another name. */
+  /** Opens the file. Throws if the results in the file are from a device of another name. */
   constructor(path: string, machine: Results['machine'], date: string) {
     this.#path = path
     const found = existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as Results<Result>) : undefined
@@ -51,7 +51,7 @@ export class Store<Result extends { readonly key: string } = CellResult> {
     this.#write()
   }
 
-  /** Stores a result and replaces an earlier result of the same cell. */
+  /** Stores a result, which replaces an earlier result of the same cell. */
   add(cell: Result): void {
     const others = this.#results.cells.filter(({ key }) => key !== cell.key)
     const { [cell.key]: _, ...begun } = this.#results.begun
@@ -71,6 +71,6 @@ export class Store<Result extends { readonly key: string } = CellResult> {
 export const textOf = ({ cells, ...about }: Results<unknown>): string =>
   `${JSON.stringify(about).slice(0, -1)},"cells":[\n${cells.map((cell) => JSON.stringify(cell, shortNumber)).join(',\n')}\n]}\n`
 
-/** Rounds fractions to six digits, since no figure is more precise. Integers such as extents stay exact. */
+/** Rounds fractions to six digits, since no measured value is more precise. Integers such as extents stay exact. */
 const shortNumber = (_: string, value: unknown): unknown =>
   typeof value === 'number' && !Number.isInteger(value) ? Number(value.toPrecision(6)) : value

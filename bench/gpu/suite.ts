@@ -1,7 +1,7 @@
 /**
- * The subset of vitest that the target tests use, for a machine that has a GPU and no packages. The bundler replaces
- * vitest by this file. Cases are collected when their file is imported and run one after the other. If the emitter
- * refuses a kernel, its case is `refused`, which counts neither as passed nor as failed.
+ * The subset of vitest that the target tests use, for a machine that has a GPU and no packages. When the tests are
+ * bundled, this file replaces vitest. Cases are collected when their file is imported and run one after the other. If
+ * the emitter rejects a kernel, its test case is `refused`, which counts neither as passed nor as failed.
  */
 import { deepStrictEqual } from 'node:assert'
 import { format } from 'node:util'
@@ -16,14 +16,14 @@ export interface Case {
 export const cases: Case[] = []
 const path: string[] = []
 
-/** Collects cases under a common name. */
+/** Collects test cases under a common name. */
 function within(name: string, collect: () => unknown): void {
   path.push(name)
   collect()
   path.pop()
 }
 
-/** Sets the file name of the cases that are collected next. */
+/** Sets the file name of the test cases that are collected next. */
 export function file(name: string): void {
   path.splice(0, path.length, name)
 }
@@ -33,8 +33,8 @@ type Body = (...row: never[]) => unknown
 const rowOf = (entry: unknown): Rows => (Array.isArray(entry) ? (entry as Rows) : [entry])
 
 /**
- * Formats a title: `%s` and similar placeholders take the values of a row in order, and `$name` takes that property of
- * the first value.
+ * Formats the title of a test case. `%s` and similar placeholders take the values of a row in order, and `$name` takes
+ * that property of the first value.
  */
 const title = (pattern: string, row: Rows): string => {
   const [first] = row
@@ -47,11 +47,14 @@ const title = (pattern: string, row: Rows): string => {
 }
 
 type Add = (name: string, body: () => unknown) => void
-/** What follows a name: the body, with options before it or a timeout behind it, which mean nothing here. */
+/**
+ * The arguments after the name of a test: the body, and either options before it or a timeout after it. Options and
+ * timeouts have no effect here.
+ */
 type Given = readonly unknown[]
 const bodyOf = (given: Given): Body => given.find((one) => typeof one === 'function') as Body
 
-/** `it.each` passes the entries of a row to the body one by one, `it.for` passes the row. */
+/** `it.each` passes the entries of a row to the body one by one, and `it.for` passes the whole row. */
 const rowsWith =
   (add: Add, argumentsOf: (entry: unknown) => Rows) =>
   (rows: Rows) =>
@@ -69,7 +72,7 @@ export const describe = Object.assign(within, {
   skipIf: (skipped: boolean) => (skipped ? { each: () => () => {} } : collected),
 })
 
-/** Results are kept by name: of two cases with the same one, the second would never run. */
+/** Results are stored by the name of the test case, so a second case with the same name would never run. */
 function add(last: string, ...given: Given): void {
   const run = bodyOf(given) as () => unknown
   const name = [...path, last].join(' > ')

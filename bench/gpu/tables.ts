@@ -1,6 +1,6 @@
 /**
- * Formats results as tables: the best contestant of each role at every cell, their ratio, and the distance to the lower
- * bound.
+ * Formats results as tables. A row shows the best contestant of each role at a cell, their ratio, and the distance to
+ * the lower bound.
  */
 import { columns, digits } from '../../src/report/format.ts'
 import { quantityOf } from '../../src/runs/quantity.ts'
@@ -19,7 +19,7 @@ export interface Table {
   readonly title: string
   readonly head: readonly string[]
   readonly rows: readonly (readonly string[])[]
-  /** Lines below the table. */
+  /** The lines that are printed below the table. */
   readonly notes: readonly string[]
 }
 
@@ -30,15 +30,16 @@ function ranksOf({ ranks, multiprocessors = 0 }: CellResult): string {
     : `${ranks} ranks, one GPU each`
 }
 
-/** The contestant of a role with the lowest median, or undefined if there is none. */
+/** The contestant with the lowest median among those of a role, or undefined if there is none. */
 export function bestOf({ timings }: Pick<CellResult, 'timings'>, role: Role): Timing | undefined {
   const own = timings.filter((timing) => timing.role === role)
   return own.length === 0 ? undefined : own.reduce((a, b) => (b.median < a.median ? b : a))
 }
 
 /**
- * The speed-up of the fastest fused contestant over the fastest baseline, computed per round. Both ran in each round,
- * so a disturbance that slows a round slows both. `rounds` contains the times of each contestant per round.
+ * The speed-up of the fastest fused contestant over the fastest baseline, computed per round. Both contestants ran in
+ * each round, so a disturbance that slows a round slows both of them. `rounds` contains the times of each contestant
+ * per round.
  */
 export function speedupOf(
   timings: readonly Timing[],
@@ -51,8 +52,9 @@ export function speedupOf(
 }
 
 /**
- * The indices of the fastest baseline and the fastest fused contestant, by the 25th percentile of their rounds. Small
- * differences, such as the start of a graph, show in that percentile even if they are below the spread of the rounds.
+ * The indices of the fastest baseline and of the fastest fused contestant, judged by the 25th percentile of their
+ * rounds. Small differences, such as the start of a graph, are visible in the 25th percentile even if they are smaller
+ * than the spread of the rounds.
  */
 export function fastestTwo(
   all: readonly Pick<Timing, 'role'>[],
@@ -70,18 +72,21 @@ export function fastestTwo(
 export interface Comparison {
   readonly baseline: Timing
   readonly fused: Timing
-  /** The lower bound on the time in microseconds: GEMM alone, or bytes divided by bandwidth. */
+  /** The lower bound on the time in microseconds, which is the GEMM alone, or bytes divided by bandwidth. */
   readonly floor: number
-  /** The speed-up over the baseline: the median over rounds if it was measured, otherwise the ratio of the medians. */
+  /**
+   * The speed-up over the baseline. It is the median over rounds if this was measured, otherwise the ratio of the
+   * medians.
+   */
   readonly ratio: number
   /**
-   * The share of the baseline's time beyond the lower bound that the fused variant saves; 1 if the baseline is at the
-   * bound.
+   * The share of the baseline's time beyond the lower bound that the fused variant saves, or 1 if the baseline is at
+   * the bound.
    */
   readonly recovered: number
 }
 
-/** Compares the best fused variant with the best baseline. */
+/** Compares the best fused variant with the best baseline at a cell. */
 export function compare(cell: CellResult): Comparison | undefined {
   const [baseline, fused] = cell.duel ?? [bestOf(cell, 'baseline'), bestOf(cell, 'fused')]
   const alone = bestOf(cell, 'alone')
@@ -103,7 +108,7 @@ const spread = ({ interval: [low, high] }: Quantity, text: (value: number) => st
 const ratioText = (ratio: number): string => ratio.toFixed(3)
 const us = (timing: Timing | undefined): string => (timing ? digits(timing.median) : '–')
 
-/** All times of a section's cells, with one column per contestant. */
+/** All times of the cells in a section, with one column per contestant. */
 export function timesTable(title: string, cells: readonly CellResult[]): Table {
   const names = [...new Set(cells.flatMap(({ timings }) => timings.map(named)))]
   const isTold = cells.some(({ telling }) => telling !== undefined)
@@ -122,7 +127,7 @@ export function timesTable(title: string, cells: readonly CellResult[]): Table {
   }
 }
 
-/** Compares the best fused variant with the faster bulk-synchronous one, one row per cell. */
+/** Compares the best fused variant with the faster bulk-synchronous variant, with one row per cell. */
 export function fusedTable(title: string, floor: string, cells: readonly CellResult[]): Table {
   const isInRounds = cells.some(({ speedup }) => speedup !== undefined)
   const rows = cells.map((cell) => {
@@ -157,7 +162,7 @@ export function fusedTable(title: string, floor: string, cells: readonly CellRes
   }
 }
 
-/** The same tables for loops, with the cells that were measured in loops. */
+/** The same tables for loops. They contain the cells that were measured in loops. */
 function loopTables(title: string, floor: string, cells: readonly CellResult[]): Table[] {
   const looped = cells.flatMap((cell): CellResult[] => {
     const { inLoop, turn, key } = cell
@@ -181,7 +186,7 @@ function loopTables(title: string, floor: string, cells: readonly CellResult[]):
   ]
 }
 
-/** Compares Arke with the best peer. */
+/** Compares Arke with the best of its peers. */
 export function peerTable(title: string, cells: readonly CellResult[]): Table {
   return {
     title,
@@ -273,7 +278,7 @@ function operationTables(
   ]
 }
 
-/** If one step alone is the lower bound, a whole input crosses the links. */
+/** If the lower bound is one step alone, a whole input crosses the links between ranks. */
 const linkTable = (cells: readonly CellResult[]): Table => ({
   title: 'Bytes that each rank would receive over links',
   head: ['', 'received per rank', `time at ${device.link / 1e9} GB/s, us`],
@@ -285,7 +290,7 @@ const linkTable = (cells: readonly CellResult[]): Table => ({
   notes: [],
 })
 
-/** Formats a table for a terminal. */
+/** Formats a table of text for a terminal. */
 export const asText = ({ title, head, rows, notes }: Table): string =>
   [`\n${title}`, ...columns([head, ...rows], [0]), ...notes.map((note) => `  ${note}`)].join('\n')
 

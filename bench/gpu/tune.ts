@@ -1,4 +1,4 @@
-/** Measures the shipped table of tiles on the GPU of this machine; see `usage`. */
+/** Measures the tiles for the table that Arke ships, on the GPU of this machine; see `usage`. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { columns, digits } from '../../src/report/format.ts'

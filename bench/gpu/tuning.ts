@@ -1,9 +1,9 @@
 /**
- * Tunes the points of the shipped table. Candidates whose sampled results are correct run interleaved on a stage, and
- * the faster half continues to the next round of halving.
+ * Tunes the points of the table that Arke ships. Candidates whose sampled results are correct run interleaved on a
+ * stage. The faster half of them continues to the next round of successive halving.
  */
 import { gemmKernel } from '../../src/ops/gemm.ts'
-import type { TilingWorld } from '../../src/ops/operation.ts'
+import type { TilingWorld } from '../../src/operation/definition.ts'
 import { gemmTiling } from '../../src/ops/tiles.ts'
 import type { Timed } from '../../src/runs/gate.ts'
 import { medianOf } from '../../src/runs/quantity.ts'
@@ -19,24 +19,24 @@ import type { Pattern } from './pattern.ts'
 import { productCheck } from './products.ts'
 import { nothing, Stage, stageOptions } from './stage.ts'
 
-/** True for products of one rank, which are not an operation. */
+/** True for matrix products on one rank, which are not an operation. */
 const isProduct = ({ section }: Pick<Cell, 'section'>): boolean => section === 'gemm'
 
 export const tunedSections: readonly string[] = [...measured.map(({ gpu }) => gpu.section), 'gemm', 'attend']
 
-/** A cell and one variant. */
+/** One variant at a cell. */
 export interface TunePoint extends Cell {
   readonly variant: string
 }
 
 export interface TunePointResult extends TunePoint {
-  /** Undefined if the default tiles failed. */
+  /** The result is undefined if the default tiles failed. */
   readonly tuned: Tuned | undefined
-  /** The reasons why candidates were not timed, by candidate. */
+  /** The reasons why candidates were not timed, keyed by candidate. */
   readonly failed: Readonly<Record<string, string>>
 }
 
-/** The variants that the goals refer to, unless others are requested. */
+/** The variants to which the goals refer, unless the user requests others. */
 function variantsOf(cell: Cell, asked: readonly string[] | undefined): readonly string[] {
   if (isProduct(cell)) return ['gemm'].filter((name) => asked?.includes(name) ?? true)
   const { definition, gpu } = operationOf(cell)!
@@ -51,7 +51,7 @@ export function planPoints(shard: 'K' | 'M', variants?: readonly string[]): Tune
     )
 }
 
-/** A candidate to time, with one execution per set of inputs. */
+/** A candidate whose time is measured, with one execution per set of inputs. */
 interface Tried {
   readonly whole: readonly (() => void)[]
   readonly timed: readonly Timed[]
@@ -60,18 +60,20 @@ interface Tried {
 
 interface Way {
   tiling(world: TilingWorld): Tiling
-  /** The heap size per rank in bytes, for all candidates. */
+  /** The heap size per rank in bytes that all candidates together need. */
   heap(candidates: readonly Numbers[]): number
   /** Allocates the inputs and returns the function that creates a candidate. */
   prepare(stage: Stage, pattern: Pattern): (tiles: Numbers) => Tried
 }
 
-/** The most elements of a result that is read completely. The number is small because there are many candidates. */
+/**
+ * A result with at most this many elements is read completely. The number is small because there are many candidates.
+ */
 const mostRead = 2 ** 17
 const megabytes64 = 64 * 2 ** 20
 
 /**
- * If a result is larger than this number of bytes, one set of inputs is used: its inputs are evicted from the cache
+ * If a result has more than this number of bytes, only one set of inputs is used. Its inputs are evicted from the cache
  * anyway, and more results would take too much memory.
  */
 const largeResult = 7.4e6
@@ -146,12 +148,12 @@ export async function tunePoint(
   point: TunePoint,
   pattern: Pattern,
   seconds: number,
-  /** The tiles to try, as their numbers in order; if empty, all. */
+  /** The tiles to try, given as their numbers in order; an empty list means all tiles. */
   wanted: readonly string[] = [],
 ): Promise<TunePointResult> {
   const { ranks } = point
   const way = isProduct(point) ? gemmWay(point) : operationWay(point)
-  // The heap size depends on the number of candidates, which must be known before a world is open.
+  // The heap size depends on the number of candidates, so this number must be known before a world is open.
   const expected = { ranks, machine: expectedMachine(point) }
   const isWanted = (tiles: Numbers, n: number): boolean =>
     n === 0 || wanted.length === 0 || wanted.includes(Object.values(tiles).join(','))

@@ -6,14 +6,17 @@ import { headOf } from './head.ts'
 
 const archiveName = /\.(?:tar(?:\.\w+)?|tgz|tbz2?|txz|tlz|tzst|zip|7z|rar)$/i
 
-/** The first bytes of zip archives (with and without members), 7z archives and rar archives. */
+/** These are the first bytes of zip archives (with and without members), of 7z archives and of rar archives. */
 const MAGIC = ['PK\x03\x04', 'PK\x05\x06', "7z\xbc\xaf'\x1c", 'Rar!\x1a\x07']
-/** The offset and the text of the magic number in a tar archive's first header. */
+/** A tar archive has this magic number at this offset in its first header. */
 const TAR = { at: 257, text: 'ustar' } as const
 
 export const isArchiveName = (path: string): boolean => archiveName.test(path)
 
-/** True if the file is an archive. False if the file cannot be read: the trace reader reports that error. */
+/**
+ * True if the file is an archive. Returns false if the file cannot be read, because the trace reader reports that
+ * error.
+ */
 export async function isArchive(path: string): Promise<boolean> {
   if (isArchiveName(path)) return true
   try {

@@ -1,7 +1,7 @@
 /**
  * Reads Chrome traces that Arke itself wrote (src/timeline/chrome.ts), from its own runs or from an audit, and rebuilds
- * the timeline they were written from. Damaged events are left out and reported in the warnings. A lost event takes
- * only its own links with it.
+ * the timeline they were written from. Damaged events are left out and reported in the warnings. If an event is lost,
+ * only its own links are lost with it.
  */
 import { RankBuilder, TimelineBuilder } from '../timeline/builder.ts'
 import { categories, CHROME_VERSION, COMMUNICATION_EVENT, isRole } from '../timeline/chrome.ts'
@@ -114,7 +114,7 @@ class ArkeRank {
   private readonly builder = new RankBuilder()
   private readonly described: ChromeRank
   private readonly base: bigint
-  /** The rank's time 0 within the trace: whole microseconds, and the remaining nanoseconds. */
+  /** The time in the trace that is the rank's time 0, as whole microseconds and the remaining nanoseconds. */
   private readonly whole: number
   private readonly nanoseconds: number
   private readonly tracks: readonly number[]
@@ -126,7 +126,7 @@ class ArkeRank {
   private readonly communications = new Map<number, number>()
   /** The parsed `traffic` records, keyed by the id of their interned text. */
   private readonly traffic = new Map<number, readonly TensorBytes[]>()
-  /** Per event: the id that links it to a call or operator, or NaN if it has none. */
+  /** For each event: the id that links it to a host call or to an operator, or NaN if the event has no such id. */
   private readonly correlations = new Identifiers()
   private readonly externalIds = new Identifiers()
 

@@ -1,6 +1,6 @@
 /**
  * Recognises communication kernels by their names: kernels of the collective libraries, and kernels of other libraries
- * that move data between ranks themselves. Also normalises the different spellings of collective names.
+ * that move data between ranks themselves. This module also normalises the different spellings of collective names.
  */
 
 import { type Communication, unknownCommunication } from '../timeline/timeline.ts'
@@ -20,7 +20,7 @@ const libraries: readonly (readonly [library: string, pattern: RegExp])[] = [
   ['nccl', /\bnccl(Dev)?Kernel|\bnccl(DevKernel|Kernel|_?symm|_?all|_?reduce|_?send)|^nccl/i],
 ]
 
-/** The library that has a communication kernel of this name, or null if the kernel does not communicate. */
+/** The library whose communication kernels have this name, or null if the kernel does not communicate. */
 export function communicationLibrary(kernel: string): string | null {
   for (const [library, pattern] of libraries) if (pattern.test(kernel)) return library
   return null
@@ -39,16 +39,16 @@ const collectives: readonly (readonly [collective: string, pattern: RegExp])[] =
   ['reduce', /reduce(?!_?scatter)/],
 ]
 
-/**
- * The collective that a kernel name or a metadata field refers to, in its normalised spelling; null if it names none.
- */
+/** The normalised name of the collective that a kernel name or a metadata field refers to, or null if it names none. */
 export function collectiveOf(name: string): string | null {
   const text = name.toLowerCase()
   for (const [collective, pattern] of collectives) if (pattern.test(text)) return collective
   return null
 }
 
-/** The communication record that follows from a kernel's name alone, or null if the kernel does not communicate. */
+/**
+ * The communication record that can be derived from a kernel's name alone, or null if the kernel does not communicate.
+ */
 export function describeKernel(kernel: string): Communication | null {
   const library = communicationLibrary(kernel)
   if (library === null) return null

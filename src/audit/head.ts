@@ -1,5 +1,6 @@
 /**
- * Reads the first bytes of a file, decompressed if the file is gzip. They are enough to recognise the file's format.
+ * Reads the first bytes of a file, decompressed if the file is gzip. These bytes are enough to recognise the file's
+ * format.
  */
 import { open } from 'node:fs/promises'
 import { constants, gunzipSync } from 'node:zlib'

@@ -1,4 +1,4 @@
-/** A column of ids, with NaN for events that have none. Nearly all ids fit into 4 bytes each. */
+/** A column with one id per event, or NaN for an event without an id. Nearly all ids fit into 4 bytes each. */
 import { Column, uint32 } from '../timeline/columns.ts'
 
 const ABSENT = 0xffff_ffff
@@ -6,7 +6,7 @@ const ELSEWHERE = 0xffff_fffe
 
 export class Identifiers {
   private readonly small = new Column(uint32)
-  /** Ids that are large, negative or not integers, keyed by event. */
+  /** Holds the ids that are large, negative or not integers, keyed by event. */
   private readonly others = new Map<number, number>()
 
   push(id: number): void {

@@ -1,4 +1,7 @@
-/** Checks a rank's timeline for inconsistencies, whatever trace format it came from, and adds warnings about them. */
+/**
+ * Checks a rank's timeline for inconsistencies and adds a warning for each. The checks do not depend on the trace
+ * format.
+ */
 import { rankNames } from '../timeline/ranges.ts'
 import { calledEvent, isDeviceWork, NONE, type RankTimeline } from '../timeline/timeline.ts'
 import type { Warnings } from '../timeline/warnings.ts'

@@ -5,17 +5,18 @@
  */
 import { Column, int32 } from '../timeline/columns.ts'
 
-/** Keys per page. Pages are small because ids may come in bursts with gaps between them. */
+/** Keys per page. Pages are small because ids may come in bursts with gaps between the bursts. */
 const PAGE = 1 << 7
 /**
- * After the first `FEW` pages, a new page is added only while the pages have at most this many entries per stored key.
+ * After the first `FEW` pages, a new page is added only while the number of page entries per stored key is at most
+ * this.
  */
 const SPARSEST = 8
 const FEW = 1 << 11
 
 export class IntegerMap {
   size = 0
-  /** Keyed by page number: the index of the page's first entry in `places`. */
+  /** For each page number: the index of the page's first entry in `places`. */
   private readonly pages = new Map<number, number>()
   private readonly places = new Column(int32)
   private scattered = new HashTable()
@@ -50,7 +51,7 @@ export class IntegerMap {
     this.lastNumber = this.last = -1
   }
 
-  /** The index of the first entry of the key's page, or -1 if the key has no page. */
+  /** The index of the first entry in the key's page, or -1 if the key has no page. */
   private page(key: number): number {
     if (!(key >= 0) || !Number.isSafeInteger(key)) return -1
     const number = Math.floor(key / PAGE)

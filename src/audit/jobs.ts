@@ -1,14 +1,14 @@
 /**
  * Decides whether the files are traces of one job, and which recording of a rank is audited if the rank has several.
  *
- * Files belong to different jobs if any of these hold: they state different world sizes; a process group has different
- * ranks; a rank is a different process, did different work at the same time, or did the same step twice. Times alone
- * prove nothing, since the clocks of two machines may differ by any amount. However, files that state no rank and have
- * no collective belong to one job only if they were recorded at the same time.
+ * Files belong to different jobs in any of these cases: they state different world sizes; a process group has different
+ * ranks; or a rank is a different process, did different work at the same time, or did the same step twice. Different
+ * times do not prove different jobs, since the clocks of two machines may differ by any amount. However, files that
+ * state no rank and have no collective belong to one job only if they were recorded at the same time.
  *
  * One job may have several recordings of a rank, since `torch.profiler` with a schedule writes one file per window.
- * Only one window is audited. It is the same window on all ranks, as far as the number or the times of the windows
- * identify it.
+ * Only one window of the profiler schedule is audited. The audited window is the same on all ranks, as far as the
+ * number or the times of the windows identify it.
  */
 import { basename, dirname, join } from 'node:path'
 import { duration } from '../timeline/figures.ts'
@@ -17,7 +17,7 @@ import { isDeviceWork, Kind, type RankTimeline } from '../timeline/timeline.ts'
 import { AuditError } from './auditError.ts'
 import type { FileRank, TraceFile } from './traceFile.ts'
 
-/** The recording of one rank in one file. */
+/** What one file recorded about one rank. */
 interface Recording extends FileRank {
   readonly file: number
   /**
@@ -52,8 +52,8 @@ function recordingsOf(files: readonly TraceFile[]): Recording[][] {
 }
 
 /**
- * Throws an `AuditError` that names the jobs if the files belong to several. `called` holds the display name of each
- * file.
+ * Throws an `AuditError` that names the jobs if the files belong to several jobs. `called` holds the display name of
+ * each file.
  */
 export function refuseSeveralJobs(files: readonly TraceFile[], called: readonly string[]): void {
   const recordings = recordingsOf(files)
@@ -66,7 +66,7 @@ export function refuseSeveralJobs(files: readonly TraceFile[], called: readonly 
       reason ??= found
       return found === null
     })
-    // Any fitting job would be valid. The most likely one is the job whose recordings are nearest in time.
+    // Several jobs may fit the file. The most likely job is the one whose recordings are nearest in time.
     const job = fitting.reduce<Recording[] | undefined>(
       (best, one) => (best === undefined || distance(one, own) < distance(best, own) ? one : best),
       undefined,
@@ -94,8 +94,8 @@ export function refuseSeveralJobs(files: readonly TraceFile[], called: readonly 
 
 /**
  * True if the only evidence for a second job is one file whose rank number and time coincide with those of another
- * file, while a rank of the job is missing. The file then most likely belongs to the missing rank and has a wrong
- * number.
+ * file, while a rank of the job is missing. In this case the file most likely belongs to the missing rank and has a
+ * wrong number.
  */
 function isWrongNumber(jobs: readonly (readonly Recording[])[]): boolean {
   const [[stray, ...others], job] = [...jobs].sort((a, b) => a.length - b.length)
@@ -122,7 +122,7 @@ function describe(job: readonly Recording[], called: readonly string[]): string 
   return `${ranks}${world === null ? '' : ` of ${world}`} (${shown.join(', ')})`
 }
 
-/** The reason why the recordings of a file cannot belong to the job, as text; null if they can. */
+/** Returns the reason why the recordings of a file cannot belong to the job, or null if they can. */
 function firstConflict(
   job: readonly Recording[],
   own: readonly Recording[],
@@ -159,7 +159,8 @@ function conflict(
     return `process group ${group.name} has ranks ${ranges(group.a)} in ${nameOfA} and ranks ${ranges(group.b)} in ${nameOfB}`
   const otherProcess = a.processes.size > 0 && b.processes.size > 0 && isDisjoint(a.processes, b.processes)
   if (!isTold(a) || !isTold(b)) {
-    // No rank number, no collective and no overlap in time shows that the two recordings belong together.
+    // The two recordings have no rank number, no collective and no overlap in time, so nothing shows that they belong
+    // together.
     const isAlone = (one: Recording): boolean => !isTold(one) && !communicates(one.timeline)
     if (!otherProcess || !a.time || !b.time || overlaps(a, b) || !(isAlone(a) || isAlone(b))) return null
     const [alone, other] = isAlone(b) ? [nameOfB, nameOfA] : [nameOfA, nameOfB]
@@ -177,8 +178,8 @@ function conflict(
 }
 
 /**
- * A process group that both recordings list under the same name, with different but overlapping ranks. A rank cannot be
- * in two groups of the same name, so such recordings belong to different jobs.
+ * Finds a process group that both recordings list under the same name with different but overlapping ranks. A rank
+ * cannot be in two groups of the same name, so two recordings with such a group belong to different jobs.
  */
 function conflictingGroup(
   { groups: a = [] }: Recording,
@@ -211,9 +212,12 @@ function stepsOf({ timeline: { events } }: Recording, names: readonly string[]):
   return found
 }
 
-/** If a trace was rewritten on a common, drifting clock, its durations differ by less than this fraction. */
+/** If a trace was rewritten on a drifting common clock, its durations change by less than this fraction. */
 const STRETCH = 1e-3
-/** In a damaged copy some work is missing or has other times. This fraction of the work must still match. */
+/**
+ * In a damaged copy some work is missing or has other times. At least this fraction of the device work must match for a
+ * recording to count as a damaged copy.
+ */
 const MOST = 0.9
 
 /**
@@ -243,8 +247,8 @@ function workOf({ base, events, tracks }: RankTimeline): { from: bigint; duratio
 }
 
 /**
- * The recordings without a rank number if every rank of the world already has a recording, so that none is left for
- * them.
+ * Finds the recordings that state no rank number although every rank of the world already has a recording. These
+ * recordings cannot belong to the job.
  */
 function beyondWorld(job: readonly Recording[]): { world: number; guessed: Recording[] } | null {
   const world = job.find(({ worldSize }) => worldSize !== null)?.worldSize ?? null
@@ -253,7 +257,7 @@ function beyondWorld(job: readonly Recording[]): { world: number; guessed: Recor
   return world !== null && guessed.length > 0 && told.size >= world ? { world, guessed } : null
 }
 
-/** The time between two sets of recordings, in nanoseconds; 0 if they overlap. */
+/** The time between two sets of recordings in nanoseconds, or 0 if the sets overlap. */
 function distance(a: readonly Recording[], b: readonly Recording[]): number {
   let least = Infinity
   for (const one of a)
@@ -267,7 +271,8 @@ function distance(a: readonly Recording[], b: readonly Recording[]): number {
 }
 
 /**
- * The recordings that are not audited because another recording of the same rank is, each with the message to print.
+ * The recordings that are not audited because another recording of the same rank is audited, each with the message to
+ * print.
  */
 export function repeatedRecordings(
   files: readonly TraceFile[],
@@ -296,7 +301,7 @@ export function repeatedRecordings(
           ? `the file contains rank ${one.timeline.rank} twice; the second recording is left out`
           : `this is a copy of rank ${one.timeline.rank} in ${called[copied.file]} and is left out`,
       )
-    // Recordings without a rank number that overlap in time are different ranks.
+    // Two recordings without a rank number that overlap in time are different ranks.
     else if (isTold(one) || !known.some((other) => overlaps(other, one))) known.push(one)
   }
 
@@ -323,7 +328,7 @@ export function repeatedRecordings(
   return leftOut
 }
 
-/** A key that all recordings of one rank share; null if nothing identifies the rank. */
+/** A key that all recordings of one rank have in common, or null if nothing identifies the rank. */
 function keyOf(one: Recording): string | null {
   if (isTold(one)) return `rank ${one.timeline.rank}`
   if (one.processes.size === 0 || one.time === null) return null
@@ -339,8 +344,8 @@ function chooseWindows(ranks: readonly (readonly Recording[])[]): Recording[] {
   const counts = ranks.map((some) => some.length)
   const fewest = Math.min(...counts)
   if (fewest === Math.max(...counts)) return ranks.map((some) => some[0])
-  // Some rank has fewer windows. For each other rank, choose the window that is nearest in time to that rank's first
-  // window.
+  // The rank with the fewest windows sets the time. Every other rank is audited in the window that is nearest in time
+  // to the first window of the rank with the fewest windows.
   const anchor = [ranks[counts.indexOf(fewest)][0]]
   return ranks.map((some) =>
     some.reduce((best, one) => (distance(anchor, [one]) < distance(anchor, [best]) ? one : best)),

@@ -1,11 +1,12 @@
 /**
  * Reads PyTorch profiler traces (Kineto, 2021 to 2026, CUDA and ROCm) into the timeline. A trace is an object with
- * `traceEvents`, or a bare array of events. Events have a duration (phase X) or come as a begin and an end (phases B
- * and E). One file is usually one rank. Each JSON document in a file becomes a rank. If a document has kernels on
- * several devices, each device becomes a rank. Bad input is left out and reported in the warnings; it never throws.
+ * `traceEvents`, or a bare array of events. An event has a duration (phase X) or is written as a begin and an end
+ * (phases B and E). One file is usually one rank. Each JSON document in a file becomes a rank. If a document has
+ * kernels on several devices, each device becomes a rank. Bad input never throws; it is left out and reported in the
+ * warnings.
  *
- * The rank is `distributedInfo.rank`, else the number in the name of the file or its folder, else `options.rank`, else
- * 0.
+ * The rank number is `distributedInfo.rank`, else the number in the name of the file or of its folder, else
+ * `options.rank`, else 0.
  */
 import { TimelineBuilder } from '../timeline/builder.ts'
 import { isStreamWait, type RankTimeline, type Timeline } from '../timeline/timeline.ts'
@@ -34,7 +35,7 @@ export interface KinetoFile {
   /** The ranks that the file contains, each with the metadata of its document. */
   readonly ranks: readonly { readonly rank: number; readonly metadata: TraceMetadata }[]
   readonly warnings: readonly Warning[]
-  /** The number of uncompressed bytes, and of all events including the skipped ones. */
+  /** The number of uncompressed bytes, and the number of all events including the skipped ones. */
   readonly bytes: number
   readonly events: number
 }
@@ -123,9 +124,9 @@ export async function readKinetoFile(
 }
 
 /**
- * Assigns rank numbers to the timelines of one document. A document with several devices has several timelines: its own
- * rank number, if it has one, goes to the first device. All other timelines get their device number, which is
- * provisional.
+ * Assigns rank numbers to the timelines of one document. A document with several devices has several timelines. If the
+ * document states a rank number, that number goes to the first device. Every other timeline gets the number of its
+ * device, which is provisional.
  */
 function numbered(
   timelines: readonly RankTimeline[],
@@ -164,7 +165,7 @@ function groupsOf(config: unknown): ListedGroup[] {
   })
 }
 
-/** The name of the device with the longest stream track, measured by its number of events; null if unknown. */
+/** The name of the device whose stream track has the most events, or null if it is unknown. */
 function deviceName({ tracks }: RankTimeline, { deviceProperties }: TraceMetadata): string | null {
   if (!Array.isArray(deviceProperties)) return null
   const streams = tracks

@@ -1,7 +1,8 @@
 /**
  * Builds one rank from the events of a Kineto document and links them. Device work is linked to the host call that
- * enqueued it by correlation id. Host calls and device work are linked to their operator by external id. If there is no
- * usable external id, they are linked to the innermost operator that was running on the calling thread.
+ * enqueued it by correlation id. Host calls and device work are linked to their operator by external id. Without a
+ * usable external id, host calls and device work are linked to the innermost operator that was running on the calling
+ * thread.
  */
 import { RankBuilder, type TimelineBuilder } from '../timeline/builder.ts'
 import { calledEvent, type Communication, isDeviceWork, isInReach, Kind, NONE } from '../timeline/timeline.ts'
@@ -19,7 +20,10 @@ import type { WarningClass, Warnings } from '../timeline/warnings.ts'
 
 type Role = 'kernel' | 'memcpy' | 'memset' | 'wait' | 'call' | 'operator' | 'annotation' | 'device annotation'
 
-/** The role of each event category. The capitalised categories are from traces of 2021. */
+/**
+ * For each event category: the role that its events have in the timeline. The capitalised categories are from traces of
+ * 2021.
+ */
 const roles: Readonly<Record<string, Role>> = {
   kernel: 'kernel',
   Kernel: 'kernel',
@@ -55,8 +59,8 @@ export class KinetoDocument {
   private readonly strings: ByteStrings
   private readonly warnings: Warnings
   /**
-   * Caches keyed by string id: the name's id in the timeline, the library of a kernel, the kind of a call, whether it
-   * is a step.
+   * Caches keyed by string id: the name's id in the timeline, the library of a kernel, the kind of a call, and whether
+   * the name is that of a step.
    */
   private readonly names: number[] = []
   private readonly libraries: (string | null | undefined)[] = []
@@ -65,10 +69,10 @@ export class KinetoDocument {
   private readonly roles: (Role | undefined)[] = []
   private readonly communications = new Map<string, number>()
   private readonly operands: OperandRecords
-  /** Per event: the id that links it to a call or operator, or NaN if it has none. */
+  /** For each event: the id that links it to a host call or to an operator, or NaN if the event has no such id. */
   private readonly correlations = new Identifiers()
   private readonly externalIds = new Identifiers()
-  /** The time in the trace, in microseconds, that becomes time 0 of the timeline. */
+  /** The time in the trace, in microseconds, that becomes time 0 of the rank's timeline. */
   private origin = NaN
 
   constructor(timeline: TimelineBuilder, strings: ByteStrings, warnings: Warnings) {
@@ -150,8 +154,8 @@ export class KinetoDocument {
   }
 
   /**
-   * The library of a communication kernel, or null. Null is cached too, so that each kernel name is classified only
-   * once.
+   * The library of a communication kernel, or null. A null result is cached too, so that each kernel name is classified
+   * only once.
    */
   private library(id: number, name: string): string | null {
     const known = this.libraries[id]
@@ -262,9 +266,9 @@ export class KinetoDocument {
   }
 
   /**
-   * The operator that an event's external id names. Some traces write the correlation id into that field, which then
-   * names no operator, or a wrong one by chance. If the two ids are equal, the operator counts only if it is running
-   * when the call is made.
+   * The operator whose external id equals that of an event. Some traces write the correlation id into the external id
+   * field, which therefore names no operator, or by chance a wrong one. If an event's external id equals its
+   * correlation id, the operator counts only if it is running when the call is made.
    */
   private operator(event: number, call: number, operators: IntegerMap): number {
     const { rank } = this
@@ -280,11 +284,13 @@ export class KinetoDocument {
   }
 }
 
-/** The number of a device, stream, process or thread, or `NONE` if it is not an integer, as in a damaged trace. */
+/**
+ * The number of a device, stream, process or thread, or `NONE` if the field is not an integer, as in a damaged trace.
+ */
 const orNone = (number: number): number => (Number.isSafeInteger(number) ? number : NONE)
 const orNull = (value: number): number | null => (Number.isNaN(value) ? null : value)
 
-/** Parses a list of ranks such as `[0, 1]`; null if the list is abbreviated or unreadable. */
+/** Parses a list of ranks such as `[0, 1]`, and returns null if the list is abbreviated or unreadable. */
 function ranksOf(text: string | null): number[] | null {
   if (text === null) return null
   const found = /^\[\s*(\d+(?:\s*,\s*\d+)*)\s*\]$/.exec(text)

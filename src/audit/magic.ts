@@ -1,4 +1,7 @@
-/** The first bytes of the trace formats other than PyTorch's. They identify a format before its reader is loaded. */
+/**
+ * The first bytes of the trace formats other than PyTorch's. The first bytes of a file identify its format before the
+ * format's reader is loaded.
+ */
 
 export const SQLITE_MAGIC = 'SQLite format 3\0'
 

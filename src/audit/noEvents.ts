@@ -1,6 +1,6 @@
 /**
- * Why a file has no events to audit, as a sentence: it is empty, cut off, damaged, of another kind, or a trace without events. The
- * sentence says what the file is and what to do.
+ * Explains in one sentence why a file has no events to audit: it is empty, cut off, damaged, of another kind, or a
+ * trace without events. The sentence says what the file is and what to do.
  */
 import { readFileSync, statSync } from 'node:fs'
 import { gunzipSync } from 'node:zlib'
@@ -9,14 +9,14 @@ import { headOf } from './head.ts'
 import { SQLITE_MAGIC } from './magic.ts'
 import type { TraceFile } from './traceFile.ts'
 
-/** Recordings that profilers also write, by name. */
+/** File names of other recordings that profilers write, and what each of them is. */
 const otherRecordings: readonly (readonly [name: RegExp, what: string])[] = [
   [/\.(nsys-rep|qdrep|qdstrm)$/i, 'a report of Nsight Systems; export it by `nsys export --type sqlite`'],
   [/\.(pftrace|perfetto-trace)$/i, 'a Perfetto trace; record with `--output-format json`'],
   [/\.(rocpd|db)$/i, 'a database of rocprofv3; record with `--output-format json`'],
 ]
 
-/** Other kinds of file, by their first bytes. */
+/** The first bytes of other kinds of file, and what each of them is. */
 const otherKinds: readonly (readonly [start: RegExp, what: string])[] = [
   [/^\x89PNG/, 'a PNG image'],
   [/^\xff\xd8\xff/, 'a JPEG image'],
@@ -26,7 +26,7 @@ const otherKinds: readonly (readonly [start: RegExp, what: string])[] = [
   [/^[\s\xef\xbb\xbf]*[[{]/, 'JSON without trace events'],
 ]
 
-/** No control characters but white space. */
+/** True if the text has no control characters except white space. */
 const isText = (head: string): boolean => [...head].every((one) => one >= ' ' || /\s/.test(one))
 
 const kinds = 'give traces of PyTorch (.json, .json.gz), Nsight Systems (.sqlite), rocprofv3 (.json) or Arke'
@@ -34,7 +34,7 @@ const kinds = 'give traces of PyTorch (.json, .json.gz), Nsight Systems (.sqlite
 /** A file shorter than the first page of a database is cut off. */
 const LEAST_SQLITE = 512
 
-/** Whether the compressed data has an end. */
+/** False if the compressed data is cut off before its end. */
 function isWhole(path: string): boolean {
   try {
     gunzipSync(readFileSync(path))
@@ -44,7 +44,7 @@ function isWhole(path: string): boolean {
   }
 }
 
-/** Null where the file could not be read at all, which a warning says. */
+/** Returns null if the file could not be read at all, which a warning already says. */
 export async function whyNoEvents(path: string, { bytes, warnings }: TraceFile): Promise<string | null> {
   let head: string
   let size: number
@@ -59,7 +59,7 @@ export async function whyNoEvents(path: string, { bytes, warnings }: TraceFile):
   const recording = otherRecordings.find(([name]) => name.test(path))
   if (recording) return `it is ${recording[1]}`
   const isSqlite = head.startsWith(SQLITE_MAGIC)
-  // A file that is no trace from its first byte is of another kind, wherever it ends.
+  // If even the first bytes of a file show no trace, the file is of another kind, no matter whether it is cut off.
   const isForeign = warnings[0]?.class === 'garbage' && !isSqlite
   const isHollow = bytes === 0 && !isSqlite && !has('unreadable')
   const isCut =

@@ -5,7 +5,7 @@
  *
  * Device work is linked to its launch by process and correlation id. NVTX ranges become annotations, with two
  * exceptions: ranges that PyTorch's `emit_nvtx` writes (`aten::mm, op_id = 12`) become operators, and numbered steps
- * become steps. Such a file does not contain the process group of a collective.
+ * become steps. An Nsight Systems export does not contain the process group of a collective.
  */
 import { RankBuilder, TimelineBuilder } from '../timeline/builder.ts'
 import { isInReach, Kind, type RankTimeline } from '../timeline/timeline.ts'
@@ -72,10 +72,10 @@ class NsysReader {
   /** Interned names, keyed by string id. */
   private readonly names = new Map<number, number>()
   private readonly callKinds = new Map<number, Kind>()
-  /** Keyed by process and by the device number within it: the GPU's number on the machine. */
+  /** For each process and each device number in that process: the GPU's number on the machine. */
   private readonly gpus = new Map<string, number>()
   private readonly gpuNames = new Map<number, string>()
-  /** Keyed by process and context: the device. */
+  /** The device of each context, keyed by process and context. */
   private readonly contexts = new Map<string, number>()
   private readonly operandRecords = new Map<string, number>()
   private readonly byProcess: boolean
@@ -125,7 +125,7 @@ class NsysReader {
     })
   }
 
-  /** Time 0 of the events, in nanoseconds since 1970; 0 if the file does not state it. */
+  /** Time 0 of the events in nanoseconds since 1970, or 0 if the file does not state it. */
   private base(): bigint {
     let base = 0n
     this.database.rows('TARGET_INFO_SESSION_START_TIME', ['utcEpochNs'], ([epoch]) => {
@@ -195,7 +195,7 @@ class NsysReader {
     })
   }
 
-  /** Reads CUDA graphs that were recorded as a whole, without their kernels. */
+  /** Reads the launches of CUDA graphs that were recorded as a whole, without their kernels. */
   private readGraphs(): void {
     const columns = ['start', 'end', 'deviceId', 'streamId', 'correlationId', 'globalPid']
     const name = this.timeline.intern('CUDA graph')
@@ -240,8 +240,8 @@ class NsysReader {
   }
 
   /**
-   * Reads the waits of streams for events. Host-side waits are already among the calls. The context identifies the
-   * device.
+   * Reads the waits of streams for CUDA events. Waits on the host are already among the host calls. A CUDA context
+   * identifies its device.
    */
   private readWaits(): void {
     const columns = [
@@ -337,7 +337,10 @@ class NsysReader {
     return this.rank.track('stream', device, typeof stream === 'number' ? stream : -1)
   }
 
-  /** The GPU's number on the machine. A process that sees only one GPU numbers it 0, whichever GPU it is. */
+  /**
+   * The GPU's number on the machine. A process that sees only one GPU gives it the number 0, whichever GPU of the
+   * machine it is.
+   */
   private device(process: SqlValue, device: SqlValue): number {
     if (typeof device !== 'number') return 0
     return (this.gpus.size > 0 ? this.gpus.get(`${processOf(process)} ${device}`) : undefined) ?? device

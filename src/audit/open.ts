@@ -3,8 +3,8 @@
  * parallel if they are large enough), numbers their ranks, joins the timelines and checks them for inconsistencies.
  *
  * A rank number that a trace or its name states is kept. If a rank has several recordings, one is audited and a warning
- * names the others. A rank that is known only by its device number keeps that number if it is free. Any other rank gets
- * the lowest free number.
+ * names the others. A rank that is known only by its device number keeps that number if no other rank has it. Any other
+ * rank gets the lowest free number.
  *
  * Bad input is reported in the warnings. An `AuditError` is thrown if nothing is left to audit, if a named path is an
  * archive, and if the files belong to several jobs.
@@ -28,12 +28,16 @@ import type { FileRank, HostDetail, TraceFile, TraceFormat } from './traceFile.t
 export { AuditError } from './auditError.ts'
 
 export interface ReadOptions {
-  /** The rank of a single file, used if neither the trace nor its name states one. */
+  /** The rank number of a single file, which is used if neither the trace nor its name states one. */
   rank?: number
-  /** Called with the raw (maybe compressed) bytes of all files read so far, and the path that is being read. */
+  /**
+   * Called with the number of raw (maybe compressed) bytes read so far from all files, and with the path that is being
+   * read.
+   */
   onProgress?: (bytesRead: number, bytesTotal: number, path: string) => void
   /**
-   * The number of reader threads. By default, several threads are used if there is more than `WORTH_THREADS` to read.
+   * The number of reader threads. By default, several threads are used if there are more than `WORTH_THREADS` bytes to
+   * read.
    */
   threads?: number
   /** How much host activity is kept; `all` by default. */
@@ -56,7 +60,7 @@ export interface Traces {
   readonly warnings: readonly Warning[]
 }
 
-/** Below this many bytes of JSON, starting a thread takes longer than it saves. */
+/** If there are fewer bytes of JSON than this, starting a thread takes longer than it saves. */
 const WORTH_THREADS = 16 << 20
 const MOST_THREADS = 8
 /** The approximate compression ratio of gzip-compressed traces. */
@@ -158,7 +162,7 @@ async function readAll(
   return readFiles(tasks, wanted, progress)
 }
 
-/** The ranks of each file, with their final numbers. */
+/** The ranks of each file, with their final rank numbers. */
 function numberRanks(files: readonly TraceFile[], found: WarningList): RankTimeline[][] {
   const repeated = repeatedRecordings(files, found.called)
   for (const { file, message } of repeated.values()) found.add(file, 'duplicate-rank', message)
@@ -226,7 +230,7 @@ function missingRanks(ranks: readonly RankTimeline[], files: readonly TraceFile[
   return Array.from({ length: count }, (_, rank) => rank).filter((rank) => !present.has(rank))
 }
 
-/** `reasons`: of each file without a rank, why it has none. */
+/** `reasons` holds, for each file without ranks, the reason why the file has none. */
 function nothingToAudit(
   paths: readonly string[],
   files: readonly TraceFile[],
@@ -250,7 +254,7 @@ function nothingToAudit(
 /** Collects the warnings of all files. If there are several files, each warning starts with the name of its file. */
 class WarningList {
   readonly list: Warning[] = []
-  /** The display name of each file, with its folder if base names are not unique. */
+  /** The display name of each file: its base name, with its folder if base names are not unique. */
   readonly called: readonly string[]
 
   constructor(paths: readonly string[]) {

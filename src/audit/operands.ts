@@ -1,8 +1,8 @@
 /**
  * Parses the operands of operators from the texts that a trace writes: shapes such as `[[4096, 1024], [], [[4, 8], [4,
  * 8]]]` and types such as `["c10::BFloat16", "Scalar", "TensorList"]`. A list of tensors is flattened into its tensors,
- * each with the type of the list. Calls with the same texts share one record. After `LIMIT` distinct records, further
- * calls get none.
+ * each with the type of the list. Operator calls with the same operand texts share one record. After `LIMIT` distinct
+ * records, further operator calls get no operand record.
  */
 import type { RankBuilder } from '../timeline/builder.ts'
 import { NONE, type Operands } from '../timeline/timeline.ts'
@@ -12,8 +12,8 @@ import type { TraceEvent } from './json/event.ts'
 import { OTHER } from './json/strings.ts'
 
 /**
- * The largest number of distinct records per rank. A training step has hundreds. A server with ever-changing shapes has
- * many.
+ * The largest number of distinct records per rank. A training step has hundreds of distinct operand records. A server
+ * whose shapes change all the time has many distinct operand records.
  */
 const LIMIT = 1 << 16
 /** An upper bound on the number of distinct texts, used to combine two text ids into one key. */
@@ -22,7 +22,7 @@ const MALFORMED = -2
 
 export class OperandRecords {
   private readonly records = new IntegerMap()
-  /** Parsed types, keyed by text id. Calls that differ only in their shapes have the same types. */
+  /** Parsed types, keyed by text id. Operator calls that differ only in their shapes have the same types. */
   private readonly types = new Map<number, readonly string[] | null>()
   private readonly rank: RankBuilder
   private readonly warnings: Warnings
@@ -64,7 +64,7 @@ export class OperandRecords {
   }
 }
 
-/** Parses the text of the shapes; null if the text is malformed. */
+/** Parses the text of the shapes, and returns null if the text is malformed. */
 export function operandsOf(text: string, types: readonly string[]): Operands | null {
   const parsed = parse(text)
   if (!Array.isArray(parsed)) return null
@@ -74,7 +74,7 @@ export function operandsOf(text: string, types: readonly string[]): Operands | n
     if (!flatten(parsed[i], shapes)) return null
     while (flat.length < shapes.length) flat.push(types[i] ?? '')
   }
-  // Share the array of types between all calls with these types, unless a list was flattened.
+  // All calls with the same types share one array of types, unless a list was flattened.
   const same = flat.length === types.length && parsed.length === shapes.length
   return { shapes, types: same ? types : flat }
 }

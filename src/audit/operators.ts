@@ -10,7 +10,7 @@ export const isCall = (kind: Kind): boolean =>
 
 /**
  * Links each host call without an operator to the innermost operator running on its thread, and then links device work
- * to the operator of its launch. `alone` is true if there are such host calls.
+ * to the operator of its launch. `alone` is true if some host calls have no operator.
  */
 export function linkRunningOperators(rank: RankBuilder, alone: boolean): void {
   if (alone) {

@@ -1,13 +1,13 @@
 /**
- * Turns events that a Chrome trace writes as a begin and an end (phases B and E) into events with a duration. Pairs
- * nest per thread: an end closes the latest open begin of its thread.
+ * A Chrome trace may write an event as a begin and an end (phases B and E). This module turns the two into one event
+ * with a duration. Pairs nest on each thread: an end event closes the latest open begin event of its thread.
  */
 import type { TraceEvent } from './json/event.ts'
 import type { ByteStrings } from './json/strings.ts'
 import { calledEvent } from '../timeline/timeline.ts'
 import type { Warnings } from '../timeline/warnings.ts'
 
-/** The fields of a begin event that are kept until its end arrives. */
+/** The fields of a begin event that are kept until its end event arrives. */
 interface Begun {
   readonly category: number
   readonly name: number
@@ -42,7 +42,10 @@ export class EventPairs {
     else this.open.set(key, [begun])
   }
 
-  /** Turns an end event into the complete event. Returns false if no begin is open. */
+  /**
+   * Turns an end event and its begin event into one event with a duration. Returns false if the thread has no open
+   * begin event.
+   */
   end(event: TraceEvent): boolean {
     const begun = this.open.get(keyOf(event))?.pop()
     if (!begun) {
@@ -65,7 +68,7 @@ export class EventPairs {
     return true
   }
 
-  /** Warns about every begin event that is still open. */
+  /** Warns about every begin event that has no end event. */
   finish(): void {
     for (const open of this.open.values())
       for (const { name } of open)

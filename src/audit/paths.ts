@@ -1,7 +1,7 @@
 /**
- * Resolves the arguments of an audit to files. An argument is a file, a folder (meaning the traces in it and in its
- * direct subfolders) or a glob pattern, for quoted patterns and for shells that do not expand them. The files of a
- * folder are sorted by name, with numbers in numeric order.
+ * Resolves the arguments of an audit to files. An argument is a file, a folder or a glob pattern. A folder means the
+ * traces in it and in its direct subfolders. Glob patterns serve users who quote them and shells that do not expand
+ * them. The files of a folder are sorted by name, with numbers in numeric order.
  */
 import { readdirSync, statSync } from 'node:fs'
 import { join, sep } from 'node:path'
@@ -10,12 +10,12 @@ import { AuditError } from './auditError.ts'
 
 const traceName = /\.(?:json|json\.gz|sqlite|trace|trace\.gz)$/i
 /**
- * True for files that are picked up from a folder. Archives are included so that the user is warned that they were
- * skipped.
+ * True for the files of a folder that are audited if the user names the folder. Archives are included, so that the user
+ * is warned that they are skipped.
  */
 const isTaken = (path: string): boolean => traceName.test(path) || isArchiveName(path)
 
-/** Returns the distinct paths. Throws an `AuditError` if a path does not exist or leads to no file. */
+/** Returns the distinct paths. Throws an `AuditError` if a path does not exist or yields no file. */
 export function tracePaths(inputs: readonly string[]): string[] {
   const found = new Set<string>()
   for (const input of inputs) for (const path of pathsOf(input)) found.add(path)
@@ -111,7 +111,7 @@ function walk(folder: string, parts: readonly string[], depth: number, found: Se
     if (wanted.test(name) && (part.startsWith('.') || !name.startsWith('.'))) go(join(folder, name))
 }
 
-/** The regular expression for one part of a glob pattern, between two slashes. */
+/** The regular expression for one part of a glob pattern, which is the text between two slashes. */
 export function partPattern(part: string): RegExp {
   let text = ''
   for (let at = 0; at < part.length; at++) {

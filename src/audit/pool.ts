@@ -1,6 +1,6 @@
 /**
- * Reads files, either on worker threads, the largest file first, or one after the other on this thread. If a worker
- * thread cannot be started or dies, its file is read on this thread.
+ * Reads files either on worker threads, starting with the largest file, or one after the other on this thread. If a
+ * worker thread cannot be started or dies, its file is read on this thread.
  */
 import { createRequire } from 'node:module'
 import { pathToFileURL } from 'node:url'
@@ -11,7 +11,7 @@ import type { TraceFile } from './traceFile.ts'
 import type { WorkerAnswer, WorkerTask } from './worker.ts'
 
 export interface PoolTask extends WorkerTask {
-  /** The size of the file. */
+  /** The size of the file in bytes. */
   readonly bytes: number
 }
 
@@ -56,9 +56,9 @@ export async function readFiles(
   return files
 }
 
-/** Starts a thread that runs `worker.ts`, from source or built. */
+/** Starts a thread that runs `worker.ts`, either from source or from the build. */
 export function startWorker(): Worker {
-  // When running from source, the worker is TypeScript, and each thread must register the tsx loader itself. The loader
+  // If Arke runs from source, the worker is TypeScript, and each thread must register the tsx loader itself. The loader
   // is resolved relative to this file, not to the working directory. `require` resolves `tsx/esm/api` to a CommonJS
   // build, which does not work in threads.
   if (!isBuilt) {

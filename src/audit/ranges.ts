@@ -2,7 +2,9 @@
 import { Kind } from '../timeline/timeline.ts'
 
 const step = /^(?:ProfilerStep\s?#\s?\d+|(?:train(?:ing)?[ _-]?)?(?:step|iter(?:ation)?)[ _:=#-]*\d+)$/i
-/** An operator as PyTorch's `emit_nvtx` writes it: `aten::mm, seq = 1, op_id = 12, sizes = [[2, 3], []]`. */
+/**
+ * The text of an operator as PyTorch's `emit_nvtx` writes it: `aten::mm, seq = 1, op_id = 12, sizes = [[2, 3], []]`.
+ */
 const operator =
   /^(.*?), (?:seq|op_id) = \d+(?:, (?:seq|op_id) = \d+)*(?:, sizes = (\[.*?\])(?:, input_op_ids.*)?)?$/
 /** Annotations that `emit_nvtx` writes as if they were operators. */

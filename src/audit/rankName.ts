@@ -18,7 +18,7 @@ export function rankFromName(path: string): number | undefined {
   return undefined
 }
 
-/** The rank number in a file's name, else in the name of its folder, as in `rank_3/trace.json`. */
+/** The rank number in a file's name, or else in the name of its folder, as in `rank_3/trace.json`. */
 export function rankFromPath(path: string): number | undefined {
   const named = rankFromName(path)
   if (named !== undefined) return named

@@ -1,7 +1,8 @@
 /**
- * Reads one file of any known format. The content identifies the format: the first bytes of an SQLite database, or the
- * first key of JSON from rocprofv3 or from Arke. Any other file is read as a PyTorch trace, whose reader finds events
- * even if the beginning of the file is damaged. The other readers are loaded on demand.
+ * Reads one file of any known format. The content of a file identifies its format: the first bytes of an SQLite
+ * database, or the first key of JSON from rocprofv3 or from Arke. Any other file is read as a PyTorch trace, whose
+ * reader finds events even if the beginning of the file is damaged. The readers of formats other than PyTorch's are
+ * loaded on demand.
  */
 import { TimelineBuilder } from '../timeline/builder.ts'
 import { Warnings } from '../timeline/warnings.ts'
@@ -42,7 +43,7 @@ async function readKinetoFileRanks(path: string, options: TraceFileOptions): Pro
   return { format: 'kineto', bytes, names, ranks: only, warnings: warnings.list() }
 }
 
-/** The format of a file whose decompressed content begins with these bytes. */
+/** Returns the format of a file whose decompressed content begins with these bytes. */
 export function formatOf(head: Uint8Array): TraceFormat {
   const text = Buffer.from(head.buffer, head.byteOffset, head.length).toString('latin1')
   if (text.startsWith(SQLITE_MAGIC)) return 'nsys'

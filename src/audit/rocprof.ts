@@ -4,8 +4,8 @@
  * becomes a rank. Records are parsed one at a time and stored in columns until all names are known. Times are
  * nanoseconds since the machine booted.
  *
- * A kernel dispatch is linked to the HIP call with the same correlation id. Its track is the HIP stream, else the
- * queue.
+ * A kernel dispatch is linked to the HIP call with the same correlation id. The track of a kernel dispatch is its HIP
+ * stream, or else its queue.
  */
 import { RankBuilder, TimelineBuilder } from '../timeline/builder.ts'
 import { Column, float64 } from '../timeline/columns.ts'
@@ -22,12 +22,12 @@ import { rangeOf } from './ranges.ts'
 import { splitByDevice } from './split.ts'
 import { numberDevices, type TraceFile, type TraceFileOptions } from './traceFile.ts'
 
-/** The kinds of records that are read, named by their JSON key. */
+/** The kinds of records that are read, named by their keys in the JSON document. */
 const recordKinds = ['kernel_dispatch', 'memory_copy', 'hip_api', 'rccl_api', 'marker_api'] as const
 type RecordKind = (typeof recordKinds)[number]
 const isRecordKind = (key: string): key is RecordKind => (recordKinds as readonly string[]).includes(key)
 
-/** Only the fields that Arke reads are declared. Any field may be absent. */
+/** Only the record fields that Arke reads are declared. Any field of a record may be absent. */
 interface RocprofRecord {
   kind?: number
   operation?: number
@@ -138,7 +138,7 @@ class RocprofReader {
   }
 
   finish(): RankTimeline[] {
-    // Truncated input may end inside a process. Add the part that was read.
+    // Truncated input may end inside a process. The part of the process that was read is added.
     this.add()
     const { rank } = this
     if (rank.length === 0) return []
@@ -238,7 +238,7 @@ class RocprofReader {
   }
 }
 
-/** The kind of a kernel. The HIP runtime implements copies and fills by its own `__amd_rocclr_` kernels. */
+/** The kind of a kernel. The HIP runtime implements copies and fills with its own `__amd_rocclr_` kernels. */
 const blitKind = (name: string): Kind =>
   !name.startsWith('__amd_rocclr_')
     ? Kind.kernel
@@ -264,7 +264,10 @@ class RocprofProcess {
     rccl_api: new RecordColumns(),
     marker_api: new RecordColumns(),
   }
-  /** The names of operations, keyed by the section of the records (`sources`) and indexed by the kind of record. */
+  /**
+   * The names of operations, keyed by the section that holds the records (`sources`), and indexed by the kind of
+   * record.
+   */
   private readonly operations: Record<string, { kind?: string; operations?: string[] }[]> = {}
   private gpus = 0
 
@@ -304,7 +307,7 @@ class RocprofProcess {
 
 const sources = ['buffer_records', 'callback_records']
 
-/** One record. The same object is refilled for each record. */
+/** One record. The same object is filled again for each record. */
 class RecordRow {
   source = 0
   kind = 0

@@ -1,7 +1,7 @@
 /**
- * Splits a recording with several devices into one rank per device. A rank keeps the streams of its device. It also
- * keeps the host threads that launched work on its device; a thread that launched on several devices belongs to each of
- * their ranks. A thread that launched nothing belongs to the devices of its process.
+ * Splits a recording with several devices into one rank per device. A rank keeps the streams of its device. A rank also
+ * keeps the host threads that launched work on its device. A thread that launched on several devices belongs to each of
+ * their ranks. A thread that launched nothing belongs to all devices of its process.
  */
 import { deviceSpan } from '../timeline/builder.ts'
 import { another, type Signed, type Unsigned } from '../timeline/columns.ts'
@@ -17,9 +17,9 @@ import {
 import type { Warnings } from '../timeline/warnings.ts'
 
 /**
- * Returns one timeline per device, numbered by device, if kernels ran on several devices; otherwise the recording
- * itself. Several devices cause a warning unless the trace format makes them `expected`. With `expected`, a single copy
- * is enough to make a device a rank.
+ * If kernels ran on several devices, returns one timeline per device, with the device number as its rank number;
+ * otherwise returns the recording itself. Several devices cause a warning unless the trace format makes them
+ * `expected`. If several devices are `expected`, a single copy on a device is enough to make it a rank.
  */
 export function splitByDevice(
   recording: RankTimeline,
@@ -27,7 +27,7 @@ export function splitByDevice(
   { expected = false }: { expected?: boolean } = {},
 ): RankTimeline[] {
   const { tracks, events } = recording
-  /** The devices of each thread, the devices of each process, and the processes of each device. */
+  /** For each thread its devices, for each process its devices, and for each device its processes. */
   const devicesOf = new Map<number, Set<number>>()
   const devicesOfProcess = new Map<number, Set<number>>()
   const processesOf = new Map<number, Set<number>>()
@@ -36,7 +36,7 @@ export function splitByDevice(
     if (!isDeviceWork(events.kind[event]) || events.launch[event] === NONE) continue
     const stream = events.track[event]
     const thread = events.track[events.launch[event]]
-    // Most work of a stream is launched by the same thread as the previous work.
+    // A stream's next work is usually launched by the same thread as its previous work.
     if (stream === lastStream && thread === lastThread) continue
     lastStream = stream
     lastThread = thread
@@ -92,7 +92,7 @@ function note(sets: Map<number, Set<number>>, key: number, value: number): void 
   else sets.set(key, new Set([value]))
 }
 
-/** The same rank with only some of its tracks. Links to events of removed tracks are dropped. */
+/** Returns the same rank with only some of its tracks. Links to events of removed tracks are dropped. */
 export function pickTracks(
   rank: RankTimeline,
   wanted: (track: Track, index: number) => boolean,

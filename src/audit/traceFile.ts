@@ -1,7 +1,7 @@
 /**
- * The result of reading one file. Its rank numbers are provisional: two ranks with the same number can only be resolved
- * when all files are known, so each rank records the origin of its number. All of this data can be sent to another
- * thread.
+ * The result of reading one file. The rank numbers of a file are provisional. Two ranks with the same number can only
+ * be resolved when all files are known, so each rank records the origin of its number. The result can be sent to
+ * another thread.
  */
 import { rankFromPath } from './rankName.ts'
 import type { RankTimeline } from '../timeline/timeline.ts'
@@ -10,7 +10,10 @@ import type { Warning } from '../timeline/warnings.ts'
 /** `arke`: a Chrome trace that Arke wrote. */
 export type TraceFormat = 'kineto' | 'arke' | 'nsys' | 'rocprof'
 
-/** The origin of a rank number. `device`: the number of the rank's device. `guess`: nothing states the number. */
+/**
+ * What states the number of a rank. `device` means that the number is that of the rank's device. `guess` means that
+ * nothing states the rank number.
+ */
 export type RankOrigin = 'trace' | 'name' | 'option' | 'device' | 'guess'
 
 /** How much host activity is kept. `needed` drops the host events on which no figure of the audit depends. */
@@ -51,8 +54,9 @@ export interface TraceFileOptions {
 }
 
 /**
- * Numbers the ranks of a file whose profiler knows device numbers but no ranks. A single device gets the number in the
- * file's name or the `option`, if there is one. Several devices get their device numbers.
+ * Numbers the ranks of a file whose profiler recorded device numbers but no rank numbers. A single device gets the
+ * number in the file's name, or else the number in `option`, if there is one. If there are several devices, each gets
+ * its device number.
  */
 export function numberDevices(
   timelines: readonly RankTimeline[],

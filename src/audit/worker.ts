@@ -1,6 +1,6 @@
 /**
- * A worker thread that reads whole files. It receives a message with a path. It sends progress messages, and then the
- * file's ranks, whose columns are transferred without a copy.
+ * A worker thread that reads whole files. The thread receives a message with the path of a file. The thread sends
+ * progress messages and finally the file's ranks, whose columns are transferred without a copy.
  */
 import { parentPort } from 'node:worker_threads'
 import type { RankTimeline } from '../timeline/timeline.ts'

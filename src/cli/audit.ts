@@ -6,7 +6,6 @@ import { basename, join } from 'node:path'
 import { setFlagsFromString } from 'node:v8'
 import { AuditError, readTraces } from '../audit/open.ts'
 import { tracePaths } from '../audit/paths.ts'
-import { recognisers } from '../ops/recognisers.ts'
 import { compare, comparisonTable } from '../report/compare.ts'
 import type { AuditDocument } from '../report/document.ts'
 import { bytes, percent } from '../report/format.ts'
@@ -208,6 +207,8 @@ async function auditPaths(
     detail: command.trace === undefined ? 'needed' : 'all',
     onProgress: (done, all, path) => progress.show(() => `${bar(done, all)} ${bytes(all)}  ${path}`),
   })
+  // The operations are loaded while other threads read the traces, because loading their kernels takes some time.
+  const registry = import('../ops/operations.ts')
   const read = await unlessInterrupted(reading, interrupt)
   progress.show(() => 'attributing time')
   const warnings = new Warnings()
@@ -215,7 +216,7 @@ async function auditPaths(
     steps: command.steps === undefined ? undefined : stepRange(command.steps),
     bandwidth: command.bandwidth === undefined ? undefined : command.bandwidth * 1e9,
     world: read.world ?? undefined,
-    recognisers,
+    recognisers: (await registry).recognisers,
   }
   const found = await inBreaths(auditing(read.timeline, warnings, options), interrupt)
   progress.clear()

@@ -3,7 +3,8 @@
  * one point, or one point for each value of a sweep and each skew.
  */
 import { cpus } from 'node:os'
-import { choose } from '../ops/choice.ts'
+import { choose } from '../operation/choice.ts'
+import type { AnyOperation } from '../operation/definition.ts'
 import { writeRunsPage } from '../report/runs/html.ts'
 import { plain, type Style } from '../report/style.ts'
 import { benchTable, tableLegend, unfinishedTable } from '../report/runs/terminal.ts'
@@ -14,10 +15,13 @@ import { measure, type UnfinishedPoint } from '../runs/measure.ts'
 import type { BenchResult, Point } from '../runs/results.ts'
 import { writeChrome } from '../timeline/chrome.ts'
 import type { Timeline } from '../timeline/timeline.ts'
+import { descriptions } from '../targets/descriptions.ts'
+import { isStaged, type StagedTarget } from '../targets/stages.ts'
+import { isOneMemory, maySpin } from '../world/machine.ts'
 import { openWorld, worlds } from '../world/open.ts'
 import type { Stall } from '../world/stops.ts'
 import type { World } from '../world/world.ts'
-import { dtypeCalled, layoutOf, operationCalled, shapesOf, skewsOf, variantsOf } from './benchOptions.ts'
+import { dtypeOf, layoutOf, operationCalled, shapesOf, skewsOf, variantsOf } from './benchOptions.ts'
 import { UsageError } from './errors.ts'
 import { checkOutputs, writeOutput } from './output.ts'
 import type { Progress } from './progress.ts'
@@ -29,7 +33,8 @@ export interface BenchCommand {
   readonly target?: string
   readonly ranks: number
   readonly shape?: string
-  readonly dtype: string
+  /** The operation's default if absent. */
+  readonly dtype?: string
   readonly shard: string
   readonly sweep?: string
   readonly skew: string
@@ -46,7 +51,7 @@ export interface BenchCommand {
 
 /** After `interrupt` the function prints the results so far and returns. It throws if there are no results. */
 export async function benchCommand(
-  name: string,
+  operation: string | AnyOperation,
   command: BenchCommand,
   version: string,
   print: (text: string) => void,
@@ -55,9 +60,9 @@ export async function benchCommand(
   style: Style = plain,
 ): Promise<BenchResult> {
   const { ranks, json, trace, report, pack, seconds } = command
-  const definition = operationCalled(name)
+  const definition = typeof operation === 'string' ? operationCalled(operation) : operation
   const variants = variantsOf(definition, command.variant)
-  const dtype = dtypeCalled(command.dtype)
+  const dtype = dtypeOf(definition, command.dtype)
   const shapes = shapesOf(definition, command.shape, command.sweep)
   const skews = skewsOf(command.skew)
   const layout = layoutOf(definition, command)
@@ -68,18 +73,14 @@ export async function benchCommand(
     if (!json) print(line)
   }
   const target = command.target ?? (await fastestTarget())
-  if (Object.hasOwn(worlds, target) && !recording.includes(target))
-    throw new UsageError(`--target ${target}: it does not record; there is ${recording.join(', ')}`)
-  const isGpu = target === 'cuda'
-  const heap = isGpu ? gpuHeapOf(ranks) : heapOf(ranks)
+  expectRecording(target, 'it does not record')
+  const heap = heapFor(target, ranks, 2)
   const open = (record: boolean): Promise<World> =>
     openWorld({ target, ranks, record, heap, onStall: stallsOn(progress) })
-  // CPU ranks share the cores. If there are more ranks than cores, waiting threads must not spin.
-  const spin = isGpu || ranks <= cpus().length
-  const machine = await machineOf(await open(false), spin)
+  const { machine, spin, unit } = await machineOf(await open(false))
   say(
     `${definition.name} on ${ranks} ranks of ${target}, ${dtype}; ${machine.cores} ` +
-      `${isGpu ? `multiprocessors of ${machine.processor}` : 'cores'}, ` +
+      `${unit}, ` +
       `memory ${(machine.bandwidth / 1e9).toFixed(1)} GB/s, clock tick ${machine.tick.toFixed(0)} ns`,
   )
   if (!spin)
@@ -103,7 +104,6 @@ export async function benchCommand(
         seconds,
         pack,
         bandwidth: machine.bandwidth,
-        rotate: isGpu ? 256e6 : undefined,
         seed: command.seed + place,
         choices: { ...layout, ...(definition.packs && { packed: pack }) },
         onProgress: (what, done) =>
@@ -160,7 +160,13 @@ const warningsOf = (points: readonly Point[]): string[] => unlikeOf(points).map(
  * Targets whose worlds can record the events for the ledger. The default is the first usable one in this order; `cuda`
  * is used only if the user asks for it, because `wasm` is usable everywhere.
  */
-export const recording = ['native', 'wasm', 'cuda']
+export const recording: readonly StagedTarget[] = ['native', 'wasm', 'cuda']
+
+/** Throws if the target exists and cannot be measured. */
+export function expectRecording(target: string, why: string): void {
+  if (Object.hasOwn(worlds, target) && !recording.some((name) => name === target))
+    throw new UsageError(`--target ${target}: ${why}; there is ${recording.join(', ')}`)
+}
 
 /** Returns a function that reports a stalled world on stderr, on a separate line. */
 export const stallsOn =
@@ -172,23 +178,29 @@ export const stallsOn =
 
 export const now = (): number => performance.now() * 1e6
 
-/** The heap size per CPU rank in bytes, limited by 32-bit addresses. Untouched pages cost no memory. */
-export const heapOf = (ranks: number): number => Math.floor((3.5 * 2 ** 30) / ranks / 65536) * 65536
-
-/** The heap size per GPU rank in bytes. The world allocates all of this device memory when it is opened. */
-export const gpuHeapOf = (ranks: number): number => Math.floor((32 * 2 ** 30) / ranks / 2 ** 21) * 2 ** 21
+/** The heap size per rank in bytes, with this many worlds open at once. Undefined for a target that does not exist. */
+export const heapFor = (target: string, ranks: number, worlds: number): number | undefined =>
+  isStaged(target) ? descriptions[target].measuredHeap(ranks, worlds) : undefined
 
 export async function fastestTarget(): Promise<string> {
   const targets = await targetStatus()
   return recording.find((name) => targets.some((one) => one.name === name && one.usable)) ?? 'wasm'
 }
 
-async function machineOf(world: World, spin: boolean): Promise<BenchResult['machine']> {
+/** The machine as the results state it, whether waiting threads may spin, and what `cores` counts. */
+export interface MeasuredMachine {
+  readonly machine: BenchResult['machine']
+  readonly spin: boolean
+  readonly unit: string
+}
+
+export async function machineOf(world: World): Promise<MeasuredMachine> {
   try {
     const processors = cpus()
     const { name, processors: each, capabilities } = world.machine
     const isDevice = capabilities.deviceQueues
-    return {
+    const spin = maySpin(world.machine, processors.length)
+    const machine: BenchResult['machine'] = {
       node: process.version,
       platform: `${process.platform} ${process.arch}`,
       processor: isDevice ? name : (processors[0]?.model.trim() ?? 'unknown'),
@@ -196,7 +208,9 @@ async function machineOf(world: World, spin: boolean): Promise<BenchResult['mach
       cores: isDevice ? each.reduce((sum, count) => sum + count, 0) : processors.length,
       bandwidth: await readBandwidth(world, now, spin, isDevice ? 4e9 : undefined),
       tick: world.clockTick,
+      threads: isOneMemory(world.machine) && capabilities.nearPeers,
     }
+    return { machine, spin, unit: isDevice ? `multiprocessors of ${name}` : 'cores' }
   } finally {
     await world.close()
   }

@@ -1,5 +1,5 @@
 /** Parses the options of `arke bench`: operation, variants, shapes and skews. */
-import { operandDTypes, type OperandDType } from '../ops/operation.ts'
+import { operandDTypes, type AnyOperation, type OperandDType } from '../operation/definition.ts'
 import { commandName, operations, type AnyDefinition } from '../ops/operations.ts'
 import { UsageError } from './errors.ts'
 
@@ -22,7 +22,7 @@ export function operationCalled(name: string): AnyDefinition {
 
 /** The layout of the inputs. The result is empty for an operation with only one layout. */
 export function layoutOf(
-  { name, layouts = {}, packs }: AnyDefinition,
+  { name, layouts = {}, packs }: AnyOperation,
   { shard, pack = true }: { readonly shard: string; readonly pack?: boolean },
 ): { readonly shard?: string } {
   if (!pack && !packs) throw new UsageError(`${name} packs nothing: leave out --no-pack`)
@@ -37,7 +37,7 @@ export function layoutOf(
 /** The default of `--shard`. */
 export const usualShard = 'K'
 
-export function variantsOf({ name, variants }: AnyDefinition, text: string): readonly string[] {
+export function variantsOf({ name, variants }: AnyOperation, text: string): readonly string[] {
   if (text === 'all') return variants
   const wanted = text.split(',').map((variant) => variant.trim())
   const strange = wanted.find((variant) => !variants.includes(variant))
@@ -52,9 +52,17 @@ export function dtypeCalled(name: string): OperandDType {
   return dtype
 }
 
+/** The requested dtype, or the operation's default. Throws if the kernels do not accept it. */
+export function dtypeOf({ name, dtypes, defaults }: AnyOperation, given: string | undefined): OperandDType {
+  const dtype = dtypeCalled(given ?? defaults.dtype)
+  if (dtypes && !dtypes.includes(dtype))
+    throw new UsageError(`--dtype ${dtype}: ${name} accepts ${dtypes.join(', ')}`)
+  return dtype
+}
+
 /** Returns one shape, or one shape for each value of the sweep. */
 export function shapesOf(
-  { defaults, aliases = {} }: AnyDefinition,
+  { defaults, aliases = {} }: AnyOperation,
   shape: string | undefined,
   sweep: string | undefined,
 ): readonly Shape[] {

@@ -17,8 +17,8 @@ import type { Scenario } from '../world/world.ts'
 import { Chance, type Call } from '../targets/check/chance.ts'
 import type { Shapes } from '../targets/cuda/facts.ts'
 import { forms, type Given } from '../targets/forms.ts'
-import type { StagedTarget } from '../targets/stages.ts'
-import { notesOnKernel } from './cudaNotes.ts'
+import { usualTarget, type StagedTarget } from '../targets/stages.ts'
+import { notesOnKernel } from './notes.ts'
 import { describeError, UsageError } from './errors.ts'
 import type { Source } from './load.ts'
 import { Stray, Strays, turn, unlessIdle } from './strays.ts'
@@ -38,7 +38,7 @@ export interface CheckOptions {
   /** The maximum number of schedules in the exhaustive search, 0 for no search. */
   readonly limit: number
   readonly stages: readonly Stage[]
-  /** The target that defines the stages; `cuda` by default. */
+  /** The target that defines the stages; by default `usualTarget`. */
   readonly target?: StagedTarget
   readonly severalDevices?: boolean
   readonly record?: boolean
@@ -115,6 +115,7 @@ export async function check(
   options: CheckOptions,
   events: CheckEvents = {},
 ): Promise<Checked> {
+  for (const source of sources) expectSomething(source)
   const runs: Run[] = []
   const launched = new Map<Kernel, Launched>()
   const lastRun = new Map<Scenario, Run>()
@@ -184,6 +185,13 @@ export async function check(
   }
 }
 
+function expectSomething({ file, kernels, scenarios, operations }: Source): void {
+  if (kernels.length > 0 || scenarios.length > 0) return
+  throw new UsageError(
+    `${file}: exports operations and no scenario; export what scenariosOf(${operations[0].name}, …) returns`,
+  )
+}
+
 /** Removes all scenarios with other names from the sources. */
 function choose(sources: readonly Source[], name: string | undefined): readonly Source[] {
   if (name === undefined) return sources
@@ -226,7 +234,7 @@ type Refused = Map<string, string>
 
 /** Returns a function that transforms the recorded kernels of a scenario to a stage, for the extents of its tensors. */
 const formOf =
-  (stage: Stage, { target = 'cuda', severalDevices, record }: CheckOptions, refused: Refused) =>
+  (stage: Stage, { target = usualTarget, severalDevices, record }: CheckOptions, refused: Refused) =>
   (recorded: KernelIR, shapes: Shapes): KernelIR => {
     if (stage === RECORDED) return recorded
     try {
@@ -241,10 +249,10 @@ const formOf =
 /** The facts that specialise the kernels of a run, as text. */
 function factsAt(stage: Stage, options: CheckOptions): Pick<Run, 'facts' | 'factOptions'> {
   if (stage === RECORDED) return {}
-  const { target = 'cuda', severalDevices, record } = options
+  const { target = usualTarget, severalDevices, record } = options
   const given: Given = { severalDevices, record }
   const factOptions = [
-    ...(target === 'cuda' ? [] : [`--target ${target}`]),
+    ...(target === usualTarget ? [] : [`--target ${target}`]),
     ...(severalDevices ? ['--several-devices'] : []),
     ...(record ? ['--record'] : []),
   ]

@@ -7,21 +7,20 @@ import type { KernelIR } from '../ir/node.ts'
 import { print, type PrintOptions } from '../ir/print.ts'
 import { RECORDED } from '../ir/stages.ts'
 import type { Kernel, Meta, MetaValue } from '../lang/kernel.ts'
-import type { AnyDefinition } from '../ops/operations.ts'
+import type { AnyOperation } from '../operation/definition.ts'
 import { forms, type Emitted, type Given } from '../targets/forms.ts'
 import { nativeEngine } from '../targets/native/node.ts'
-import { irStageNames, stageNames, type StagedTarget } from '../targets/stages.ts'
+import { descriptions } from '../targets/descriptions.ts'
+import { irStageNames, stageNames, usualTarget, type StagedTarget } from '../targets/stages.ts'
 import { describedWorld, launchFacts } from '../world/described.ts'
-import { oneEach, sharedOut, type Machine } from '../world/machine.ts'
-import { cpuMachine, h200 } from '../world/machines.ts'
-import { dtypeCalled, layoutOf, shapesOf, usualShard, variantsOf } from './benchOptions.ts'
+import { dtypeOf, layoutOf, shapesOf, usualShard, variantsOf } from './benchOptions.ts'
 import { UsageError } from './errors.ts'
 import type { Source } from './load.ts'
 import { expectStage } from './options.ts'
 
 export interface EmitOptions extends PrintOptions {
   readonly kernel?: string
-  /** A stage of the target. If no target is given, a stage of `cuda`. */
+  /** A stage of the target. If no target is given, a stage of `usualTarget`. */
   readonly stage?: string
   readonly target?: StagedTarget
   readonly ranks: number
@@ -59,11 +58,6 @@ const spelled = {
 } as const
 type Specific = keyof typeof spelled
 
-const ofTarget: Readonly<Record<StagedTarget, readonly Specific[]>> = {
-  cuda: ['extents', 'oneDevice', 'severalDevices', 'record'],
-  native: ['packed', 'thisCpu', 'record'],
-  wasm: ['packed', 'record'],
-}
 const ofOperations: readonly Specific[] = ['variant', 'shape', 'dtype', 'shard']
 const ofFiles: readonly Specific[] = ['extents', 'meta']
 
@@ -75,14 +69,14 @@ function refuse(options: EmitOptions, unlike: readonly Specific[], why: string):
 
 /** Rejects options that have no effect on the output. */
 function expectApplicable(options: EmitOptions): void {
-  const { target, stage } = options
-  if (stage !== undefined) expectStage(target ?? 'cuda', stage, stageNames(target ?? 'cuda'))
-  const facts = [...new Set(Object.values(ofTarget).flat())]
-  if (target === undefined && (stage === undefined || stage === RECORDED))
+  const { target = usualTarget, stage } = options
+  if (stage !== undefined) expectStage(target, stage, stageNames(target))
+  const facts = [...new Set(Object.values(descriptions).flatMap((one) => one.options))]
+  if (options.target === undefined && (stage === undefined || stage === RECORDED))
     refuse(options, facts, 'the kernel as written does not depend on it; add --target, or --stage')
-  const own = ofTarget[target ?? 'cuda']
+  const own = descriptions[target].options
   const unlike = facts.filter((name) => !own.includes(name))
-  refuse(options, unlike, `${target ?? 'cuda'} kernels do not depend on it; leave it out`)
+  refuse(options, unlike, `${target} kernels do not depend on it; leave it out`)
 }
 
 /** A kernel to print, with the facts of its launch. */
@@ -91,7 +85,7 @@ interface Item extends Given {
 }
 
 function emitAll(items: readonly Item[], options: EmitOptions): Emitted {
-  const { target = 'cuda', stage = options.target ? undefined : RECORDED } = options
+  const { target = usualTarget, stage = options.target ? undefined : RECORDED } = options
   const of = forms[target]
   const emitted = items.map(({ recorded, ...given }): Emitted => {
     if (stage === undefined) return of.text(recorded, given)
@@ -131,15 +125,15 @@ export function emit(source: Source, options: EmitOptions): Emitted {
 }
 
 /** Emits the kernels that the variants of an operation launch, on a machine that is only described. */
-export async function emitOperation(definition: AnyDefinition, options: EmitOptions): Promise<Emitted> {
+export async function emitOperation(definition: AnyOperation, options: EmitOptions): Promise<Emitted> {
   refuse(
     options,
     ofFiles,
     `describes a kernel of a file; ${definition.name} has --shape and chooses its own tiles`,
   )
   expectApplicable(options)
-  const { ranks, target = 'cuda', packed = false } = options
-  const dtype = dtypeCalled(options.dtype ?? definition.defaults.dtype)
+  const { ranks, target = usualTarget, packed = false } = options
+  const dtype = dtypeOf(definition, options.dtype)
   const [shape] = shapesOf(definition, options.shape, undefined)
   const layout = layoutOf(definition, { shard: options.shard ?? usualShard })
   const isPacked = Array.isArray(packed) ? packed.length > 0 : packed
@@ -149,7 +143,9 @@ export async function emitOperation(definition: AnyDefinition, options: EmitOpti
     )
   const all: Item[] = []
   for (const variant of variantsOf(definition, options.variant ?? 'all')) {
-    const { world, launches } = describedWorld(machineFor(target, ranks, options.severalDevices ?? false))
+    const { world, launches } = describedWorld(
+      descriptions[target].machine(ranks, options.severalDevices ?? false),
+    )
     const operation = definition.make(world, { ...definition.defaults, ...layout, shape, dtype, variant })
     if (isPacked) await operation.pack()
     operation.launch()
@@ -165,12 +161,6 @@ export async function emitOperation(definition: AnyDefinition, options: EmitOpti
       `--kernel ${options.kernel}: ${definition.name} launches no kernel of that name here`,
     )
   return emitAll(all, options)
-}
-
-/** The machine for which operations choose their tiles: an H200, or CPU threads. */
-function machineFor(target: StagedTarget, ranks: number, severalDevices: boolean): Machine {
-  if (target === 'cuda') return severalDevices ? oneEach(h200, ranks) : sharedOut(h200, ranks)
-  return cpuMachine(target, ranks, target === 'wasm' ? { panelSteps: 512 } : {})
 }
 
 function givenBy({ record, severalDevices, thisCpu }: EmitOptions): Given {

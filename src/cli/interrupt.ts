@@ -1,7 +1,7 @@
 /**
  * Ends a command on SIGINT or SIGTERM with exit status 130 or 143, after the command has printed the results so far.
  *
- * The first signal aborts the `AbortSignal` that the work receives. CPU worlds abort their kernels themselves. The work
+ * The first signal aborts the `AbortSignal` that the work receives. Worlds abort their kernels themselves (src/targets/interrupts.ts). The work
  * then prints its results and returns, or throws. In any case the process ends after a short grace period. A second
  * signal ends the process immediately. Node handles signals only in its event loop: see src/runs/breath.ts.
  */

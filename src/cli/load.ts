@@ -1,9 +1,8 @@
 /**
- * Loads the author's files and collects the kernels and scenarios that they export, alone or in arrays.
+ * Loads the author's files and collects the kernels, scenarios and operations that they export, alone or in arrays.
  *
- * TypeScript files are loaded with tsx, which is imported only if a TypeScript file is given. Kernels and scenarios are
- * recognised by their properties and not by `instanceof`, because the author's file may import another copy of this
- * package.
+ * TypeScript files are loaded with tsx, which is imported only if a TypeScript file is given. Exports are recognised by
+ * their properties and not by `instanceof`, because the author's file may import another copy of this package.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync, statSync } from 'node:fs'
@@ -11,6 +10,7 @@ import { extname, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { isBuilt } from '../files.ts'
 import type { Kernel } from '../lang/kernel.ts'
+import { isOperation, type AnyOperation } from '../operation/definition.ts'
 import type { Scenario } from '../world/world.ts'
 import { describeError, UsageError } from './errors.ts'
 
@@ -19,7 +19,12 @@ export interface Source {
   readonly file: string
   readonly kernels: readonly Kernel[]
   readonly scenarios: readonly Scenario[]
+  readonly operations: readonly AnyOperation[]
 }
+
+/** True if an argument names a file and not an operation. `FILE#NAME` is an operation of a file. */
+export const isFileName = (text: string): boolean =>
+  [...typescript, ...javascript].includes(extname(text.split('#')[0])) || /[\\/]/.test(text)
 
 const typescript = ['.ts', '.mts', '.cts', '.tsx']
 const javascript = ['.js', '.mjs', '.cjs']
@@ -42,11 +47,12 @@ export async function load(file: string): Promise<Source> {
   const things = collect(exported)
   const kernels = things.filter(isKernel)
   const scenarios = things.filter(isScenario)
-  if (kernels.length === 0 && scenarios.length === 0)
+  const operations = things.filter(isOperation)
+  if (kernels.length === 0 && scenarios.length === 0 && operations.length === 0)
     throw new UsageError(
-      `${file}: exports no kernel and no scenario; export what kernel(…) and scenario(…) return`,
+      `${file}: exports no kernel, scenario or operation; export what kernel(…), scenario(…) or defineOperation(…) returns`,
     )
-  return { file, kernels, scenarios }
+  return { file, kernels, scenarios, operations }
 }
 
 /** True if Node can already load TypeScript. This is the case if Arke itself runs from its source. */
@@ -76,8 +82,8 @@ function collect(exported: Record<string, unknown>): unknown[] {
   }
   Object.values(exported).forEach(visit)
   const whole = exported.default
-  if (typeof whole === 'object' && whole !== null && !isKernel(whole) && !isScenario(whole))
-    Object.values(whole).forEach(visit)
+  const isOne = isKernel(whole) || isScenario(whole) || isOperation(whole)
+  if (typeof whole === 'object' && whole !== null && !isOne) Object.values(whole).forEach(visit)
   return [...found]
 }
 

@@ -3,12 +3,13 @@
  * The `arke` command. Exit codes: 0 success, 1 findings, 2 the command or its input is wrong (with one line on stderr),
  * 130 ended by SIGINT, 143 ended by SIGTERM. The code of a command is loaded when the command is used.
  */
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { Command, CommanderError, Option } from 'commander'
 import { packageFile } from '../files.ts'
 import { plain } from '../report/style.ts'
 import type { AuditCommand } from './audit.ts'
+import type { AnyOperation } from '../operation/definition.ts'
 import type { BenchCommand } from './bench.ts'
 import type { EmitOptions } from './emit.ts'
 import { describeError, UsageError } from './errors.ts'
@@ -17,7 +18,9 @@ import { interruptible } from './interrupt.ts'
 import type { Source } from './load.ts'
 import { allStages, checkDefaults, checkedStages, expectStage, positive, whole } from './options.ts'
 import { checkOutputs, Output } from './output.ts'
-import { irStageNames, stagedTargets, stageNames, type StagedTarget } from '../targets/stages.ts'
+import { descriptions } from '../targets/descriptions.ts'
+import { irStageNames, stagedTargets, stageNames, usualTarget, type StagedTarget } from '../targets/stages.ts'
+import type { RunCommand } from './run.ts'
 import type { TuneCommand } from './tune.ts'
 
 const { version } = JSON.parse(readFileSync(fileURLToPath(packageFile('package.json')), 'utf8')) as {
@@ -123,20 +126,18 @@ among others, which products would not use the matrix unit of a GPU, and which f
       throw new UsageError(
         '--limit 0 --schedules 0: neither a search nor random schedules; leave one of them out',
       )
-    const { target = 'cuda', stage, severalDevices } = options
+    const { target = usualTarget, stage, severalDevices } = options
     if (stage !== undefined) expectStage(target, stage, irStageNames(target))
-    if (severalDevices && target !== 'cuda')
+    if (severalDevices && !descriptions[target].options.includes('severalDevices'))
       throw new UsageError(`--several-devices: ${target} kernels do not depend on it; leave it out`)
     checkOutputs({ out: options.out }, files)
     const output = outputOf(options)
     const { print, style } = output
-    showSourcePositions()
+    prepareForAuthor(options)
     const { check } = await import('./check.ts')
     const { load } = await import('./load.ts')
     const { Progress } = await import('./progress.ts')
     const report = await import('./report.ts')
-    // Redirects console output of the author's files to stderr, because stdout must contain only the JSON document.
-    if (options.json) console.log = console.info = console.debug = console.error
     const sources: Source[] = []
     for (const file of files) sources.push(await load(file))
     const progress = new Progress(process.stderr)
@@ -236,7 +237,10 @@ docs/audit.md says how to record a good trace. Exits with 2 and one line if ther
 program
   .command('emit')
   .description('print what a kernel becomes')
-  .argument('<file>', 'a file that exports kernels, or an operation such as all-gather-gemm')
+  .argument(
+    '<file>',
+    'a file that exports kernels or operations (FILE#NAME is one of these), or an operation such as all-gather-gemm',
+  )
   .option('--kernel <name>', 'one of its kernels (default: all)')
   .addOption(
     new Option(
@@ -283,30 +287,55 @@ fragments do not fit in registers.`,
   )
   .action(async (file: string, options: EmitOptions & { readonly out?: string }) => {
     showSourcePositions()
-    const { load } = await import('./load.ts')
     const { out, ...rest } = options
     const { emit, emitOperation } = await import('./emit.ts')
-    const { operationNamed } = await import('./benchOptions.ts')
-    const operation = existsSync(file) ? undefined : operationNamed(file)
-    checkOutputs({ out }, operation ? [] : [file])
+    const { emitted } = await import('./operationFile.ts')
+    checkOutputs({ out }, [file.split('#')[0]])
     const output = outputOf({ out })
-    const { text, notes } = operation ? await emitOperation(operation, rest) : emit(await load(file), rest)
+    const found = await emitted(file, rest)
+    const { text, notes } =
+      'operation' in found ? await emitOperation(found.operation, rest) : emit(found.source, rest)
     for (const note of notes) process.stderr.write(`note: ${note}\n`)
     await output.pour([text])
     await output.done()
   })
+
+interface Choosing {
+  readonly operation?: string
+  readonly json?: boolean
+  readonly out?: string
+  readonly report?: string
+  readonly trace?: string
+  readonly write?: string
+}
+
+/** The operation that `bench` or `tune` is given by name or in a file, which no output may overwrite. */
+async function operationFor(argument: string, options: Choosing): Promise<AnyOperation> {
+  const { findOperation, splitName } = await import('./operationFile.ts')
+  const { out, report, trace, write } = options
+  checkOutputs({ out, report, trace, write }, [splitName(argument)[0]])
+  prepareForAuthor(options)
+  return (await findOperation(argument, options.operation)).operation
+}
 
 /** Declares a command that runs an operation at one or more points. */
 const operationCommand = (name: string, description: string): Command =>
   program
     .command(name)
     .description(description)
-    .argument('<operation>', 'such as all-gather-gemm; `arke operations` lists them')
+    .argument(
+      '<operation>',
+      'such as all-gather-gemm, of which `arke operations` has the list; or a file that exports operations of your own',
+    )
+    .option('--operation <name>', 'of a file with several operations: which one; FILE#NAME means the same')
     .option('--variant <names>', 'which variants, with commas between', 'all')
     .option('--target <target>', 'where it runs (default: native, or wasm where there is no compiler)')
     .option('--ranks <n>', 'world size, 1 to 64', ranks, 2)
     .option('--shape <extents>', 'such as M=64,N=1024,K=2048 or KV=4096,batch=4 (default: one to look at)')
-    .option('--dtype <dtype>', 'of the operands: f32, f16 or bf16', 'f32')
+    .option(
+      '--dtype <dtype>',
+      "of the operands: f32, f16 or bf16 (default: the operation's own, usually f32)",
+    )
     .option('--shard <axis>', 'where inputs are cut, of an operation with several layouts: K or M', 'K')
     .option('--sweep <extent=values>', 'a point for each: M=1..1024 by powers of two, or M=1,7,64')
 
@@ -337,9 +366,10 @@ Examples:
 Every timed execution starts behind a gate on the device, when all ranks are there and all is enqueued. Variants take turns;
 outputs are compared with a float64 reference first.`,
   )
-  .action(async (operation: string, options: BenchCommand) => {
+  .action(async (argument: string, options: BenchCommand & Choosing) => {
     const { benchCommand } = await import('./bench.ts')
     const { Progress } = await import('./progress.ts')
+    const operation = await operationFor(argument, options)
     const output = outputOf(options)
     const { print, style } = output
     const progress = new Progress(process.stderr)
@@ -370,9 +400,10 @@ is left. It takes the place of the default where it is faster beyond doubt, in t
 With --target cuda, notes say which products of the chosen kernels do not use the matrix unit and which fragments do not fit in
 registers.`,
   )
-  .action(async (operation: string, options: TuneCommand) => {
+  .action(async (argument: string, options: TuneCommand & Choosing) => {
     const { tuneCommand } = await import('./tune.ts')
     const { Progress } = await import('./progress.ts')
+    const operation = await operationFor(argument, options)
     const output = outputOf(options)
     const { print, style } = output
     const progress = new Progress(process.stderr)
@@ -380,6 +411,47 @@ registers.`,
       await tuneCommand(operation, options, version, print, progress, interrupt, style)
       await output.done(interrupt)
     })
+  })
+
+program
+  .command('run')
+  .description('run the scenarios of a file on real ranks, and print what the taxes cost each rank')
+  .argument('<file>', 'a file that exports scenarios')
+  .option('--scenario <name>', 'only the scenario of this name (default: all)')
+  .option('--target <target>', 'where it runs (default: native, or wasm where there is no compiler)')
+  .option('--ranks <n>', "world size, 1 to 64 (default: the scenario's own)", ranks)
+  .option('--runs <n>', 'recorded runs of each scenario, after one that compiles', whole(1, 1000), 3)
+  .option('--json', 'print one JSON document')
+  .option(...outOption)
+  .option('--trace <file>', 'write what was recorded as a Chrome trace, for Perfetto or arke audit')
+  .option('--report <file>', 'write a page with the timelines and the ledgers')
+  .addHelpText(
+    'after',
+    `
+Examples:
+  arke run examples/07-all-gather-gemm.ts
+  arke run kernel.ts --target native --ranks 4 --report page.html
+  arke run kernel.ts --scenario 'a chain of ranks' --ranks 4 --trace trace.json
+
+The ledger is that of the run of median length. Time in which the host waits or computes between launches is not counted. Exits with
+1 if a scenario fails, with its error and its line.`,
+  )
+  .action(async (file: string, options: RunCommand) => {
+    checkOutputs({ out: options.out, report: options.report, trace: options.trace }, [file])
+    prepareForAuthor(options)
+    const { runCommand } = await import('./run.ts')
+    const { load } = await import('./load.ts')
+    const { Progress } = await import('./progress.ts')
+    const source = await load(file)
+    const output = outputOf(options)
+    const { print, style } = output
+    const progress = new Progress(process.stderr)
+    const { scenarios } = await interruptible(async (interrupt) => {
+      const result = await runCommand(source, options, version, print, progress, interrupt, style)
+      await output.done(interrupt)
+      return result
+    })
+    if (scenarios.some(({ problem }) => problem !== undefined)) process.exitCode = 1
   })
 
 program
@@ -442,6 +514,12 @@ function showSourcePositions(): void {
   process.setSourceMapsEnabled(true)
   // An error deep inside a world has more of Arke's stack frames above the author's frame than Node keeps by default.
   Error.stackTraceLimit = 30
+}
+
+/** Prepares for code of the author: positions in errors, and no output of that code in a JSON document on stdout. */
+function prepareForAuthor({ json }: { readonly json?: boolean }): void {
+  showSourcePositions()
+  if (json) console.log = console.info = console.debug = console.error
 }
 
 // Reports an error of the author's code that nothing catches as one line instead of a stack trace.

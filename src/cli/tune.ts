@@ -2,6 +2,7 @@
  * `arke tune`: finds the fastest tiles of an operation's variants on this machine and stores them in the user's cache.
  */
 import { cpus } from 'node:os'
+import type { AnyOperation } from '../operation/definition.ts'
 import { columns, digits, plural } from '../report/format.ts'
 import { headed, plain, type Style } from '../report/style.ts'
 import { groupedBy } from '../report/runs/points.ts'
@@ -11,11 +12,13 @@ import { remember } from '../tune/cache.ts'
 import { shippedTables } from '../tune/shipped.ts'
 import { namedNumbers, tableSource, withTiles } from '../tune/tables.ts'
 import { tune, type Tuned } from '../tune/tune.ts'
-import { openWorld, worlds } from '../world/open.ts'
+import { isStaged } from '../targets/stages.ts'
+import { maySpin } from '../world/machine.ts'
+import { openWorld } from '../world/open.ts'
 import type { World } from '../world/world.ts'
-import { fastestTarget, gpuHeapOf, heapOf, now, progressLine, recording, stallsOn } from './bench.ts'
-import { dtypeCalled, layoutOf, operationCalled, shapesOf, variantsOf } from './benchOptions.ts'
-import { notesOnLaunches } from './cudaNotes.ts'
+import { expectRecording, fastestTarget, heapFor, now, progressLine, stallsOn } from './bench.ts'
+import { dtypeOf, layoutOf, operationCalled, shapesOf, variantsOf } from './benchOptions.ts'
+import { notesOnLaunches } from './notes.ts'
 import { UsageError } from './errors.ts'
 import { checkOutputs, writeOutput } from './output.ts'
 import type { Progress } from './progress.ts'
@@ -26,7 +29,8 @@ export interface TuneCommand {
   readonly target?: string
   readonly ranks: number
   readonly shape?: string
-  readonly dtype: string
+  /** The operation's default if absent. */
+  readonly dtype?: string
   readonly shard: string
   readonly sweep?: string
   /** The time budget for each variant of a point, in seconds. */
@@ -55,7 +59,7 @@ export interface TuneResult {
 
 /** After `interrupt` the function prints the results so far and returns. It throws if there are no results. */
 export async function tuneCommand(
-  name: string,
+  operation: string | AnyOperation,
   command: TuneCommand,
   version: string,
   print: (text: string) => void,
@@ -64,9 +68,9 @@ export async function tuneCommand(
   style: Style = plain,
 ): Promise<TuneResult> {
   const { ranks, seconds, seed, json, write } = command
-  const definition = operationCalled(name)
+  const definition = typeof operation === 'string' ? operationCalled(operation) : operation
   const variants = variantsOf(definition, command.variant)
-  const dtype = dtypeCalled(command.dtype)
+  const dtype = dtypeOf(definition, command.dtype)
   const shapes = shapesOf(definition, command.shape, command.sweep)
   const layout = layoutOf(definition, command)
   if (write !== undefined) {
@@ -75,31 +79,29 @@ export async function tuneCommand(
   }
   checkOutputs({ out: command.out, write })
   const target = command.target ?? (await fastestTarget())
-  if (Object.hasOwn(worlds, target) && !recording.includes(target))
-    throw new UsageError(`--target ${target}: it has no speed; there is ${recording.join(', ')}`)
-  const isGpu = target === 'cuda'
-  const heap = isGpu ? 2 * gpuHeapOf(ranks) : heapOf(ranks)
+  expectRecording(target, 'it has no speed')
+  const heap = heapFor(target, ranks, 1)
   const points = shapes.flatMap((shape) => variants.map((variant) => ({ shape, variant })))
   const tuned: TunedPoint[] = []
   let kept: string | null = null
   for (const [place, { shape, variant }] of points.entries()) {
     const world = await openWorld({ target, ranks, heap, onStall: stallsOn(progress) })
-    let notes: readonly string[] | undefined
+    let notes: readonly string[] = []
     try {
       const found = await tune(definition, world, {
         options: { ...definition.defaults, ...layout, shape, dtype, variant },
         seconds,
         now,
-        // CPU ranks share the cores. If there are more ranks than cores, waiting threads must not spin.
-        spin: isGpu || ranks <= cpus().length,
-        rotate: isGpu ? 256e6 : undefined,
+        spin: maySpin(world.machine, cpus().length),
         seed: seed + place,
         interrupt,
-        onChosen: isGpu ? (launches) => void (notes = notesOnLaunches(launches, ranks)) : undefined,
+        onChosen: isStaged(target)
+          ? (launches) => void (notes = notesOnLaunches(target, launches, ranks))
+          : undefined,
         onProgress: (what, done) =>
           progress.show(() => progressLine(`${variant}, ${what}`, (place + done) / points.length, shape)),
       })
-      tuned.push({ ...found, ...(notes && { notes }) })
+      tuned.push({ ...found, ...(notes.length > 0 && { notes }) })
       if (found.interrupted) break
       // Tiles are stored after each point, so that an interrupt loses at most one point.
       kept = remember([{ asked: found.asked, tiles: found.best.tiles }])

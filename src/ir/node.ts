@@ -54,6 +54,8 @@ export interface KernelIR {
   readonly meta: Readonly<Record<string, unknown>>
   /** The last stage that the kernel has passed: `recorded`, or a stage of a target's list (stages.ts). */
   readonly stage: string
+  /** All stages that the kernel has passed, in order; undefined for a recorded kernel. */
+  readonly passed?: readonly string[]
   /** Ops that its stages have replaced. The verifier rejects a kernel that contains one. */
   readonly removed?: readonly OpName[]
   /** Tensors that may use flag-in-data words, with the name of their flags (see `tensor`). */

@@ -26,6 +26,11 @@ export class Copier {
     return mapped
   }
 
+  /** The nodes of the current block so far. */
+  get nodes(): readonly Node[] {
+    return this.#block.nodes
+  }
+
   /** Appends a new node to the current block. */
   emit(
     op: OpName,

@@ -17,7 +17,9 @@ export interface SourcePosition {
  * (src/ops) count as author code. With source maps, frames of the built files are in the source folders, too. Without
  * source maps, the names of the built files identify those that contain operations.
  */
-const ownFolders = ['lang', 'ir', 'targets', 'world'].map((folder) => packageFile(`src/${folder}/`))
+const ownFolders = ['lang', 'ir', 'operation', 'targets', 'world'].map((folder) =>
+  packageFile(`src/${folder}/`),
+)
 const builtFolder = packageFile('dist/')
 
 const isOwn = (url: string): boolean =>
@@ -57,9 +59,15 @@ export class Site {
     return this.#position ?? undefined
   }
 
-  toString(): string {
+  /** `file:line` without the column; undefined if the position is unknown. */
+  get line(): string | undefined {
     const at = this.position
-    return at ? `${shorten(at.file)}:${at.line}:${at.column}` : '(unknown line)'
+    return at && `${shorten(at.file)}:${at.line}`
+  }
+
+  toString(): string {
+    const { line } = this
+    return line === undefined ? '(unknown line)' : `${line}:${this.position!.column}`
   }
 }
 

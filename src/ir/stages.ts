@@ -39,7 +39,8 @@ export function through<Facts>(given: KernelIR, stages: readonly Stage<Facts>[],
   let ir = given
   for (const { name, passes, removes = [] } of stages) {
     const removed = [...(ir.removed ?? []), ...removes]
-    for (const pass of passes) expectSound((ir = { ...pass(ir, facts), stage: name, removed }))
+    const passed = [...(ir.passed ?? []), name]
+    for (const pass of passes) expectSound((ir = { ...pass(ir, facts), stage: name, passed, removed }))
   }
   return ir
 }

@@ -9,18 +9,32 @@
  *  6. Shared tiles and barriers are declared at the top of the kernel, because they exist for the whole program.
  *  7. A lowered kernel contains no `pipeline`.
  *  8. `last` is not inside a loop, because it counts one arrival per program.
+ *  9. An op that a stage inserts occurs only after that stage.
+ * 10. `words.take` is inside `until`, and `once` is inside a loop: they are meant for repeated code.
+ * 11. An op that needs another node has it: `drain` a store by an engine in its role, words the epoch of their flags.
+ * 12. In a loop whose iterations are divided among threads (`apart`), threads do not meet or exchange elements.
  */
 import { analysis } from './analysis.ts'
 import type { Block, KernelIR, Node } from './node.ts'
-import { isLoop, opOf, SpecError } from './ops/index.ts'
+import { isLoop, isOfThreads, opOf, SpecError } from './ops/index.ts'
 import { KernelError } from './site.ts'
 import { sameType, typeName } from './type.ts'
 
 interface Place {
   readonly inRole: Block | undefined
   readonly inLoop: boolean
+  readonly inUntil: boolean
+  /** True inside a loop whose iterations are divided among the threads of a role. */
+  readonly isApart: boolean
   readonly depth: number
 }
+
+/** The kernel as written. */
+const RECORDED = 'recorded'
+
+/** True if no thread of a role may execute the node alone. */
+const areTogether = (node: Node): boolean =>
+  opOf(node).meets !== 'never' || isOfThreads(node) || node.attributes.exchange !== undefined
 
 export const verify = analysis('verifier', expectValid)
 
@@ -29,6 +43,8 @@ function expectValid(ir: KernelIR): void {
   const home = new Map<Node, Place>()
   const placed = new Set<Node>()
   const removed = new Set(ir.removed)
+  /** All nodes, each with the role that executes it. */
+  const roles = new Map<Node, Block | undefined>()
   const fail = (node: Node, problem: string): never => {
     throw new KernelError(`${ir.name}: ${node.op}: ${problem}`, node.site)
   }
@@ -62,12 +78,15 @@ function expectValid(ir: KernelIR): void {
       if (node.op === 'param') fail(node, 'is outside the list of params of a block')
       if (node.op === 'result' && (!node.inputs[0] || opOf(node.inputs[0]).state === 'none'))
         fail(node, 'refers to a node without results')
+      roles.set(node, place.inRole)
       expectPlace(node, place)
       expectType(node)
       node.blocks.forEach((inner) =>
         visit(inner, {
           inRole: opOf(node).flow === 'warps' ? inner : place.inRole,
           inLoop: place.inLoop || isLoop(node),
+          inUntil: place.inUntil || node.op === 'until',
+          isApart: place.isApart || node.attributes.apart === true,
           depth: place.depth + 1,
         }),
       )
@@ -85,9 +104,26 @@ function expectValid(ir: KernelIR): void {
       )
     if (allowed === 'outside loops' && place.inLoop)
       fail(node, 'is in a loop, but counts one arrival per program: put it after the loop')
+    if (allowed === 'inside loops' && !place.inLoop) fail(node, 'is outside loops, where nothing is repeated')
+    if (allowed === 'inside until' && !place.inUntil)
+      fail(node, 'is outside `until`, so that a missing word would not be loaded again')
+    if (place.isApart && areTogether(node))
+      fail(node, 'threads act together in a loop whose iterations are divided among them')
     if (allowed === 'top' && place.depth > 0)
       fail(node, 'declare it at the top of the kernel, outside loops, branches and roles')
     if (removed.has(node.op)) fail(node, `is left in ${ir.stage} IR`)
+    const { inserted } = opOf(node)
+    if (inserted !== RECORDED && inserted !== ir.stage && !ir.passed?.includes(inserted))
+      fail(node, `is inserted by the stage ${inserted}, which ${ir.stage} IR has not passed`)
+  }
+
+  const expectCompanion = (node: Node, others: readonly Node[], role: Block | undefined): void => {
+    const { needs } = opOf(node)
+    if (needs === 'nothing') return
+    const found = others.some(
+      (other) => needs.is(node, other) && (needs.where === 'kernel' || roles.get(other) === role),
+    )
+    if (!found) fail(node, `needs ${needs.what} in ${needs.where === 'role' ? 'its role' : 'the kernel'}`)
   }
 
   const expectType = (node: Node): void => {
@@ -101,5 +137,7 @@ function expectValid(ir: KernelIR): void {
     }
   }
 
-  visit(ir.body, { inRole: undefined, inLoop: false, depth: 0 })
+  visit(ir.body, { inRole: undefined, inLoop: false, inUntil: false, isApart: false, depth: 0 })
+  const nodes = [...roles.keys()]
+  for (const [node, role] of roles) expectCompanion(node, nodes, role)
 }

@@ -51,8 +51,16 @@ export interface WaitOptions extends Access {
    * the previous launch.
    */
   readonly lag?: number
+  /**
+   * The number of signals of the epoch that suffice. Without it, the wait requires all `arrivals` signals of the
+   * epoch.
+   */
+  readonly atLeast?: Index
 }
-const awaited = ({ lag = 0, ...options }: WaitOptions): Attributes => ({ ...access(options, 'acquire'), lag })
+const awaited = ({ lag = 0, order, scope }: WaitOptions): Attributes => ({
+  ...access({ order, scope }, 'acquire'),
+  lag,
+})
 type FragmentShape = readonly [number] | readonly [number, number]
 type Indices<E extends readonly Index[]> = { readonly [K in keyof E]: Scalar<'i32'> }
 type Body = () => void
@@ -223,6 +231,7 @@ export class Program {
   }
   /**
    * For a flag: waits until the flag is signalled in this epoch. With `lag` L, waits for the L-th epoch before this one.
+   * With `atLeast` n, waits for the first n signals of the epoch, whoever sends them.
    *
    * For a barrier: waits until phase `phase` of the barrier is complete. A barrier keeps only the parity of its phase, so a wait may
    * name only the current phase or the previous one. For a new barrier, the previous phase is -1.
@@ -232,7 +241,7 @@ export class Program {
     ...how: W extends Barrier ? [phase: Index] : [options?: WaitOptions]
   ): void {
     if (on instanceof Barrier) this.#emit('barrier.wait', [on.node, this.#index(how[0] as Index)])
-    else this.#emit('wait', [on.node], awaited((how[0] ?? {}) as WaitOptions))
+    else this.#await('wait', on, (how[0] ?? {}) as WaitOptions)
   }
   /**
    * True if `wait` would return at once. The memory written by the signaller may then be read, as after a `wait`. If
@@ -240,7 +249,12 @@ export class Program {
    * wait epoch does not advance.
    */
   reached(flag: Flag, options: WaitOptions = {}): Scalar<'bool'> {
-    return this.#value(this.#emit('reached', [flag.node], awaited(options)))
+    return this.#value(this.#await('reached', flag, options))
+  }
+  #await(op: 'wait' | 'reached', flag: Flag, options: WaitOptions): Node {
+    const { atLeast } = options
+    const inputs = atLeast === undefined ? [flag.node] : [flag.node, this.#index(atLeast)]
+    return this.#emit(op, inputs, awaited(options))
   }
   /**
    * This launch's epoch of a flag set: 1 in the first launch that signals it (or waits for it), then 2, and so on.

@@ -1,12 +1,12 @@
 /**
  * Recognises an all-gather followed by a matrix product in a chain of kernels that the audit found.
  *
- * The result of the all-gather must have as many elements, of the same dtype, as the left operand of the product, M x
- * K. The shape of one rank's contribution shows the sharded axis: M x (K / ranks) means sharding along K, (M / ranks) x
- * K means sharding along M.
+ * The result of the all-gather must have as many elements as the left operand of the product (M x K), and the same
+ * dtype. The shape of one rank's contribution shows the sharded axis: M x (K / ranks) means sharding along K, (M /
+ * ranks) x K means sharding along M.
  */
 import type { FoundChain } from '../taxes/recognition.ts'
-import { type OperandDType, operandDTypes } from './operation.ts'
+import { type OperandDType, operandDTypes } from '../operation/definition.ts'
 
 export interface GatheredProduct {
   readonly shape: { readonly M: number; readonly N: number; readonly K: number }
@@ -15,7 +15,7 @@ export interface GatheredProduct {
   readonly ranks: number
 }
 
-/** The dtype of that name, or null if operations do not support it. */
+/** The dtype that has this name, or null if operations do not support it. */
 export const operandDType = (name: string): OperandDType | null =>
   operandDTypes.find((dtype) => dtype === name) ?? null
 

@@ -5,7 +5,7 @@
 import { bf16, f32 } from '../lang/dtypes.ts'
 import { kernel, tensor } from '../lang/kernel.ts'
 import { ceilDiv } from '../lang/tensor.ts'
-import { oncePer, type OperandDType } from './operation.ts'
+import { oncePer, type OperandDType } from '../operation/definition.ts'
 
 const matrices = (dtype: OperandDType) => ({ a: tensor(dtype, 2), b: tensor(dtype, 2), c: tensor(dtype, 2) })
 const tiles = { BM: 128, BN: 256, BK: 64, stages: 4 }

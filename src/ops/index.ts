@@ -4,7 +4,7 @@ export * from './registry.ts'
 export { operations, type AnyDefinition } from './operations.ts'
 export { gemm, gemmKernel } from './gemm.ts'
 export { gemmTiles, type ProductShape, type Tiles } from './tiles.ts'
-export { rememberMeasurements, type Measurement } from './choice.ts'
+export { rememberMeasurements, type Measurement } from '../operation/choice.ts'
 export type {
   OperandDType,
   Operation,
@@ -13,10 +13,11 @@ export type {
   Step,
   TilingWorld,
   Traffic,
-} from './operation.ts'
+} from '../operation/definition.ts'
 export type { CpuPoint, Form, GpuCell, GpuPoints, Points, Setting, Without } from './points.ts'
 export type { TilesFrom, Tiling } from '../tune/configurations.ts'
 export type { Asked, Numbers } from '../tune/tables.ts'
-// A program that imports only `arke/ops` gets declarations that name types of `arke`. TypeScript finds that entry by
-// the next line.
+// A program that imports only `arke/ops` gets declarations that name types of `arke`. TypeScript finds the entry `arke`
+// because of the next line.
 export type { Kernel, World } from '../index.ts'
+export type { ShippedOperation } from './shipped.ts'

@@ -3,24 +3,27 @@
  */
 import { dtypes } from '../ir/dtype.ts'
 import { isCached, type Machine } from '../world/machine.ts'
-import type { OperandDType } from './operation.ts'
+import type { OperandDType } from '../operation/definition.ts'
 import type { ProductShape, Tiles } from './tiles.ts'
 
-/** Bytes of scratch memory per program that are reserved for output staging and barriers. */
+/** The number of bytes of scratch memory per program that are reserved for output staging and barriers. */
 const otherScratch = 15 * 1024
 
-/** Bytes of scratch memory that tiles may use. There is no limit on machines that keep tiles in caches. */
+/**
+ * The number of bytes of scratch memory that tiles may use. On machines that keep tiles in caches, the number is not
+ * limited.
+ */
 export const tileMemory = ({ sharedBytes }: Pick<Machine, 'sharedBytes'>): number =>
   sharedBytes === undefined ? Infinity : sharedBytes - otherScratch
 
-/** Bytes of scratch memory that one pipeline stage takes. */
+/** The number of bytes of scratch memory that one pipeline stage takes. */
 export const stageBytes = ({ BM, BN, BK }: Omit<Tiles, 'stages'>, dtype: OperandDType): number =>
   (BM + BN) * BK * dtypes[dtype].bytes
 
 /**
- * The row counts that a tile may have on a machine with a matrix unit. One is the smallest supported count that covers
- * all `m` rows, at most 128. Another is 64, the height of one matrix instruction, for `m` above 16. For at most 8 rows,
- * both 8 and 16 are allowed.
+ * The numbers of rows that a tile may have on a machine with a matrix unit. The first is the smallest supported number
+ * that covers all `m` rows, but at most 128. For `m` above 16, another is 64, which is the height of one matrix
+ * instruction. For at most 8 rows, both 8 and 16 are allowed.
  */
 export function tileRows(m: number): readonly number[] {
   const covering = [8, 16, 32, 64, 128].find((rows) => rows >= m) ?? 128
@@ -28,15 +31,15 @@ export function tileRows(m: number): readonly number[] {
   return covering > 16 && covering !== 64 ? [covering, 64] : [covering]
 }
 
-/** True if products of this dtype run on the matrix unit. Products of f32 never do. */
+/** True if products of this dtype run on the matrix unit. Products of f32 never run on the matrix unit. */
 export const usesMatrixUnit = (
   { capabilities }: Pick<Machine, 'capabilities'>,
   dtype: OperandDType,
 ): boolean => capabilities.matrixUnit && dtype !== 'f32'
 
 /**
- * True if tiles that were measured for another number of rows may be used for `m` rows. On machines with caches, BM
- * must be within a factor of two of the default BM.
+ * True if tiles that were measured for another number of rows may be used for `m` rows. On machines with caches, `BM`
+ * must be within a factor of two of the default `BM`.
  */
 export const isLegalProduct = (
   machine: Machine,

@@ -1,33 +1,8 @@
-/** Matrices on the host: weights that are packed once, and windows of a matrix that become shards. */
-import type { PackedTensor, SymmetricTensor, World } from '../world/world.ts'
-import type { OperandDType } from './operation.ts'
-
-type Weights = SymmetricTensor<OperandDType>
+/** Matrices on the host: windows of a matrix that become shards. */
 
 /**
- * The packed form of each weight tensor, present as long as both hold the same values. Operations that share weights
- * share the packed form.
- */
-const packedOf = new WeakMap<SymmetricTensor, PackedTensor<OperandDType>>()
-
-/** The packed form of the weights if `packWeights` has made one, otherwise the weights themselves. */
-export const weightsIn = (weights: Weights): Weights | PackedTensor<OperandDType> =>
-  packedOf.get(weights) ?? weights
-
-export async function packWeights(world: World, weights: Weights): Promise<void> {
-  if (!packedOf.has(weights)) packedOf.set(weights, await world.pack(weights))
-}
-
-/** Discards the packed form. Call this function before the weights are written again. */
-export function unpackWeights(world: World, weights: Weights): void {
-  const packed = packedOf.get(weights)
-  if (packed && packed.source !== weights) world.free(packed)
-  packedOf.delete(weights)
-}
-
-/**
- * Copies a window of `height` x `width` elements that starts at row `top`, column `left`. Elements outside the matrix
- * are 0.
+ * Copies a window of `height` x `width` elements whose first element is at row `top` and column `left`. Elements of the
+ * window outside the matrix are 0.
  */
 export function windowOf(
   matrix: ArrayLike<number>,

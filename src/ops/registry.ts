@@ -1,6 +1,7 @@
 /**
- * The registry of ready-made operations, one line per operation. The command line, benchmarks, tests and docs enumerate
- * operations through operations.ts, which reads this file. `arke/ops` exports everything that this file exports.
+ * The registry of ready-made operations, with one line per operation. The command line, benchmarks, tests and docs
+ * enumerate operations through operations.ts, which reads this file. `arke/ops` exports everything that this file
+ * exports.
  */
 export * from './allGatherGemm/index.ts'
 export * from './flashDecode/index.ts'

@@ -3,9 +3,9 @@ import { productCandidates } from '../tune/candidates.ts'
 import { tilesFor, type Tiling } from '../tune/configurations.ts'
 import { fewestProcessors, isCached, type Machine } from '../world/machine.ts'
 import { isLegalProduct, stageBytes, tileMemory, usesMatrixUnit } from './limits.ts'
-import type { OperandDType } from './operation.ts'
+import type { OperandDType } from '../operation/definition.ts'
 
-/** A type alias, so that it is assignable to the index signature of tables. */
+/** This is a type alias, so that it is assignable to the index signature of tables. */
 export type Tiles = {
   readonly BM: number
   readonly BN: number
@@ -22,18 +22,18 @@ export interface ProductShape {
   readonly packed?: boolean
 }
 
-/** The extent rounded up to a multiple of `step`, at most `most`. */
+/** The extent rounded up to a multiple of `step`, but at most `most`. */
 export const upTo = (extent: number, most: number, step: number): number =>
   Math.min(most, Math.ceil(extent / step) * step)
 
 /**
- * Default tiles for a machine with scratch memory, such as a GPU, reduced until they fit that memory.
+ * Default tiles for a machine with scratch memory, such as a GPU. They are reduced until they fit into that memory.
  *
- * Products of few rows are limited by memory bandwidth. By default they take small tiles in deep pipelines. If wide
- * tiles keep nearly all multiprocessors busy with one tile each, they take wide tiles. If each multiprocessor has many
- * tiles, the tiles are small enough for two programs per multiprocessor, so that one program copies while the other
- * finishes. Products of many rows take the largest tiles that the registers hold, unless that leaves multiprocessors
- * without a tile.
+ * Products of few rows are limited by memory bandwidth. By default, products of few rows use small tiles in deep
+ * pipelines. If wide tiles keep nearly all multiprocessors busy with one tile each, products of few rows use wide
+ * tiles. If each multiprocessor has many tiles, the tiles are small enough for two programs per multiprocessor. One
+ * program can then copy while the other finishes. Products of many rows use the largest tiles that the registers hold,
+ * unless that leaves multiprocessors without a tile.
  */
 export function scratchTiles(machine: Machine, shape: Omit<ProductShape, 'k'>): Tiles {
   return fitted(machine, wantedTiles(machine, shape), shape.dtype)
@@ -59,8 +59,8 @@ function wantedTiles(machine: Machine, { m, n, dtype }: Omit<ProductShape, 'k'>)
 }
 
 /**
- * Shrinks tiles until they fit the scratch memory: first the stages, down to three, then the width, then the depth,
- * then the stages, down to two.
+ * Shrinks tiles until they fit into the scratch memory. It first reduces the stages (to three at least), then the
+ * width, then the depth, and finally the stages again (to two at least).
  */
 function fitted(machine: Machine, tiles: Tiles, dtype: OperandDType): Tiles {
   const fitting = Math.floor(tileMemory(machine) / stageBytes(tiles, dtype))
@@ -70,7 +70,7 @@ function fitted(machine: Machine, tiles: Tiles, dtype: OperandDType): Tiles {
   return { ...tiles, stages: Math.max(2, fitting) }
 }
 
-/** The tile choice of a product on one rank. */
+/** How tiles are chosen for a product on one rank. */
 export function gemmTiling(machine: Machine, shape: ProductShape): Tiling<Tiles> {
   const { m, n, k, dtype } = shape
   const fallback = (): Tiles =>
@@ -96,8 +96,8 @@ export const gemmTiles = (machine: Machine, shape: ProductShape): Tiles =>
   isCached(machine) ? cachedTiles(machine, shape) : tilesFor(gemmTiling(machine, shape)).tiles
 
 /**
- * Default tiles for a machine whose tiles are held in caches. They are as large as the caches allow, because each
- * copied element is then used more often. A packed operand needs no copy, so its tiles are narrower.
+ * Default tiles for a machine that holds tiles in caches. The default tiles are as large as the caches allow, because
+ * each copied element is then used more often. A packed operand needs no copy, so its tiles can be narrower.
  */
 function cachedTiles({ panelSteps = 256 }: Machine, { m, n, k, packed = false }: ProductShape): Tiles {
   return {

@@ -1,7 +1,7 @@
 /**
  * The sorted starts and ends of a rank's events. A change from one part of a rank's time to the next nearly always
- * coincides with such a boundary. The page data therefore stores the number of boundaries to skip instead of the time,
- * which halves the data.
+ * coincides with the start or the end of an event. The page data therefore stores the number of event boundaries to
+ * skip instead of the time, which halves the data.
  */
 
 interface Lane {
@@ -9,13 +9,14 @@ interface Lane {
   readonly end: Float64Array
 }
 
-/** The number of longest lanes in use. More lanes would cost more time than they save bytes. */
+/** Only the boundaries of this many longest lanes are used. More lanes would cost more time than they save bytes. */
 const LANES = 4
 
 export class Boundaries {
   private readonly lanes: readonly Lane[]
   /**
-   * The next boundary of each lane and its time. The boundary is twice the event's index, plus 1 for the event's end.
+   * The next boundary of each lane, and the time of that boundary. The number of a boundary is twice the event's index,
+   * plus 1 if it is the event's end.
    */
   private readonly at: Uint32Array
   private readonly time: Float64Array
@@ -26,7 +27,9 @@ export class Boundaries {
     this.time = Float64Array.from(this.lanes, ({ start }) => (start.length > 0 ? start[0] : Infinity))
   }
 
-  /** The first boundary after `time`, or infinity after the last one. `time` must not decrease between calls. */
+  /**
+   * The time of the first boundary after `time`, or infinity if there is none. `time` must not decrease between calls.
+   */
   after(time: number): number {
     let next = Infinity
     for (let lane = 0; lane < this.time.length; lane++) {

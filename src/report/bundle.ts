@@ -1,6 +1,6 @@
 /**
- * The script and the style that are embedded in a page. A built Arke reads them from a file. Running from source, they
- * are bundled on first use and cached.
+ * The script and the style that are embedded in a page. A built Arke reads the script and the style from a file. If
+ * Arke runs from source, the script and the style are bundled on first use and cached.
  */
 import type * as Crypto from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -16,7 +16,7 @@ export interface PageFiles {
   readonly style: string
 }
 
-/** The page of the audit, and the page of measured runs. */
+/** There is one page for the audit, and one for measured runs. */
 export type PageName = 'page' | 'runs'
 
 const kept = new Map<PageName, PageFiles>()
@@ -31,7 +31,7 @@ const built = (name: PageName): PageFiles =>
   JSON.parse(readFileSync(fileURLToPath(ownFile(`report/${name}.json`)), 'utf8')) as PageFiles
 
 function bundle(name: PageName): PageFiles {
-  // These modules are needed only when running from source, and they load slowly.
+  // These modules load slowly, and they are needed only if Arke runs from source.
   const require = createRequire(import.meta.url)
   const { buildSync } = require('esbuild') as typeof Esbuild
   const { createHash } = require('node:crypto') as typeof Crypto
@@ -48,7 +48,7 @@ function bundle(name: PageName): PageFiles {
   })
   const output = (ending: string): string =>
     outputFiles.find(({ path }) => path.endsWith(ending))?.text.trim() ?? ''
-  // In HTML a script ends at its first end tag, even inside a string, so the tag is escaped.
+  // In HTML, a script ends at the first end tag, even if the tag is inside a string, so the tag is escaped.
   const script = output('.js').replace(/<\/(script)/gi, '<\\/$1')
   return { script, sha256: createHash('sha256').update(script).digest('base64'), style: output('.css') }
 }

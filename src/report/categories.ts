@@ -1,7 +1,8 @@
 /**
- * The categories of time in the report, and their colours. A colour has the same meaning in bars, tracks and tables.
- * The colours were chosen for the greatest distance between any two (and to the background), for normal vision and for
- * the three kinds of colour blindness. Waiting is also hatched, so that it can be distinguished in grey print.
+ * The categories of time in the report, and their colours. A colour has the same meaning in all bars, tracks and
+ * tables. The colours were chosen so that any two of them, and each of them and the background, differ as much as
+ * possible. This holds for normal vision and for the three kinds of colour blindness. Waiting is also hatched, so that
+ * it can be distinguished in grey print.
  */
 import { Kind } from '../timeline/timeline.ts'
 import { partNames, type Part } from '../taxes/ledger.ts'
@@ -108,10 +109,13 @@ function categoryOfPart(part: Part): number {
   }
 }
 
-/** The category code of each part, indexed like `partNames`. */
+/** The category code of each part of the ledger, indexed like `partNames`. */
 export const categoryOfPartCode: readonly number[] = partNames.map(categoryOfPart)
 
-/** The category of an event on a stream. Communication is `unsplit` until its wait is known. */
+/**
+ * The category of an event on a stream of the device. Communication has the category `unsplit` until its waiting time
+ * is known.
+ */
 export function categoryOfKind(kind: number): number {
   switch (kind) {
     case Kind.memcpy:

@@ -1,6 +1,7 @@
 /**
- * Compares two audits, before and after. Figures are means over ranks: per step if both audits have steps, so that
- * recordings of different length can be compared, otherwise over the whole window.
+ * Compares two audits, one made before a change and one made after it. Figures are means over ranks. If both audits
+ * have steps, the means are per step, so that recordings of different length can be compared. Otherwise they cover the
+ * whole window.
  */
 import type { AuditDocument, RankDocument } from './document.ts'
 import { bytes, columns, duration } from './format.ts'
@@ -12,7 +13,7 @@ export interface Comparison {
   readonly ranks: readonly { readonly rank: number; readonly beforeUs: number; readonly afterUs: number }[]
 }
 
-/** A figure of both audits. A value is null if the audit does not know it. */
+/** The same figure from both audits. A value is null if its audit does not know it. */
 export interface ComparedFigure {
   readonly name: string
   readonly unit: 'us' | 'bytes' | 'count'
@@ -61,7 +62,7 @@ export function compare(before: AuditDocument, after: AuditDocument): Comparison
 const ledgers = (document: AuditDocument, basis: Comparison['basis']): readonly RankDocument[] =>
   basis === 'step' ? document.steps.flatMap(({ ranks }) => ranks) : document.ranks
 
-/** The mean over the ranks whose value is known, or null if none is. */
+/** The mean over the ranks whose value is known, or null if no value is known. */
 function meanOf(ledgers: readonly RankDocument[], of: Of): number | null {
   const known = ledgers.flatMap((one) => of(one) ?? [])
   return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0) / known.length

@@ -1,15 +1,18 @@
-/** The culprit is the rank that caused the most exposed waiting. All lists of ranks show it first, with a badge. */
+/**
+ * The culprit is the rank that caused the most exposed waiting. All lists of ranks show the culprit first, with a
+ * badge.
+ */
 import type { AuditDocument } from './document.ts'
 
-/** The number of the culprit, or null if no rank cost another rank time or if that is unknown. */
+/** The rank number of the culprit, or null if no rank cost another rank time or if this is unknown. */
 export const culpritOf = ({ stragglers }: Pick<AuditDocument, 'stragglers'>): number | null =>
   stragglers.find(({ exposedWaitUs }) => exposedWaitUs > 0)?.rank ?? null
 
-/** Sorts the culprit to the front. The other ranks keep their order. */
+/** Sorts the culprit to the front of a list of ranks. All ranks except the culprit keep their order. */
 export const culpritFirst = <Thing extends { readonly rank: number }>(
   things: readonly Thing[],
   culprit: number | null,
 ): Thing[] => [...things].sort((a, b) => Number(b.rank === culprit) - Number(a.rank === culprit))
 
-/** The badge of the culprit. */
+/** The badge that marks the culprit. */
 export const culpritBadge = 'most waited for'

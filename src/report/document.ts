@@ -1,14 +1,15 @@
 /**
- * The audit as one JSON document. `arke audit --json` prints it, the terminal and the HTML page show it, and
- * `--compare` reads it. Times are in microseconds, with nanoseconds as fractions. `null` means that the traces do not
- * contain the value. `startUs` is on the common clock, relative to the start of the earliest window of all ranks.
+ * The result of the audit as one JSON document. `arke audit --json` prints the document, the terminal and the HTML page
+ * show it, and `--compare` reads it. Times are in microseconds, and their fractions give the nanoseconds. A value is
+ * `null` if the traces do not contain it. `startUs` is on the common clock, relative to the start of the earliest
+ * window of all ranks.
  */
 
 export interface AuditDocument {
-  /** The version of Arke that wrote the document. */
+  /** The version of Arke that wrote the audit document. */
   readonly arke: string
   readonly sources: readonly SourceDocument[]
-  /** The requested steps, or null for all steps. */
+  /** The steps that the user requested, or null for all steps. */
   readonly chosenSteps: readonly [first: number, last: number] | null
   readonly ranks: readonly RankDocument[]
   readonly steps: readonly StepDocument[]
@@ -18,22 +19,25 @@ export interface AuditDocument {
   readonly stragglers: readonly StragglerDocument[]
   /**
    * Collectives of several ranks whose `lastRank` is null, because the traces do not list the process groups and the
-   * calls may belong to different groups. These collectives blame no rank. `commUs` is the time in them, summed over
-   * ranks.
+   * calls may belong to different groups. No rank is blamed for the waiting in these collectives. `commUs` is the time
+   * in collectives whose last rank is unknown, summed over ranks.
    */
   readonly doubtful?: { readonly collectives: number; readonly commUs: number }
   readonly candidates: readonly CandidateDocument[]
   /**
-   * A sentence with the share of GPU time that is lost, and the rank that causes most of the waiting. Missing in
-   * documents of earlier versions.
+   * A sentence that states the share of GPU time that is lost, and the rank that causes most of the waiting. The
+   * sentence is missing in documents of earlier versions.
    */
   readonly headline?: string
-  /** Three sentences: the biggest tax, the culprit, and what to fix first. */
+  /** Three sentences about the biggest tax, the culprit, and what to fix first. */
   readonly summary: readonly string[]
   readonly warnings: readonly WarningDocument[]
 }
 
-/** A list that may create its elements on demand, since there may be hundreds of thousands. In JSON it is an array. */
+/**
+ * A list that may create its elements on demand, since it may have hundreds of thousands of elements. In JSON, such a
+ * list is an array.
+ */
 export interface DocumentList<T> extends Iterable<T> {
   readonly length: number
 }
@@ -55,7 +59,7 @@ export interface RankDocument {
   readonly computeUs: number
   readonly commUs: number
   readonly copyUs: number
-  /** The share of communication that overlaps with compute, in percent; null without communication. */
+  /** The share of communication that overlaps with compute, in percent, or null if there is no communication. */
   readonly overlapPct: number | null
   readonly idle: {
     readonly dispatchUs: number
@@ -66,18 +70,25 @@ export interface RankDocument {
     readonly unattributedUs: number
   }
   readonly taxes: {
-    /** The sum of dispatch and gap. */
+    /** The launch tax, which is the sum of dispatch and gap. */
     readonly launchUs: number
-    /** The exposed wait, so that the parts add up to wall. `hiddenWaitUs` is the wait that overlaps with compute. */
+    /**
+     * The exposed waiting time, so that the parts add up to the wall time. `hiddenWaitUs` is the waiting time that
+     * overlaps with compute.
+     */
     readonly waitUs: number | null
     readonly exposedTransferUs: number | null
     readonly hiddenWaitUs: number | null
     /**
-     * The locality tax is part of busy time and is not added to the other parts. Null if the trace contains no shapes.
+     * The locality tax is part of busy time and is not added to the other parts. The field is null if the trace
+     * contains no shapes.
      */
     readonly localityBytes: number | null
     readonly localityUs: readonly [low: number, high: number] | null
-    /** wall − compute − launch − wait − exposed transfer. The field `other` contains its parts. */
+    /**
+     * The remaining time: wall − compute − launch − wait − exposed transfer. The field `other` contains the parts of
+     * the remaining time.
+     */
     readonly otherUs: number
   }
   readonly other: {
@@ -89,7 +100,7 @@ export interface RankDocument {
     /** Exposed communication that cannot be split into wait and transfer. */
     readonly unsplitCommUs: number
   }
-  /** wait + exposed transfer + communication that cannot be split. */
+  /** The bulk synchronous tax: wait + exposed transfer + communication that cannot be split. */
   readonly exposedCommUs: number
   readonly launches: number
 }
@@ -108,8 +119,8 @@ export interface GroupDocument {
   readonly ranks: readonly number[]
   readonly collectives: number
   /**
-   * Sums over the group's ranks. Waits and transfers are the exposed ones of this group, as in the ledger of a rank. An
-   * interval in which two groups both wait, or both transfer, counts for each of them.
+   * These values are sums over the group's ranks. Waits and transfers are those of this group that are exposed, as in
+   * the ledger of a rank. An interval in which two groups both wait, or both transfer, counts for each group.
    */
   readonly commUs: number
   readonly waitUs: number | null
@@ -129,7 +140,7 @@ export interface CollectiveDocument {
   readonly library: string | null
   readonly matchedBy: string | null
   readonly complete: boolean
-  /** The rank that arrived last; null if only one rank is known or if the last rank is unknown. */
+  /** The rank that arrived last, or null if only one rank is known or the last rank is unknown. */
   readonly lastRank: number | null
   readonly endSkewUs: number
   readonly perRank: readonly {
@@ -144,21 +155,27 @@ export interface CollectiveDocument {
 export interface ClockDocument {
   readonly rank: number
   readonly aligned: boolean
-  /** The offset that was added to the rank's times. */
+  /** The clock offset that was added to the rank's times. */
   readonly correctionUs: number
   readonly driftPpm: number
   readonly residualUs: number | null
 }
 
-/** A rank that others waited for. The list is sorted by exposed waiting, the largest first. */
+/**
+ * A rank for which other ranks waited. The list of stragglers is sorted by exposed waiting time, with the largest
+ * first.
+ */
 export interface StragglerDocument {
   readonly rank: number
-  /** The wait that this rank caused, summed over the waiting ranks, each in its window. */
+  /** The waiting time that this rank caused, summed over the waiting ranks, each in its own window. */
   readonly keptWaitingUs: number
-  /** The part of that wait that costs time: it overlaps neither with compute nor with a transfer. */
+  /**
+   * The part of the caused waiting time that costs time, because it overlaps neither with compute nor with a transfer.
+   */
   readonly exposedWaitUs: number
   /**
-   * The rank's lateness, summed over the collectives at which it was last: the time since the previous rank arrived.
+   * How late the rank was, summed over the collectives at which it was last. It is measured from the arrival of the
+   * previous rank.
    */
   readonly lateUs: number
   readonly collectives: number
@@ -168,7 +185,7 @@ export interface StragglerDocument {
     readonly exposedWaitUs: number
   }[]
   readonly worst: readonly {
-    /** The index into `collectives`. */
+    /** The index of the collective in `collectives`. */
     readonly collective: number
     readonly kind: string | null
     readonly group: string | null
@@ -176,9 +193,9 @@ export interface StragglerDocument {
     readonly keptWaitingUs: number
     readonly lateUs: number
   }[]
-  /** The rank's activities while the first of the other ranks was already waiting, the longest first. */
+  /** What the rank did while at least one other rank was already waiting for it, with the longest activity first. */
   readonly meanwhile: readonly {
-    /** The activity: compute, collective, copy, or a part of idle time. */
+    /** The kind of activity: compute, collective, copy, or a part of idle time. */
     readonly what: string
     readonly name: string | null
     readonly operator: string | null
@@ -186,15 +203,18 @@ export interface StragglerDocument {
   }[]
 }
 
-/** Work that one fused kernel could do. The list is sorted by saving, the largest first. */
+/**
+ * A set of kernels whose work one fused kernel could do. The list of candidates is sorted by saving, with the largest
+ * first.
+ */
 export interface CandidateDocument {
   readonly kind: 'compute-collective-compute' | 'small-kernels' | 'producer-consumer'
-  /** The operators or kernels, in order. */
+  /** The operators or kernels of the chain, in order. */
   readonly chain: readonly string[]
-  /** The number of occurrences over all ranks. */
+  /** The number of occurrences of the chain on all ranks together. */
   readonly count: number
   readonly ranks: readonly number[]
-  /** The largest possible saving, summed over ranks. `saves` contains its parts. */
+  /** The largest possible saving in time, summed over ranks. `saves` contains the parts of this saving. */
   readonly savesUs: number
   readonly saves: {
     readonly launchUs: number
@@ -202,21 +222,21 @@ export interface CandidateDocument {
     readonly exposedTransferUs: number | null
     /** Exposed communication that cannot be split into wait and transfer. */
     readonly unsplitCommUs: number
-    /** The upper end of the locality tax. */
+    /** The upper end of the estimated locality tax. */
     readonly localityUs: number | null
   }
   readonly localityBytes: number | null
-  /** An Arke operation whose shapes match; null if there is none. */
+  /** An Arke operation whose shapes match, or null if there is none. */
   readonly operation: {
     readonly name: string
-    /** The shapes of the costliest occurrence. */
+    /** The shapes of the chain's costliest occurrence. */
     readonly shapes: string
-    /** The number of other shapes that the chain has. */
+    /** The number of other shapes with which the chain occurs. */
     readonly otherShapes: number
     /** The command that measures the operation with these shapes. */
     readonly command: string
   } | null
-  /** The location of the costliest occurrence. */
+  /** The rank and time of the costliest occurrence. */
   readonly example: { readonly rank: number; readonly startUs: number; readonly durUs: number }
 }
 

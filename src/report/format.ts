@@ -1,4 +1,4 @@
-/** Formats figures with three significant digits and a suitable unit, and aligns text in columns. */
+/** Formats numbers with three significant digits and a suitable unit, and aligns text in columns. */
 import { digits } from '../timeline/figures.ts'
 
 export { digits, duration, percent, plural } from '../timeline/figures.ts'
@@ -13,7 +13,7 @@ export function bytes(count: number): string {
   return `${unit === 0 ? count.toFixed(0) : digits(count)} ${units[unit]}`
 }
 
-/** Shortens a text to `width` characters by cutting the middle, since names differ least there. */
+/** Shortens a text to `width` characters by cutting its middle, since names differ least in the middle. */
 export function shorten(text: string, width: number): string {
   if (text.length <= width) return text
   const head = Math.ceil((width - 1) * 0.65)
@@ -21,8 +21,8 @@ export function shorten(text: string, width: number): string {
 }
 
 /**
- * Formats parts of a whole as percentages with one decimal that add up to 100.0. The rounding difference goes to the
- * largest remainders.
+ * Formats the parts of a whole as percentages with one decimal, such that they add up to 100.0. The rounding difference
+ * is added to the parts with the largest remainders.
  */
 export function shares(parts: readonly number[], whole: number): string[] {
   if (!(whole > 0)) return parts.map(() => '–')
@@ -36,8 +36,8 @@ export function shares(parts: readonly number[], whole: number): string[] {
 }
 
 /**
- * Aligns rows as columns. The columns in `text` (default: the first) are left-aligned text, the others right-aligned
- * figures.
+ * Aligns the cells of rows in columns. The columns listed in `text` (by default the first) are left-aligned text, and
+ * all other columns are right-aligned numbers.
  */
 export function columns(rows: readonly (readonly string[])[], text: readonly number[] = [0]): string[] {
   const widths = rows[0].map((_, i) => Math.max(...rows.map((row) => row[i].length)))
@@ -47,8 +47,8 @@ export function columns(rows: readonly (readonly string[])[], text: readonly num
 }
 
 /**
- * Wraps a text into lines of at most `width` characters, the first indented by two and the others by four. Only a word
- * longer than a line is shortened.
+ * Wraps a text into lines of at most `width` characters. The first line is indented by two characters and the others by
+ * four. A word is shortened only if it is longer than a line.
  */
 export function wrap(text: string, width = 100): string[] {
   const lines: string[] = []

@@ -1,13 +1,13 @@
 /**
- * The headline of a report: a number, and the sentence that begins with it. Pages show the number larger; the terminal
- * prints one line.
+ * The headline of a report consists of a number and the sentence that begins with it. Pages show the number of the
+ * headline in larger type; the terminal prints the headline as one line.
  */
 import { html, type Markup } from './markup.ts'
 
 export interface Headline {
-  /** The number with its unit, such as `31.2 %` or `1.25×`; empty if there is no number. */
+  /** The number with its unit, such as `31.2 %` or `1.25×`, or an empty text if there is no number. */
   readonly figure: string
-  /** The rest of the sentence. It begins in lower case unless `figure` is empty. */
+  /** The rest of the headline's sentence. The rest begins in lower case unless `figure` is empty. */
   readonly text: string
 }
 

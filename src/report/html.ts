@@ -1,6 +1,6 @@
 /**
- * Writes the audit as one self-contained HTML file: tables that need no script, and bars and tracks whose data is
- * embedded and compressed.
+ * Writes the audit as one self-contained HTML file. It has tables that need no script, and bars and tracks whose data
+ * is embedded and compressed.
  */
 import { jsonPieces } from './json.ts'
 import { html, type Markup } from './markup.ts'
@@ -12,7 +12,7 @@ import { dataBlock, writePage, zoomButtons } from './shell.ts'
 
 export type { ReportInput } from './pack.ts'
 
-/** Returns the file in pieces. The largest piece is the data of one rank. */
+/** Returns the HTML file in pieces. The largest piece of the file is the data of one rank. */
 export function writeReport(input: ReportInput): Generator<string, void> {
   const { document } = input
   return writePage(

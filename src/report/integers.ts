@@ -1,4 +1,6 @@
-/** Reads and writes variable-length integers from 0 to 2^53, with seven bits per byte, the lowest bits first. */
+/**
+ * Reads and writes variable-length integers from 0 to 2^53. Each byte holds seven bits, and the lowest bits come first.
+ */
 
 export class IntegerWriter {
   private bytes = new Uint8Array(1 << 16)
@@ -7,7 +9,7 @@ export class IntegerWriter {
   push(value: number): void {
     if (this.length + 8 > this.bytes.length) this.grow(this.length + 8)
     let rest = value
-    // Above 31 bits, shifts would lose the upper bits.
+    // For integers of more than 31 bits, shifts would lose the upper bits.
     while (rest > 0x7fffffff) {
       this.bytes[this.length++] = (rest % 128) | 128
       rest = Math.floor(rest / 128)
@@ -61,6 +63,6 @@ export class IntegerReader {
   }
 }
 
-/** Maps signed to unsigned integers so that small magnitudes stay small: 0, −1, 1, −2, … */
+/** Maps signed to unsigned integers such that numbers near zero stay small: 0, −1, 1, −2, … become 0, 1, 2, 3, … */
 export const fold = (value: number): number => (value >= 0 ? 2 * value : -2 * value - 1)
 export const unfold = (value: number): number => (value % 2 === 0 ? value / 2 : -(value + 1) / 2)

@@ -1,11 +1,14 @@
 /** Writes JSON in pieces, since the text of a large document exceeds the maximum length of a string. */
 
-/** Objects are split up to this depth. Arrays are written some elements at a time, since elements are small. */
+/**
+ * Objects are split into pieces up to this nesting depth. Arrays are written several elements at a time, since their
+ * elements are small.
+ */
 const DEPTH = 4
 const ELEMENTS = 32
 const PIECE = 1 << 16
 
-/** Returns the text of `JSON.stringify` in pieces of some tens of kilobytes. */
+/** Returns the text that `JSON.stringify` would return, in pieces of some tens of kilobytes. */
 export function* jsonPieces(value: unknown): Generator<string> {
   let piece = ''
   for (const part of parts(value, DEPTH)) {
@@ -46,7 +49,7 @@ function* parts(value: unknown, depth: number): Generator<string> {
   yield '}'
 }
 
-/** True for an array or a list that creates its elements on demand. */
+/** True for an array, and for a list that creates its elements on demand. */
 const isList = (value: object): value is Iterable<unknown> => Symbol.iterator in value
 
 const elements = (some: readonly unknown[]): string => JSON.stringify(some).slice(1, -1)

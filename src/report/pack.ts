@@ -1,6 +1,7 @@
 /**
- * Packs a timeline for the page: the events of streams as columns of small integers on the common clock, the partition
- * of each rank's time, and the collectives with their member events. See packed.ts for the format.
+ * Packs a timeline for the page. The data contains the stream events as columns of small integers on the common clock,
+ * the partition of each rank's time, and the collectives with their member events. The data format is described in
+ * packed.ts.
  */
 import { toCommon, type Clock } from '../taxes/collective.ts'
 import { partNames, type Partition } from '../taxes/ledger.ts'
@@ -31,7 +32,7 @@ export interface ReportInput {
   readonly document: AuditDocument
   readonly timeline: Timeline
   readonly clocks: readonly Clock[]
-  /** In the order of the timeline's ranks. */
+  /** The partitions are in the order of the timeline's ranks. */
   readonly partitions: readonly Partition[]
 }
 
@@ -40,16 +41,22 @@ export interface Block {
   readonly bytes: Uint8Array
 }
 
-/** The number of rows per stream for concurrent work. */
+/** The largest number of rows that a stream gets for concurrent work. */
 const ROWS = 6
 
-/** The most event boundaries inside one part. Beyond this number the length of the part is written instead. */
+/**
+ * The largest number of event boundaries inside one part of the partition. If a part has more boundaries, its length is
+ * written instead.
+ */
 const STEPS = 8
 
-/** The tolerance between the start of a collective and of its event, which the rounding in the document causes. */
+/**
+ * The start of a collective and the start of its event may differ by this much, because times in the document are
+ * rounded.
+ */
 const TOLERANCE = 1000
 
-/** Yields the blocks, one rank at a time. The header is complete only after the last block. */
+/** Yields the blocks of data, one rank at a time. The header of the data is complete only after the last block. */
 export function* pack(input: ReportInput): Generator<Block, PackedHeader> {
   const { document, timeline } = input
   const clocks = timeline.ranks.map(
@@ -96,7 +103,10 @@ export function* pack(input: ReportInput): Generator<Block, PackedHeader> {
   }
 }
 
-/** The time 0 of the document on the common clock, computed from a rank whose start both contain. */
+/**
+ * The time on the common clock that is time 0 of the document. It is computed from a rank whose start both the timeline
+ * and the document contain.
+ */
 function originOf({ document, timeline, partitions }: ReportInput, clocks: readonly Clock[]): number {
   for (const { rank, startUs } of document.ranks) {
     const i = timeline.ranks.findIndex((one) => one.rank === rank)
@@ -139,7 +149,7 @@ interface Times {
 }
 
 interface Members {
-  /** The events of collectives in order, with the member index of each. */
+  /** The events of collectives in order, and the member index of each event. */
   readonly starts: Float64Array
   readonly durations: Float64Array
   readonly members: Uint32Array
@@ -220,7 +230,10 @@ function packStream(
   return lanes
 }
 
-/** Finds the events that are members of collectives, by start and, if several match, by duration. */
+/**
+ * Finds the events that are members of collectives by their start times. If several events match, their durations
+ * decide.
+ */
 function packMembers(
   chosen: Uint32Array,
   starts: Float64Array,
@@ -256,7 +269,7 @@ function packMembers(
   return length
 }
 
-/** The parts of a partition in order of time, including unclaimed time. */
+/** The parts of a partition in order of time, including the time that no part claims. */
 function packPartition(
   partition: Partition,
   clock: (time: number) => number,
@@ -290,7 +303,7 @@ function packPartition(
   return { from, length: codes.length }
 }
 
-/** The number of boundaries from `now` to `to`; 0 if `to` is none of the next few boundaries. */
+/** The number of boundaries from `now` to `to`, or 0 if `to` is none of the next few boundaries. */
 function stepsTo(boundaries: Boundaries, now: number, to: number): number {
   let time = now
   for (let steps = 1; steps <= STEPS; steps++) {
@@ -317,7 +330,7 @@ function packCollectives(
   const nanoseconds = (us: number): number => Math.round(us * 1000)
   const orNone = (us: number | null): number => (us === null ? 0 : Math.max(0, nanoseconds(us)) + 1)
 
-  // In the order in which the page reads the columns.
+  // The columns are in the order in which the page reads them.
   const columns = Array.from({ length: 13 }, () => new IntegerWriter())
   const [kinds, groups, libraries, means, complete, last, skews, counts, ...ofMembers] = columns
   const [ranks, starts, durations, waits, transfers] = ofMembers

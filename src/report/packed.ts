@@ -1,32 +1,36 @@
 /**
- * The format of the data inside an HTML report: a header in JSON and blocks of columns. Each block is compressed
- * separately, so the writer holds only one rank at a time, and the page can show the header's figures while it still
- * reads the blocks.
+ * The format of the data inside an HTML report, which is a JSON header and blocks of columns. Each block is compressed
+ * separately. The writer therefore holds only one rank at a time, and the page can show the figures in the header while
+ * it still reads the blocks.
  *
- * A block is a sequence of variable-length integers (seven bits per byte, the lowest first), column after column. Times
- * are in nanoseconds on the common clock, relative to the first device event of all ranks.
+ * A block is a sequence of variable-length integers (seven bits per byte, the lowest bits first), column after column.
+ * Times are in nanoseconds on the common clock, relative to the first device event of all ranks.
  */
 import type { RankDocument, StepDocument } from './document.ts'
 
-/** Non-overlapping events of one stream. Concurrent events of a stream are in further rows. */
+/** A lane holds events of one stream that do not overlap. Concurrent events of a stream are in further lanes. */
 export interface PackedLane {
   readonly device: number
   readonly stream: number
   readonly row: number
   readonly events: number
-  /** The number of events that are part of a collective. */
+  /** The number of events that belong to a collective. */
   readonly members: number
-  /** The number of events that are omitted because too many overlap. */
+  /** The number of events that are omitted because too many events overlap. */
   readonly hidden: number
-  /** The start of the first event. Later starts are stored as distances from the previous end. */
+  /**
+   * The start time of the first event. The starts of later events are stored as distances from the end of the previous
+   * event.
+   */
   readonly from: number
 }
 
 /**
- * The block of a rank. For each lane it contains the columns `gap`, `duration`, `kind`, `name`, `operator` (0 for none,
- * otherwise the name plus 1) and `delay` (0 for none, otherwise twice the folded launch delay plus 1), then `event` and
- * `member` of its collectives as distances. After the lanes comes the partition: for each part the number of event
- * boundaries to its end, or 0 and its duration; then the column `part`.
+ * The block of data for one rank. For each lane it contains the columns `gap`, `duration`, `kind`, `name`, `operator`
+ * (0 for none, otherwise the name plus 1) and `delay` (0 for none, otherwise twice the folded launch delay plus 1),
+ * then `event` and `member` of its collectives as distances. The partition comes after the lanes. For each part it
+ * contains the number of event boundaries up to the end of the part, or 0 followed by the duration of the part. The
+ * column `part` is last.
  */
 export interface PackedRank {
   readonly rank: number
@@ -36,10 +40,10 @@ export interface PackedRank {
 }
 
 /**
- * The block of collectives. For each collective it contains `kind`, `group`, `library`, `matchedBy` (labels),
- * `complete`, `last` (0 for none, otherwise the index of the rank plus 1), `endSkew` and the number of `members`. For
- * each member it contains `rank`, `start` (folded distance from the previous one), `duration`, `wait` and `transfer` (0
- * for none, otherwise the value plus 1).
+ * The block of data for the collectives. For each collective, the block contains `kind`, `group`, `library`,
+ * `matchedBy` (labels), `complete`, `last` (0 for none, otherwise the index of the rank plus 1), `endSkew` and the
+ * number of `members`. For each member, the block contains `rank`, `start` (folded distance from the start of the
+ * previous member), `duration`, `wait` and `transfer` (0 for none, otherwise the value plus 1).
  */
 export interface PackedHeader {
   readonly names: readonly string[]
@@ -49,14 +53,14 @@ export interface PackedHeader {
   readonly labels: readonly string[]
   readonly collectives: number
   readonly members: number
-  /** The number of the rank that was waited for most, or null (culprit.ts). */
+  /** The number of the rank for which other ranks waited most, or null (culprit.ts). */
   readonly culprit: number | null
   /** The figures that the bars show. */
   readonly figures: readonly RankDocument[]
   readonly steps: readonly StepDocument[]
 }
 
-/** The code of a part of the partition for time that no part claims. */
+/** The code in the partition that marks time that no part claims. */
 export const UNCLAIMED = 255
 
 export const blockOfRank = (index: number): string => `arke-rank-${index}`

@@ -1,13 +1,14 @@
 /**
- * Reads documents that `arke audit --json` wrote. A document is recognised by its content, not by its file name: the
- * first key is `arke`, and its value is the version as a string. In a trace that Arke wrote, that value is an object.
+ * Reads documents that `arke audit --json` wrote. A document is recognised by its content, not by its file name. Its
+ * first key is `arke`, and the value of that key is the version as a string. In a trace that Arke wrote, the value of
+ * the first key is an object.
  */
 import { closeSync, openSync, readFileSync, readSync, statSync } from 'node:fs'
 import { AuditError } from '../audit/auditError.ts'
 import type { AuditDocument } from './document.ts'
 
 const HEAD = 4096
-/** The largest size in bytes. A string cannot hold much more. */
+/** The largest size of a document in bytes. A JavaScript string cannot hold much more. */
 const LARGEST = 512e6
 
 export function isDocument(path: string): boolean {
@@ -29,7 +30,7 @@ export function isDocument(path: string): boolean {
   }
 }
 
-/** Reads a document. Throws an `AuditError` if it is damaged or lacks a field that is shown or compared. */
+/** Reads a document. Throws an `AuditError` if the document is damaged or lacks a field that is shown or compared. */
 export function readDocument(path: string): AuditDocument {
   const again = 'write it again with arke audit --json'
   if (statSync(path).size > LARGEST)
@@ -52,7 +53,7 @@ type Shape = 'number' | 'number or null' | 'text' | 'text or null' | 'anything' 
 interface Members {
   readonly [key: string]: Shape
 }
-/** The shape of all elements of an array. */
+/** The shape that all elements of an array must have. */
 interface Elements {
   readonly each: Shape
   readonly orNull?: boolean
@@ -81,7 +82,10 @@ const rankShape: Members = {
   other: { unsplitCommUs: 'number' },
 }
 
-/** The fields that the terminal and a comparison need. Other fields are not checked. */
+/**
+ * The fields that the terminal and a comparison need. Fields that neither the terminal nor a comparison needs are not
+ * checked.
+ */
 const documentShape: Members = {
   arke: 'text',
   sources: each({ path: 'text', bytes: 'number', ranks: numbers }),
@@ -104,7 +108,7 @@ const documentShape: Members = {
   warnings: each({ class: 'text', message: 'text', count: 'number' }),
 }
 
-/** Describes the first field that does not match the shape; null if all fields match. */
+/** Describes the first field that does not match the shape, or returns null if all fields match. */
 function firstMissing(value: unknown, shape: Shape, where: string): string | null {
   const bad = (what: string): string =>
     value === undefined ? `there is no ${where || 'value'}` : `${where || 'it'} is no ${what}`

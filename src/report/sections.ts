@@ -1,4 +1,6 @@
-/** The report's header and its findings, which need no script: who waited for whom, and what to fuse. */
+/**
+ * The report's header and its findings, which need no script. They say which rank waited for which, and what to fuse.
+ */
 import type { AuditDocument, CandidateDocument, RankDocument, StragglerDocument } from './document.ts'
 import { ranges } from '../timeline/ranges.ts'
 import { bytes, shorten } from './format.ts'
@@ -89,7 +91,7 @@ export function headerSection(document: AuditDocument): Markup {
   </header>`
 }
 
-/** The name of the trace, or of the folder that contains all traces. */
+/** The name of the trace file, or of the folder that contains all traces. */
 export function titleOf({ sources }: AuditDocument): string {
   if (sources.length === 1) return baseName(sources[0].path)
   const folders = new Set(sources.map(({ path }) => baseName(path.replace(/[\\/][^\\/]*$/, ''))))
@@ -136,13 +138,16 @@ export function stragglersSection({ stragglers, ranks, doubtful }: AuditDocument
   </section>`
 }
 
-/** The row heading of a rank, with the badge if the rank is the culprit. */
+/** The heading of a rank's row, with a badge if the rank is the culprit. */
 export const rankHeading = (rank: number, culprit: number | null): Markup =>
   html`<th scope="row">
     rank ${rank}${rank === culprit ? html` <span class="badge">${culpritBadge}</span>` : null}
   </th>`
 
-/** The matrix has a row for every rank, but columns only for this number of worst stragglers, the culprit first. */
+/**
+ * The matrix has a row for every rank, but it has columns only for this number of the worst stragglers, with the
+ * culprit first.
+ */
 const COLUMNS = 32
 
 function matrix(stragglers: readonly StragglerDocument[], ranks: readonly RankDocument[]): Markup {
@@ -252,7 +257,7 @@ function stragglerTable(stragglers: readonly StragglerDocument[]): Markup {
   </table>`
 }
 
-/** The number of characters of a kernel's name that fit into a cell. Longer names can be expanded. */
+/** This many characters of a kernel's name fit into a cell. Kernel names that are longer can be expanded. */
 const NAME = 48
 
 const kernelName = (name: string): Markup =>
@@ -263,7 +268,7 @@ const kernelName = (name: string): Markup =>
         <code>${name}</code>
       </details>`
 
-/** The savings of a candidate by tax. Columns without values are omitted. */
+/** The savings of a candidate in each tax. Columns without values are omitted. */
 const savings: readonly [label: string, value: (candidate: CandidateDocument) => number | null][] = [
   ['Launch', ({ saves }) => saves.launchUs],
   ['Wait', ({ saves }) => saves.waitUs],
@@ -272,7 +277,7 @@ const savings: readonly [label: string, value: (candidate: CandidateDocument) =>
   ['Locality', ({ saves }) => saves.localityUs],
 ]
 
-/** The number of candidates that are shown. Further candidates are in a collapsed section. */
+/** This many candidates are shown. Further candidates are in a collapsed section. */
 const CANDIDATES = 12
 
 export function candidatesSection({ candidates }: AuditDocument): Markup {
@@ -333,7 +338,7 @@ function candidateTable(
   )
 }
 
-/** The number of links of a chain that are shown. The rest can be expanded. */
+/** This many links of a chain are shown. The remaining links can be expanded. */
 const CHAIN = 6
 
 function chainOf(chain: readonly string[]): Markup {

@@ -1,6 +1,7 @@
 /**
- * The common frame of all HTML pages: one self-contained file with its style, its script and its compressed data. The
- * page loads nothing from elsewhere, which its content security policy enforces. The same input yields the same bytes.
+ * The frame that all HTML pages have in common. A page is one self-contained file with its style, its script and its
+ * compressed data. The page loads nothing from elsewhere, and its content security policy enforces this. The same input
+ * yields the same bytes.
  */
 import { gzipSync } from 'node:zlib'
 import { pageFiles, type PageName } from './bundle.ts'
@@ -14,7 +15,7 @@ export interface PageHead {
   readonly arke: string
 }
 
-/** Returns the file in pieces, with the pieces of the body in between. */
+/** Returns the file in pieces, among them the pieces of the body. */
 export function* writePage(
   { name, title, arke }: PageHead,
   body: Iterable<Markup | string>,
@@ -33,8 +34,8 @@ export function* writePage(
 /** A block of data for the page's script, identified by `id`. */
 export function dataBlock(id: string, bytes: Uint8Array): string {
   const packed = gzipSync(bytes, { level: 6 })
-  // The tenth byte of the gzip header names the operating system. It is overwritten so that the output does not depend
-  // on it.
+  // The tenth byte of the gzip header names the operating system. This byte is overwritten, so that the output does not
+  // depend on the operating system.
   packed[9] = 255
   return `<script type="application/octet-stream" id="${id}">${packed.toString('base64')}</script>\n`
 }

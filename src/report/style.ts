@@ -1,12 +1,15 @@
-/** How text on a terminal is emphasised. A style changes no width that a reader sees, so that tables keep their columns. */
+/**
+ * Emphasises text on a terminal. A style does not change the visible width of a text, so that tables keep their
+ * columns.
+ */
 export interface Style {
   readonly heading: (text: string) => string
   /** All is well. */
   readonly good: (text: string) => string
-  /** Something was found, or went wrong. */
+  /** The style for a finding or an error. */
   readonly bad: (text: string) => string
   readonly warning: (text: string) => string
-  /** Details such as source lines and commands. */
+  /** The style for details such as source lines and commands. */
   readonly faint: (text: string) => string
 }
 
@@ -14,7 +17,7 @@ const same = (text: string): string => text
 
 export const plain: Style = { heading: same, good: same, bad: same, warning: same, faint: same }
 
-/** The lines of a table with its header emphasised. */
+/** The lines of a table, whose header is emphasised. */
 export const headed = ([header, ...rows]: readonly string[], { heading }: Style): string[] => [
   heading(header),
   ...rows,

@@ -1,4 +1,7 @@
-/** Describes the audit in a headline and three sentences: the biggest tax, the culprit, and what to fix first. */
+/**
+ * Describes the audit in a headline and three sentences. The sentences name the biggest tax, the culprit, and what to
+ * fix first.
+ */
 import { kernelLabel } from '../taxes/labels.ts'
 import type { AuditDocument, CandidateDocument, RankDocument, StragglerDocument } from './document.ts'
 import { bytes, digits, duration, percent, plural, shorten } from './format.ts'
@@ -7,9 +10,9 @@ import type { Headline } from './headline.ts'
 type Figures = Omit<AuditDocument, 'summary' | 'headline'>
 
 /**
- * The share of GPU time (the wall time of all ranks) that the taxes take, and the rank that causes most of the waiting.
- * Launch and bulk synchronous taxes are measured. The locality tax is an estimate inside busy time, so the headline
- * gives it as an upper bound.
+ * The headline states the share of GPU time (the wall time of all ranks) that the taxes take, and the rank that causes
+ * most of the waiting. The launch tax and the bulk synchronous tax are measured. The locality tax is an estimated part
+ * of busy time, so the headline gives it as an upper bound.
  */
 export function headlineOf(
   figures: Pick<Figures, 'ranks' | 'stragglers' | 'collectives' | 'doubtful'>,
@@ -52,15 +55,15 @@ type TaxName = 'kernel launch' | 'bulk synchronous' | 'data locality'
 
 interface MeanTax {
   readonly name: TaxName
-  /** The value by which taxes are sorted. For the locality tax it is the middle of the interval. */
+  /** The value by which taxes are sorted. For the locality tax, this value is the middle of its interval. */
   readonly us: number
-  /** The upper bound. For the locality tax it is the upper end of the interval. */
+  /** The upper bound. For the locality tax, this value is the upper end of its interval. */
   readonly most: number
   readonly amount: string
   readonly detail: string
 }
 
-/** The mean taxes over all ranks, the largest first. */
+/** The mean of each tax over all ranks, with the largest tax first. */
 function meanTaxes({ ranks, doubtful }: Pick<Figures, 'ranks' | 'doubtful'>): MeanTax[] {
   const wall = mean(ranks, ({ wallUs }) => wallUs)
   const amount = (us: number): string => `${duration(us)} (${percent(us, wall)} of ${duration(wall)})`
@@ -144,7 +147,7 @@ function meanwhile({ meanwhile: [first] }: StragglerDocument): string {
   return first ? `; meanwhile it was mostly ${activityOf(first)} (${duration(first.us)})` : ''
 }
 
-/** Describes an activity of a straggler. */
+/** Describes what a straggler did. */
 export function activityOf({ what, name, operator }: StragglerDocument['meanwhile'][number]): string {
   const named = shorten(kernelLabel(name ?? ''), 44)
   switch (what) {
@@ -171,7 +174,10 @@ export function activityOf({ what, name, operator }: StragglerDocument['meanwhil
   }
 }
 
-/** The main cause of idle time if no rank waits for another. The cause is then on the rank's own host or device. */
+/**
+ * The main cause of idle time in the case that no rank waits for another. In this case the cause is the rank's own host
+ * or device.
+ */
 function mainIdle(ranks: readonly RankDocument[], hidden: boolean): string {
   const causes: readonly (readonly [string, (rank: RankDocument) => number])[] = [
     ['the host dispatching (operators and launches)', ({ idle }) => idle.dispatchUs],
@@ -188,17 +194,20 @@ function mainIdle(ranks: readonly RankDocument[], hidden: boolean): string {
   return `${waiting}; devices are idle for ${duration(idle)}, most of it (${duration(mean(ranks, of))}) because of ${name}.`
 }
 
-/** The share of the biggest tax that a candidate must cover. Otherwise the host is the first thing to fix. */
+/**
+ * A candidate is recommended only if it covers at least this share of the biggest tax. If no candidate does, the host
+ * is the first thing to fix.
+ */
 const GOOD_PART = 1 / 5
 
 /** The maximum length of a sentence if it includes optional parts. */
 const LINE = 220
 
-/** The saving of fusion alone. It excludes waiting, which is attributed to the straggler. */
+/** The time that fusion alone saves. The saving excludes waiting, which is attributed to the straggler. */
 const ownSaving = ({ saves }: CandidateDocument): number =>
   saves.launchUs + (saves.exposedTransferUs ?? 0) + saves.unsplitCommUs + (saves.localityUs ?? 0)
 
-/** The part of that saving that belongs to one tax. */
+/** The part of a candidate's saving that belongs to one tax. */
 function savingIn(tax: TaxName, { saves }: CandidateDocument): number {
   switch (tax) {
     case 'kernel launch':
@@ -247,7 +256,7 @@ function firstFix(figures: Figures): string {
   return `Fix first: no chain of kernels stands out for fusion; only the ${digits(launches)} launches per rank could be merged.`
 }
 
-/** The advice if launches cost most and no chain of launches stands out. */
+/** The advice for the case that launches cost most and no chain of launches stands out. */
 function host({ ranks, steps }: Figures): string {
   const stepRanks = steps.flatMap(({ ranks: inStep }) => inStep)
   const count = mean(stepRanks.length > 0 ? stepRanks : ranks, ({ launches }) => launches)
@@ -275,7 +284,7 @@ function brief({ chain, count, operation }: CandidateDocument): string {
   return `${shown.map((name) => shorten(name, 32)).join(' → ')}${repeated(count)}${ours}`
 }
 
-/** The shapes of an operation. Documents of earlier versions have no `otherShapes`. */
+/** The shapes of an Arke operation. Documents of earlier versions have no `otherShapes`. */
 export const shapesOf = ({ shapes, otherShapes = 0 }: NonNullable<CandidateDocument['operation']>): string =>
   otherShapes > 0 ? `${shapes}, and ${plural(otherShapes, 'other shape')}` : shapes
 

@@ -1,6 +1,6 @@
 /**
- * Prints the audit on one screen: its headline, the input, the taxes of each rank, the stragglers, fusion candidates,
- * and three sentences.
+ * Prints the audit on one screen. It shows the headline, the input, the taxes of each rank, the stragglers, the fusion
+ * candidates, and three sentences.
  */
 import type { AuditDocument, RankDocument } from './document.ts'
 import { ranges } from '../timeline/ranges.ts'
@@ -11,11 +11,11 @@ import { headed, plain, type Style } from './style.ts'
 import { activityOf, describe, headlineOf } from './summary.ts'
 import { warningLines } from './warningLines.ts'
 
-/** The number of ranks that are shown. If there are more, those with the most and the least waiting are shown. */
+/** This many ranks are shown. If there are more ranks, those with the most and the least waiting are shown. */
 const SHOWN = 10
 const WARNINGS = 5
 
-/** `page` is where the rest can be read; null where no page is written. */
+/** `page` is the file in which the rest can be read, or null if no page is written. */
 export function screen(document: AuditDocument, page: string | null, style: Style = plain): string[] {
   const { ranks, stragglers, doubtful, candidates, summary } = document
   const rest = page === null ? 'shown by --json' : `in ${page}`
@@ -50,7 +50,7 @@ export function screen(document: AuditDocument, page: string | null, style: Styl
   }
   const warnings = warningLines({
     ...document,
-    // The line under the table already contains this warning.
+    // The line under the table already states that a clock disagrees with collective ends.
     warnings: document.warnings.filter(({ message }) => !/ disagrees? with collective ends/.test(message)),
   })
   if (warnings.length > 0) {
@@ -75,8 +75,9 @@ function heading({ ranks, steps, sources, collectives }: AuditDocument): string 
 type Column = readonly [name: string, of: (rank: RankDocument) => number | null]
 
 /**
- * The parts of a rank's wall time. Communication that cannot be split into wait and transfer has its own column. The
- * column replaces wait and transfer if none can be split, and is added if some can.
+ * The parts of a rank's wall time. Communication that cannot be split into wait and transfer has its own column. This
+ * column replaces the columns for wait and transfer if no communication can be split, and it is added to them if some
+ * can.
  */
 function parts(ranks: readonly RankDocument[]): readonly Column[] {
   const wait: Column = ['wait', ({ taxes }) => taxes.waitUs]
@@ -122,7 +123,10 @@ function rankTable(ranks: readonly RankDocument[], culprit: number | null): stri
   return columns([['rank', 'wall', ...shown.map(([name]) => name), 'overlap', 'locality'], ...rows])
 }
 
-/** The ranks to show: the culprit first, then those with the least and the most waiting, in their order. */
+/**
+ * The ranks to show. The culprit comes first, followed by the ranks with the least and the most waiting, in their
+ * order.
+ */
 function shownRanks(ranks: readonly RankDocument[], culprit: number | null): readonly RankDocument[] {
   if (ranks.length <= SHOWN) return culpritFirst(ranks, culprit)
   const byWait = [...ranks].sort((a, b) => (a.taxes.waitUs ?? 0) - (b.taxes.waitUs ?? 0))

@@ -1,4 +1,4 @@
-/** Converts the audit, in nanoseconds, to the document in microseconds that all outputs use. */
+/** Converts the audit result, whose times are in nanoseconds, to the document in microseconds that all outputs use. */
 import type { Audit, AuditOptions, Ledger } from '../taxes/audit.ts'
 import type { Candidate } from '../taxes/candidates.ts'
 import { toCommon } from '../taxes/collective.ts'
@@ -28,7 +28,7 @@ export interface Audited {
   readonly options: AuditOptions
   readonly sources: readonly SourceDocument[]
   readonly warnings: readonly Warning[]
-  /** The version of Arke. */
+  /** The version of Arke that runs the audit. */
   readonly version: string
 }
 
@@ -60,11 +60,11 @@ export function toDocument(audited: Audited): AuditDocument {
 }
 
 const microseconds = (nanoseconds: number): number => Math.round(nanoseconds) / 1000
-/** Converts to microseconds. Unknown values are null, or NaN in a column. */
+/** Converts to microseconds. Unknown values are null in objects and NaN in columns. */
 const orNull = (nanoseconds: number | null): number | null =>
   nanoseconds === null || Number.isNaN(nanoseconds) ? null : microseconds(nanoseconds)
 
-/** A list that creates its elements on demand and keeps none. */
+/** A list that creates its elements on demand and stores none of them. */
 class Lazy<T> implements DocumentList<T> {
   readonly length: number
   private readonly make: (index: number) => T
@@ -151,7 +151,7 @@ class Scribe {
     }
   }
 
-  /** The steps by number. A rank without a step is missing in it. */
+  /** The steps, sorted by number. If a rank lacks a step, the step has no entry for that rank. */
   steps(): StepDocument[] {
     const steps = new Map<number, { name: string; number: number; ranks: RankDocument[] }>()
     for (const { index, steps: own } of this.audit.ranks)

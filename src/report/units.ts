@@ -1,4 +1,4 @@
-/** Formats times and counts, equally for tables and tooltips, with a resolution of 1 ns. */
+/** Formats times and counts with a resolution of 1 ns, in the same way for tables and tooltips. */
 import { digits } from './format.ts'
 
 /** Formats nanoseconds in a suitable unit with three digits. */
@@ -14,5 +14,5 @@ export function time(nanoseconds: number): string {
 export const timeOfUs = (microseconds: number | null): string =>
   microseconds === null ? 'unknown' : time(microseconds * 1e3)
 
-/** Formats 12345 as 12 345, independent of the locale. */
+/** Formats a number such as 12345 as 12 345, independent of the locale. */
 export const count = (value: number): string => String(value).replace(/\B(?=(\d{3})+$)/g, '\u202f')

@@ -1,6 +1,6 @@
 /**
- * Formats warnings, the most serious first. Equal warnings of several files or ranks are merged into one line with a
- * count.
+ * Formats warnings, with the most serious one first. Equal warnings of several files or ranks are merged into one line
+ * with a count.
  */
 import { basename, dirname, join } from 'node:path'
 import { ranges } from '../timeline/ranges.ts'
@@ -8,7 +8,8 @@ import type { AuditDocument, WarningDocument } from './document.ts'
 import { plural } from './format.ts'
 
 /**
- * The order of the warning classes, from wrong figures to merely missing data. Classes that are not listed come last.
+ * The order of the warning classes. It goes from wrong figures to data that is merely missing. Classes that are not
+ * listed come last.
  */
 const gravity: readonly string[] = [
   'unreadable',
@@ -38,7 +39,10 @@ const gravity: readonly string[] = [
   'device',
 ]
 
-/** The unit of a class's count, if it is not occurrences; null if the message itself contains the number. */
+/**
+ * The unit of a class's count if the count is not one of occurrences, or null if the message itself contains the
+ * number.
+ */
 const counted: Readonly<Record<string, 'rank' | null>> = {
   'missing-ranks': null,
   'duplicate-rank': null,
@@ -92,8 +96,8 @@ export function warningLines({ warnings, sources }: Pick<AuditDocument, 'warning
 }
 
 /**
- * Merges texts that differ only in numbers: `rank 0` to `rank 3` become `rank 0-3`. Returns the first text if they
- * differ otherwise.
+ * Merges texts that differ only in numbers: `rank 0` to `rank 3` become `rank 0-3`. Returns the first text if the texts
+ * differ in more than numbers.
  */
 function withRanges(texts: readonly string[]): string {
   const number = /(?<= )\d+(?= |$|[,;.])/g
@@ -109,7 +113,7 @@ function withRanges(texts: readonly string[]): string {
 }
 
 /**
- * The key for merging messages of one class: messages with equal endings differ only in the kernel, rank or byte that
+ * The key for merging messages of one class. Messages with equal endings differ only in the kernel, rank or byte that
  * they name.
  */
 const ending = (text: string): string => text.replace(/\d+/g, '#').split(' ').slice(-4).join(' ')

@@ -1,4 +1,4 @@
-/** Measures how fast all ranks of a world together read memory, on any target, for data that no cache holds. */
+/** Measures how fast all ranks of a world together read data that no cache holds. It works on any target. */
 import { f32 } from '../lang/dtypes.ts'
 import { kernel, tensor } from '../lang/kernel.ts'
 import type { World } from '../world/world.ts'
@@ -19,7 +19,8 @@ const readKernel = kernel(
 )
 
 /**
- * Read bandwidth of all ranks together in bytes per second: the best of a few runs. `bytes` is divided among the ranks.
+ * The read bandwidth of all ranks together, in bytes per second, as the best of a few runs. `bytes` is divided among
+ * the ranks.
  */
 export async function readBandwidth(
   world: World,

@@ -1,6 +1,7 @@
 /**
- * Lets long work on the main thread yield to the event loop now and then, because signals are delivered only there.
- * Awaiting a world is not enough, because a launch that ends soon is observed without a pass through the event loop.
+ * Lets long work on the main thread yield to the event loop now and then, because signals are delivered only in the
+ * event loop. Awaiting a launch is not enough, because the end of a short launch is observed without a pass through the
+ * event loop.
  */
 
 /**
@@ -12,8 +13,8 @@ const longest = 20
 let last = performance.now()
 
 /**
- * Yields to the event loop if the last time was more than `longest` ago. Throws the reason of `interrupt` if that
- * signal was aborted.
+ * Yields to the event loop if the last yield was more than `longest` ago. Throws the reason of `interrupt` if
+ * `interrupt` was aborted.
  */
 export async function breathe(interrupt?: AbortSignal): Promise<void> {
   if (performance.now() - last >= longest) {
@@ -23,7 +24,9 @@ export async function breathe(interrupt?: AbortSignal): Promise<void> {
   interrupt?.throwIfAborted()
 }
 
-/** Runs a generator to its end, yields to the event loop between its pieces, and returns its result. */
+/**
+ * Runs a generator to its end and returns its result. It yields to the event loop between two steps of the generator.
+ */
 export async function inBreaths<T>(pieces: Generator<void, T>, interrupt?: AbortSignal): Promise<T> {
   for (;;) {
     await breathe(interrupt)
@@ -32,7 +35,7 @@ export async function inBreaths<T>(pieces: Generator<void, T>, interrupt?: Abort
   }
 }
 
-/** Returns the result of `work`, or rejects with the reason of `interrupt` as soon as that signal is aborted. */
+/** Returns the result of `work`, or rejects with the reason of `interrupt` as soon as `interrupt` is aborted. */
 export function unlessInterrupted<T>(work: Promise<T>, interrupt?: AbortSignal): Promise<T> {
   if (!interrupt) return work
   return new Promise((resolve, reject) => {

@@ -1,20 +1,23 @@
-/** Compares two ledgers: the change of each part of the time and of the bytes passed through memory. */
+/**
+ * Compares two ledgers and computes the change of each part of the time, and the change of the bytes passed through
+ * memory.
+ */
 import { type RunLedger, type RunPart, runPartNames } from './results.ts'
 
 export interface Change {
   readonly before: number
   readonly after: number
-  /** `after` minus `before`. Negative values are savings. */
+  /** `after` minus `before`. A negative change is a saving. */
   readonly difference: number
 }
 
 export interface LedgerComparison {
   readonly wall: Change
-  /** The change of each part. The changes add up to the change of `wall`. */
+  /** The change of each part of the ledger. The changes of all parts add up to the change of `wall`. */
   readonly parts: Readonly<Record<RunPart, Change>>
   readonly locality: {
     readonly bytes: Change
-    /** The change of the upper bound on the locality tax. The lower bound is always 0. */
+    /** The change of the upper bound on the locality tax. The lower bound of the locality tax is always 0. */
     readonly time: Change
   }
 }

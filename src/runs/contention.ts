@@ -1,6 +1,7 @@
 /**
- * Measures how contended the processors are: steal time and the run queue, over a short interval in which this process
- * sleeps. Linux reports both in /proc. Elsewhere they are unknown, which is null, and never a guess.
+ * Measures how contended the processors are. It reads the steal time and the run queue over a short interval in which
+ * this process sleeps. Linux reports steal time and run queue in /proc. On other systems both values are unknown (null)
+ * and are never guessed.
  */
 import { readFile } from 'node:fs/promises'
 import { cpus } from 'node:os'
@@ -8,13 +9,13 @@ import { setTimeout } from 'node:timers/promises'
 import type { Contention } from './results.ts'
 
 /**
- * 20 samples 25 ms apart, half a second in all. An interval shorter than a clock tick of /proc/stat (10 ms) would show
- * nothing.
+ * The contention is sampled 20 times at intervals of 25 ms, which takes half a second in total. An interval shorter
+ * than a clock tick of /proc/stat (10 ms) would show nothing.
  */
 const samples = 20
 const pause = 25
 
-/** Returns the contents of a file of the system, or null where there is none. */
+/** Returns the contents of a system file, or null if the file does not exist. */
 export type ReadText = (path: string) => Promise<string | null>
 
 const readText: ReadText = (path) => readFile(path, 'utf8').catch(() => null)
@@ -58,7 +59,10 @@ function processorTime(stat: string | null): ProcessorTime | null {
   return { all: ticks.reduce((sum, one) => sum + one, 0), steal: ticks[7] }
 }
 
-/** The fourth field is RUNNABLE/ALL. The thread that reads it is one of the runnable ones, and is not counted. */
+/**
+ * The fourth field of /proc/loadavg is RUNNABLE/ALL. The thread that reads /proc/loadavg is itself runnable, and is not
+ * counted.
+ */
 function runnableThreads(loadavg: string | null): number | null {
   const running = /^\S+ \S+ \S+ (\d+)\/\d+/.exec(loadavg ?? '')?.[1]
   return running === undefined ? null : Math.max(Number(running) - 1, 0)

@@ -1,34 +1,35 @@
 /**
  * The variants of an operation on a world, ready to be executed in interleaved rounds. Every variant exists on every
- * set of inputs. The sets rotate over more memory than the caches hold, in the same way for all variants.
+ * set of inputs. The sets of inputs rotate over more memory than the caches hold, in the same way for all variants.
  */
 import { dtypes } from '../ir/dtype.ts'
-import type { Operation, OperationDefinition, OperationOptions } from '../ops/operation.ts'
+import type { Operation, OperationDefinition, OperationOptions } from '../operation/definition.ts'
 import type { SymmetricTensor, World } from '../world/world.ts'
 import { breathe } from './breath.ts'
 import { Gate, type Timed } from './gate.ts'
 import type { Deviation } from './results.ts'
 
 /**
- * The most floating-point operations of a reference over all ranks. For a larger reference only some rows are computed.
+ * The largest number of floating-point operations that a reference may take over all ranks. If the full reference would
+ * take more operations, only some of its rows are computed.
  */
 const mostWork = 4e9
-/** The most sets of inputs, reached if each set is small. */
+/** The largest number of input sets, which is reached if each set is small. */
 const mostSets = 32
-/** The name of the lower bound among the contestants. No variant has this name. */
+/** The name of the lower bound among the contestants. No variant has the name of the lower bound. */
 export const limitName = ' limit'
 
 export interface ContestOptions<Options extends OperationOptions> {
-  /** The options without the variant and the stream. */
+  /** The options of the operation, without the variant and the stream. */
   readonly options: Omit<Options, 'variant' | 'stream'>
   readonly variants: readonly Options['variant'][]
-  /** Bytes over which inputs rotate. Should exceed the last-level cache. */
+  /** The number of bytes over which inputs rotate. The number should exceed the size of the last-level cache. */
   readonly rotate: number
   /** The host's clock in nanoseconds. */
   readonly now: () => number
-  /** True if every worker of every rank has its own core, so that gates may spin. */
+  /** True if every worker of every rank has its own core, so that start gates may spin. */
   readonly spin: boolean
-  /** Aborts long work on this thread. */
+  /** The signal that aborts long work on this thread. */
   readonly interrupt?: AbortSignal
 }
 
@@ -44,20 +45,20 @@ export const bytesOf = ({ dtype, shape }: SymmetricTensor): number =>
 export interface Contestant {
   readonly name: string
   /**
-   * The execution in a given turn. Each execution takes the next turn, so that no execution finds inputs in a cache
-   * that the previous one has read.
+   * The execution for the turn with this number. Each execution takes the next turn, so that no execution finds inputs
+   * in a cache because the previous execution has read them.
    */
   readonly at: (turn: number) => Timed
 }
 
-/** All variants of an operation at one point, on every set of inputs. */
+/** All variants of an operation for one shape, on every set of inputs. */
 export class Contest<Options extends OperationOptions, Contents> {
   readonly gate: Gate
   readonly #definition: OperationDefinition<Options, Contents>
   readonly #world: World
   readonly #variants: readonly Options['variant'][]
   readonly #interrupt: AbortSignal | undefined
-  /** The operations by set of inputs and variant. */
+  /** The operations, indexed by set of inputs and by variant. */
   readonly #sets: readonly ReadonlyMap<string, Operation<Contents>>[]
 
   private constructor(
@@ -117,7 +118,7 @@ export class Contest<Options extends OperationOptions, Contents> {
     return contents
   }
 
-  /** Runs every variant once, so that nothing has to be compiled or loaded behind a gate. */
+  /** Runs every variant once before the measurement, so that nothing has to be compiled or loaded behind a gate. */
   async warm(): Promise<void> {
     for (const operation of this.#sets[0].values()) {
       await breathe(this.#interrupt)
@@ -135,7 +136,10 @@ export class Contest<Options extends OperationOptions, Contents> {
       }
   }
 
-  /** Compares every variant with the reference, on fresh inputs and poisoned outputs. Throws if a result is wrong. */
+  /**
+   * Compares the result of every variant with the reference, on fresh inputs and poisoned outputs. Throws if the result
+   * of a variant is wrong.
+   */
   async check(seed: number, pack: boolean): Promise<Map<string, Checked>> {
     const contents = await this.fill(seed)
     if (pack) await this.pack()
@@ -153,7 +157,7 @@ export class Contest<Options extends OperationOptions, Contents> {
     return checked
   }
 
-  /** The executions of a variant as a whole, and of each of its kernels alone, by turn. */
+  /** The executions of a whole variant, and of each of its kernels alone, indexed by turn. */
   stepsOf(variant: Options['variant']): { whole: Contestant['at']; steps: readonly Contestant['at'][] } {
     const operations = this.#sets.map((set) => set.get(variant)!)
     const turns =
@@ -169,8 +173,8 @@ export class Contest<Options extends OperationOptions, Contents> {
   }
 
   /**
-   * The contestants of a round: every variant, and the lower bound. With `late` > 0, the last rank starts that many
-   * nanoseconds late.
+   * The contestants of a round are every variant and the lower bound. If `late` is positive, the last rank starts that
+   * many nanoseconds late.
    */
   async contestants(late: number): Promise<Contestant[]> {
     const made: { name: string; executions: Timed[] }[] = []
@@ -200,7 +204,8 @@ export const executionOf = (operation: Pick<Operation, 'steps' | 'launch'>): Tim
 
 /**
  * Executes the operation on poisoned outputs and returns the largest deviation from the reference. Throws if the
- * deviation exceeds what rounding explains. Computes missing entries of `references`, one per rank.
+ * deviation is larger than rounding can explain. Computes the missing entries of `references`, which has one entry per
+ * rank.
  */
 export async function deviationOf<Contents>(
   world: World,
@@ -237,10 +242,10 @@ export async function deviationOf<Contents>(
   return largest
 }
 
-/** Floating-point operations of a reference between two checks of the interrupt, some milliseconds of work. */
+/** The interrupt is checked after this many floating-point operations of a reference, which take some milliseconds. */
 const workBetweenBreaths = 1e7
 
-/** The reference of one rank, computed a few rows at a time. */
+/** Computes the reference of one rank, a few rows at a time. */
 async function referenceOf<Contents>(
   operation: Operation<Contents>,
   contents: Contents,
@@ -260,7 +265,7 @@ async function referenceOf<Contents>(
   return reference
 }
 
-/** The number of elements per row of the output (its last axis), and the number of rows. */
+/** The number of elements along the last axis of the output, which form one row, and the number of rows. */
 function extentsOf({ outputs }: Pick<Operation, 'outputs'>): { width: number; height: number } {
   const [{ shape }] = Object.values(outputs)
   const width = shape[shape.length - 1]
@@ -269,7 +274,7 @@ function extentsOf({ outputs }: Pick<Operation, 'outputs'>): { width: number; he
 
 export class WrongResult extends Error {}
 
-/** The rows of the output to compare, in order. Undefined means all rows. */
+/** The rows of the output that are compared, in order. An undefined result means all rows. */
 export function sampleOf(
   { outputs, traffic }: Pick<Operation, 'outputs' | 'traffic'>,
   ranks: number,
@@ -283,9 +288,9 @@ export function sampleOf(
 }
 
 /**
- * Returns a generator of permutations of 0 … count - 1, the same for the same seed. Every second permutation is the
- * reverse of the previous one. A machine slows down while it works, and with few rounds some contestants would
- * otherwise run late in a round more often than others.
+ * Returns a generator of permutations of 0 … count - 1. The same seed gives the same permutations. Every second
+ * permutation is the reverse of the previous one. A machine slows down while it works. With few rounds, some
+ * contestants would otherwise run late in a round more often than others.
  */
 export function randomOrder(seed: number): (count: number) => number[] {
   let state = seed >>> 0 || 1

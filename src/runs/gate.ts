@@ -1,16 +1,16 @@
 /**
- * The start gate: a kernel in front of every timed execution in which all ranks wait for each other, after all timed
- * work has been enqueued. The time from the opening of the gate to the end of the last rank therefore contains no host
- * work.
+ * The start gate is a kernel in front of every timed execution. In it, all ranks wait for each other, after all timed
+ * work has been enqueued. The time from the opening of the start gate to the end of the last rank therefore contains no
+ * host work.
  *
  *   hold    waits until the host opens the batch; the host is still enqueueing until then
  *   gate    a rank barrier by flags
  *   delay   keeps one rank busy for a number of loop iterations, to make it a straggler
  *
- * On a GPU, the launch behind the gate may start early (programmatic dependent launch) but accesses no memory before
- * the gate opens. A GPU records the event of one rank after another, so its ranks pass a second gate after they have
- * recorded the start time. Otherwise the first ranks would have worked for some time before the last rank's start was
- * recorded.
+ * On a GPU, the launch behind the gate may start early (programmatic dependent launch), but it accesses no memory
+ * before the gate opens. A GPU records the start events of its ranks one after another, so these ranks pass a second
+ * gate after all start times are recorded. Without the second gate, the first ranks would have worked for some time
+ * before the last rank's start was recorded.
  */
 import { f32, i32 } from '../lang/dtypes.ts'
 import { flags, kernel, scalar, tensor } from '../lang/kernel.ts'
@@ -38,8 +38,8 @@ function keepBusy(t: Program, result: Tensor<'f32', 1>, turns: Index): void {
 }
 
 /**
- * Loop iterations that take some tenths of a millisecond. On a CPU, the host thread that has just opened the batch
- * leaves its core meanwhile. A GPU shares no core with the host and needs no such pause.
+ * This number of loop iterations takes some tenths of a millisecond. On a CPU, the host thread that has just opened the
+ * batch leaves its core during this time. A GPU shares no core with the host, so it needs no such pause.
  */
 const settling = 100_000
 
@@ -58,7 +58,7 @@ const delay = kernel('delay', { result: tensor(f32, 1), turns: scalar(i32) }, (t
   keepBusy(t, result, turns),
 )
 
-/** An execution to time. All of its launches must be enqueued before it starts. */
+/** An execution whose time is measured. All launches of an execution must be enqueued before the execution starts. */
 export interface Timed {
   readonly launches: number
   /** True if the launches are replayed as one CUDA graph. */
@@ -66,24 +66,27 @@ export interface Timed {
   readonly launch: () => void
 }
 
-/** The measured times of one execution in nanoseconds, from the opening of its gate. */
+/** The measured times of one execution in nanoseconds, counted from the opening of its gate. */
 export interface Lap {
-  /** The time until the last rank has ended. */
+  /** The time until the last rank has finished the execution. */
   readonly time: number
-  /** For each rank, the time from leaving the gate to its end. */
+  /** For each rank, the time from leaving the gate to the end of the rank's work. */
   readonly ends: readonly number[]
-  /** The host's time to enqueue the execution. */
+  /** The time that the host takes to enqueue the execution. */
   readonly host: number
 }
 
 /**
- * The number of launches that a rank's queue is guaranteed to hold, including gates and the hold. A GPU driver blocks
- * the host when too many operations are pending, which deadlocks if a kernel waits for the host. On a GPU, events and
- * stream waits count as well.
+ * The number of launches that a rank's queue is guaranteed to take, including the gates and the `hold` kernel. If too
+ * many operations are pending, a GPU driver blocks the host. This causes a deadlock if a kernel waits for the host. On
+ * a GPU, events and stream waits count as pending operations too.
  */
 const mostLaunches = 48
 const mostPendingOnGpu = 46
-/** Pending operations around an execution: two gates, two events and, for a graph, two stream waits. */
+/**
+ * The number of pending operations that surround an execution: two gates, two events and, for a graph, two stream
+ * waits.
+ */
 const pendingAroundOnGpu = 6
 
 export class Gate {
@@ -96,9 +99,9 @@ export class Gate {
   readonly #holding: readonly number[]
   readonly #result
   #batches = 0
-  /** The execution behind each gate so far; null for gates that end a batch. */
+  /** The executions behind the gates so far, in order, with null for a gate that ends a batch. */
   readonly log: (Timed | null)[] = []
-  /** Loop iterations of `delay` per nanosecond; 0 until measured. */
+  /** The number of loop iterations of `delay` per nanosecond, or 0 until it is measured. */
   #turns = 0
 
   /** `now` is the host's clock in nanoseconds. `spin` is true if every running program has a core of its own. */
@@ -116,7 +119,7 @@ export class Gate {
     return this.#world.machine.capabilities.deviceQueues
   }
 
-  /** Launches each kernel of the gate once. A target may be unable to load a kernel while `hold` is running. */
+  /** Launches each kernel of the gate once. Some targets cannot load a kernel while `hold` is running. */
   async prepare(): Promise<void> {
     await this.#world.compile?.(() => {
       this.#hold(0)
@@ -128,9 +131,9 @@ export class Gate {
   }
 
   /**
-   * Runs the executions one after another, each behind a gate, in as few batches as the queues allow. A graph has a
-   * batch of its own: while a graph on several ranks is pending, running kernels take 1.6 % longer. With several graphs
-   * pending, copies to the GPU no longer complete, and a running kernel can no longer be stopped.
+   * Runs the executions one after another, each behind a gate, in as few batches as the queues allow. A graph gets its
+   * own batch, because running kernels take 1.6 % longer while a graph on several ranks is pending. While several
+   * graphs are pending, copies to the GPU no longer complete, and a running kernel can no longer be stopped.
    */
   async time(executions: readonly Timed[]): Promise<Lap[]> {
     const laps: Lap[] = []
@@ -152,7 +155,7 @@ export class Gate {
     return laps
   }
 
-  /** Returns a function that makes an execution start late on one rank, by a number of nanoseconds. */
+  /** Returns a function that makes one rank start an execution late by a number of nanoseconds. */
   async delaying(rank: number, by: number): Promise<(execution: Timed) => Timed> {
     if (this.#turns === 0) await this.#measureTurns(rank)
     const turns = Math.max(1, Math.round(by * this.#turns))
@@ -213,7 +216,7 @@ export class Gate {
       const host = this.#now() - before
       marks.push({ opened, ended: this.#stream.record(), host })
     }
-    // This gate separates the last execution from the hold of the next batch.
+    // This gate separates the last execution of a batch from the `hold` kernel of the next batch.
     this.#gate(null)
     for (const rank of this.#holding) world.write(this.#open, rank, [wanted])
     await this.#stream.synchronize()

@@ -1,10 +1,11 @@
 /**
- * Computes the ledger of a run of Arke's kernels, from the recorded timeline alone. The ledger has the time of each
- * rank in a window, divided into parts that add up to wall time (picture.ts). While kernels run, the parts are worker
- * time. The ledger also has the bytes that kernels passed to later kernels through memory (locality.ts). docs/taxes.md
- * has the definitions and a worked example.
+ * Computes the ledger of a run of Arke's kernels, from the recorded timeline alone. The ledger divides the time of each
+ * rank in a window into parts that add up to wall time (picture.ts). While kernels run, the parts of the ledger are
+ * worker time. The ledger also has the bytes that kernels passed to later kernels through memory (locality.ts). The
+ * definitions and a worked example are in docs/taxes.md.
  *
- * All local ranks share one clock. Windows are in nanoseconds after the base of the timeline's first rank.
+ * All ranks of the run share one clock. The times of a window are in nanoseconds after the base of the timeline's first
+ * rank.
  */
 import { countBefore } from '../timeline/search.ts'
 import { end, isDeviceWork, Kind, NONE, offsetBetween, streams } from '../timeline/timeline.ts'
@@ -19,23 +20,23 @@ export interface Window {
 }
 
 /**
- * One execution: from the opening of a gate, when the last rank leaves it, to the end of the last kernel before the
- * next gate.
+ * One execution lasts from the opening of a gate, when the last rank leaves it, to the end of the last kernel before
+ * the next gate.
  */
 export interface Execution extends Window {
-  /** The events of the kernels on each rank, in order of their start. */
+  /** For each rank: the events of the execution's kernels, in order of their start. */
   readonly kernels: readonly (readonly number[])[]
 }
 
 export interface PictureOptions {
-  /** The memory bandwidth of one rank in bytes per second. */
-  readonly bandwidth: number
+  /** The memory bandwidth of one rank in bytes per second. Without it, only useful time bounds the locality tax. */
+  readonly bandwidth?: number
 }
 
 /**
- * The executions of a timeline, one per launch of the kernel named `gate`, in order. A kernel belongs to an execution
- * if it starts after the rank's gate and before the next one, and if it was enqueued before the host waited. Kernels
- * enqueued after a host wait belong to no execution.
+ * The executions of a timeline, in order. There is one per launch of the kernel named `gate`. A kernel belongs to an
+ * execution if it was enqueued before the host waited, and if it starts between the rank's gate and the next gate.
+ * Kernels enqueued after a host wait belong to no execution.
  */
 export function executionsOf(timeline: Timeline, gate: string): readonly Execution[] {
   const { ranks, names } = timeline
@@ -61,7 +62,10 @@ export function executionsOf(timeline: Timeline, gate: string): readonly Executi
   })
 }
 
-/** The tracks and ledgers of a window: of all kernels that run in it, or of the kernels of an execution. */
+/**
+ * The tracks and ledgers of a window. They cover all kernels that run in the window, or only the kernels of an
+ * execution.
+ */
 export function pictureOf(
   timeline: Timeline,
   window: Window | Execution,
@@ -85,7 +89,8 @@ export function pictureOf(
       const tracks = tracksOf(rank, names, own)
       const parts = meanParts(tracks)
       const bytes = bytesReadBack(rank, kernels[i])
-      const most = Math.min((bytes / bandwidth) * 1e9, parts.useful)
+      const slowest = bandwidth === undefined ? Infinity : (bytes / bandwidth) * 1e9
+      const most = bytes === 0 ? 0 : Math.min(slowest, parts.useful)
       return { rank: rank.rank, ledger: { wall, parts, locality: { bytes, time: [0, most] } }, tracks }
     }),
   }
@@ -105,13 +110,13 @@ export function meanLedger(ledgers: readonly RunLedger[]): RunLedger {
   }
 }
 
-/** The ledger of a whole execution: the mean over its ranks. */
+/** The ledger of a whole execution, which is the mean over its ranks. */
 export const ledgerOf = ({ ranks }: Picture): RunLedger => meanLedger(ranks.map(({ ledger }) => ledger))
 
 const byPart = (of: (part: keyof RunLedger['parts']) => number): RunLedger['parts'] =>
   Object.fromEntries(runPartNames.map((part) => [part, of(part)])) as RunLedger['parts']
 
-/** The mean over all workers of a rank. Sums are integers, so only the final division rounds. */
+/** The mean of the ledgers of all workers of a rank. Sums are integers, so only the final division rounds. */
 function meanParts(tracks: Picture['ranks'][number]['tracks']): RunLedger['parts'] {
   const sums = byPart(() => 0) as Record<keyof RunLedger['parts'], number>
   for (const { spans } of tracks) for (const { from, to, part } of spans) sums[part] += to - from
@@ -119,7 +124,7 @@ function meanParts(tracks: Picture['ranks'][number]['tracks']): RunLedger['parts
 }
 
 /** Device work of all streams, ordered by start. */
-function kernelsOf(rank: RankTimeline): number[] {
+export function kernelsOf(rank: RankTimeline): number[] {
   const { start, kind } = rank.events
   const all = streams(rank).flatMap(({ from, to }) => Array.from({ length: to - from }, (_, i) => from + i))
   return all.filter((event) => isDeviceWork(kind[event])).sort((a, b) => start[a] - start[b])
@@ -154,14 +159,14 @@ function kernelsBehind(rank: RankTimeline, gates: readonly number[]): number[][]
 }
 
 /** The times at which the host began to wait for the device. */
-function hostWaits({ events }: RankTimeline): number[] {
+export function hostWaits({ events }: RankTimeline): number[] {
   const waits: number[] = []
   for (let event = 0; event < events.length; event++)
     if (events.kind[event] === Kind.synchronize) waits.push(events.start[event])
   return waits.sort((a, b) => a - b)
 }
 
-/** The latest end of the given events of all ranks, relative to the first rank's base, and at least `least`. */
+/** The latest end of the given events of all ranks, relative to the first rank's base, but at least `least`. */
 function lastEnd(
   ranks: readonly RankTimeline[],
   events: readonly (readonly number[])[],

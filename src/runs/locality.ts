@@ -1,7 +1,7 @@
 /**
- * The inter-kernel data locality tax of a run of Arke's kernels: bytes that one kernel of an execution writes to its
- * rank's memory and a later kernel reads back. The number is exact as far as the IR determines it (src/ir/traffic.ts),
- * and uses only recorded launches.
+ * Computes the inter-kernel data locality tax of a run of Arke's kernels: the bytes that one kernel of an execution
+ * writes to its rank's memory and a later kernel reads back. The number of bytes is exact as far as the IR determines
+ * it (src/ir/traffic.ts), and only recorded launches are used.
  *
  * Bytes are counted per rank and per tensor allocation, over the rank's kernels in order of their start:
  *
@@ -11,13 +11,16 @@
  *   has read back yet. Loads by a peer are transfers and are not counted. Reads of a kernel's own writes are not
  *   counted.
  *
- * A written byte therefore counts once, however often it is read and by however many kernels. A byte that is written
- * again and read again counts again. Only amounts are compared, not addresses: if a tensor is only partly written and a
- * later kernel reads another part of it, that read counts as well. No count exceeds the size of the tensor.
+ * A written byte therefore counts once, however often it is read and by however many kernels. If a byte is written
+ * again and read again, it counts again. Only numbers of bytes are compared, not addresses. If a kernel writes only a
+ * part of a tensor and a later kernel reads another part of it, that read counts as well. No count exceeds the size of
+ * its tensor.
  */
 import type { RankTimeline } from '../timeline/timeline.ts'
 
-/** The bytes that the kernels read back. `kernels` are events of the rank, ordered by start. */
+/**
+ * The number of bytes that the kernels read back from memory. `kernels` are events of the rank, ordered by their start.
+ */
 export function bytesReadBack({ events }: RankTimeline, kernels: readonly number[]): number {
   const pending = new Map<number, number>()
   let bytes = 0

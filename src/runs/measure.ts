@@ -1,12 +1,13 @@
 /**
- * Measures variants of an operation side by side in one process. Each round executes every variant and the lower bound
- * once, in a random order, each behind a gate. Inputs rotate over more memory than the caches hold, in the same way for
- * all variants. Before the rounds, the contention of the processors is measured, and every variant is compared with a
- * float64 reference on poisoned outputs. After the rounds, every variant is executed a few more times on a world that
- * records, for its ledger.
+ * Measures variants of an operation side by side in one process. In each round, every variant and the lower bound are
+ * executed once, in a random order, each behind a start gate. Inputs rotate over more memory than the caches hold, in
+ * the same way for all variants. Before the rounds, the contention of the processors is measured, and every variant is
+ * compared with a float64 reference on poisoned outputs. After the rounds, every variant is executed a few more times
+ * on a world with recording, which gives its ledger.
  */
-import type { OperationDefinition, OperationOptions } from '../ops/operation.ts'
+import type { OperationDefinition, OperationOptions } from '../operation/definition.ts'
 import type { Timeline } from '../timeline/timeline.ts'
+import { beyondCaches } from '../world/machine.ts'
 import type { World } from '../world/world.ts'
 import { breathe } from './breath.ts'
 import { measureContention } from './contention.ts'
@@ -20,43 +21,55 @@ export interface MeasureOptions<Options extends OperationOptions> extends Omit<
   ContestOptions<Options>,
   'rotate'
 > {
-  /** Opens a world on the target. Called twice, the second time with recording. */
+  /** Opens a world on the target. It is called twice, and the second call asks for a world with recording. */
   readonly open: (record: boolean) => Promise<World>
-  /** How late the last rank starts, in percent of the first variant's time. The first entry must be 0. */
+  /**
+   * The skews to measure: how late the last rank starts, in percent of the first variant's time. The first skew must be
+   * 0.
+   */
   readonly skews?: readonly number[]
-  /** The duration of the rounds in seconds, with at least `leastRounds` and at most `mostRounds` rounds. */
+  /** The duration of all rounds in seconds, with at least `leastRounds` and at most `mostRounds` rounds. */
   readonly seconds?: number
   readonly leastRounds?: number
   readonly mostRounds?: number
-  /** Bytes over which inputs rotate. */
+  /** Bytes over which inputs rotate. By default, more than the caches of the world's machine hold. */
   readonly rotate?: number
-  /** True to pack weights into the target's layout first. The default is true. */
+  /** True to pack weights into the target's layout before the measurement. By default, weights are packed. */
   readonly pack?: boolean
-  /** The number of recorded executions per variant. By default as many as take half a second, from 15 to 101. */
+  /**
+   * The number of executions that are recorded per variant. By default, the recorded executions take half a second, and
+   * there are 15 to 101 of them.
+   */
   readonly recorded?: number
-  /** Memory bandwidth of all ranks together in bytes per second, for the upper bound of the locality tax. */
+  /**
+   * The memory bandwidth of all ranks together in bytes per second, which gives the upper bound of the locality tax.
+   */
   readonly bandwidth: number
   readonly seed?: number
-  /** Additional options to store with the point. */
+  /** Additional options that are stored with the point. */
   readonly choices?: Point['choices']
   readonly onProgress?: (what: string, done: number) => void
-  /** Receives the ledgers of a variant's recorded executions, round by round, with the same rounds for all variants. */
+  /** Called with the ledgers of a variant's recorded executions, round by round. All variants have the same rounds. */
   readonly onLedgers?: (variant: string, ledgers: readonly RunLedger[], skew: number) => void
-  /** Receives the recorded timeline. */
+  /** Called with the recorded timeline. */
   readonly onTimeline?: (timeline: Timeline) => void
-  /** Receives the times measured before `interrupt`, one entry per skew that was begun. `measure` then throws. */
+  /**
+   * Called with the times measured before `interrupt`. There is one entry for each skew whose measurement had begun.
+   * `measure` then throws.
+   */
   readonly onInterrupted?: (parts: readonly UnfinishedPoint[]) => void
 }
 
 /**
- * The known times of a point that was interrupted, in nanoseconds, with the same number of rounds for every variant.
+ * The times of an interrupted point that are already known, in nanoseconds, with the same number of rounds for every
+ * variant.
  */
 export interface UnfinishedPoint {
   readonly skew: number
   readonly times: readonly { readonly variant: string; readonly time: Quantity }[]
 }
 
-/** Measures one point per skew. */
+/** Measures one point for each skew. */
 export async function measure<Options extends OperationOptions, Contents>(
   definition: OperationDefinition<Options, Contents>,
   settings: MeasureOptions<Options>,
@@ -115,7 +128,7 @@ export async function measure<Options extends OperationOptions, Contents>(
   })
 }
 
-/** The complete rounds of an interrupted point. A point that was interrupted in its first round has no times. */
+/** The complete rounds of an interrupted point. If a point was interrupted in its first round, it has no times. */
 function unfinished({ skew, laps }: Laps): UnfinishedPoint[] {
   const times = [...laps].flatMap(([variant, own]) =>
     own.length === 0 ? [] : { variant, time: quantityOf(own.map(({ time }) => time)) },
@@ -124,8 +137,8 @@ function unfinished({ skew, laps }: Laps): UnfinishedPoint[] {
 }
 
 /**
- * The mean end time of all ranks except the last, which is the rank that a skew delays. With one rank, the end time of
- * that rank.
+ * The mean end time of all ranks except the last one. A skew delays that last rank. If there is only one rank, it is
+ * the end time of that rank.
  */
 export function punctualOf({ time, ends }: Lap): number {
   const punctual = ends.slice(0, -1)
@@ -135,20 +148,21 @@ export function punctualOf({ time, ends }: Lap): number {
 interface Laps {
   readonly skew: number
   readonly ranks: number
-  /** The times by variant, round by round. All variants have the same number of rounds. */
+  /** The times of each variant, round by round. All variants have the same number of rounds. */
   readonly laps: ReadonlyMap<string, readonly Lap[]>
   readonly limit: readonly Lap[]
 }
 
-/** Measures all skews and appends the times to `results` as they arrive. */
+/** Measures all skews and appends each time to `results` as soon as it is measured. */
 async function timed<Options extends OperationOptions, Contents>(
   definition: OperationDefinition<Options, Contents>,
   settings: MeasureOptions<Options>,
   results: Laps[],
   onProgress: (what: string, done: number) => void,
 ): Promise<Map<string, Checked>> {
-  const { seconds = 3, leastRounds = 15, mostRounds = 201, rotate = 64e6, skews = [0], seed = 1 } = settings
+  const { seconds = 3, leastRounds = 15, mostRounds = 201, skews = [0], seed = 1 } = settings
   const world = await settings.open(false)
+  const { rotate = beyondCaches(world.machine) } = settings
   try {
     const contest = await Contest.make(definition, { ...settings, rotate }, world)
     onProgress('comparing with the reference', 0)
@@ -156,7 +170,7 @@ async function timed<Options extends OperationOptions, Contents>(
     const random = randomOrder(seed)
     let usual: ReadonlyMap<string, readonly Lap[]> | undefined
     for (const skew of skews) {
-      // The delay is a percentage of the time that was measured without skew.
+      // The delay of the last rank is a percentage of the time that was measured without skew.
       const late = usual ? (skew / 100) * medianOf([...usual.values()][0].map(({ time }) => time)) : 0
       const contestants = await contest.contestants(late)
       let turn = 0
@@ -184,7 +198,7 @@ async function timed<Options extends OperationOptions, Contents>(
 }
 
 interface Recorded {
-  /** The recorded executions by skew and variant. */
+  /** The recorded executions, indexed by skew and by variant. */
   readonly pictures: readonly ReadonlyMap<string, readonly Picture[]>[]
   readonly unlike: readonly string[]
 }
@@ -196,10 +210,11 @@ async function recorded<Options extends OperationOptions, Contents>(
   plain: readonly Laps[],
   onProgress: (what: string, done: number) => void,
 ): Promise<Recorded> {
-  const { rotate = 64e6, seed = 1, variants, bandwidth, onTimeline = () => undefined } = settings
+  const { seed = 1, variants, bandwidth, onTimeline = () => undefined } = settings
   const usual = medianOf([...plain[0].laps.values()][0].map(({ time }) => time))
   const count = settings.recorded ?? Math.round(Math.min(Math.max(0.5e9 / usual, 15), 101))
   const world = await settings.open(true)
+  const { rotate = beyondCaches(world.machine) } = settings
   try {
     const contest = await Contest.make(definition, { ...settings, rotate }, world)
     await contest.fill(seed)
@@ -218,7 +233,7 @@ async function recorded<Options extends OperationOptions, Contents>(
         const order = random(contestants.length).map((n) => contestants[n])
         const executions = order.map((one) => ({ ...one.at(turn++) }))
         await contest.gate.time(executions)
-        // The first round compiles and warms up.
+        // The first round is a warm-up, in which kernels are compiled.
         if (round > 0) order.forEach(({ name }, n) => wanted.set(executions[n], pictures[at].get(name)!))
         onProgress('recording', (at * (count + 1) + round + 1) / (skews.length * (count + 1)))
         await breathe(settings.interrupt)
@@ -239,7 +254,10 @@ async function recorded<Options extends OperationOptions, Contents>(
   }
 }
 
-/** Drops the shortest and the longest quarter, because a single interruption by the machine would dominate a mean. */
+/**
+ * Drops the shortest and the longest quarter of the times, because a single interruption by the machine would dominate
+ * a mean.
+ */
 function middlingHalf(pictures: readonly Picture[]): readonly Picture[] {
   const quarter = Math.floor(pictures.length / 4)
   return [...pictures].sort((a, b) => a.wall - b.wall).slice(quarter, pictures.length - quarter)

@@ -1,6 +1,7 @@
 /**
- * The activity of one rank's processors in a window. Spans follow each other without gaps from the beginning of the
- * window to its end, divided as in src/taxes/attribution.ts. After its last kernel the rank waits for the last rank.
+ * What the processors of one rank do in a window. The spans of a processor follow each other without gaps from the
+ * beginning of the window to its end. They are divided as in src/taxes/attribution.ts. After its last kernel, a rank
+ * waits for the last rank to end.
  */
 import { attribute, type Claims } from '../taxes/attribution.ts'
 import { IdleTime } from '../taxes/idle.ts'
@@ -13,13 +14,13 @@ import type { Picture, RunPart, Span } from './results.ts'
 
 type Tracks = Picture['ranks'][number]['tracks']
 
-/** An interval of one rank's timeline, in that rank's own time. */
+/** An interval on one rank's timeline, in the time of that rank. */
 export interface RankWindow {
   readonly from: number
   readonly to: number
   /** The latest end of a kernel on any rank. */
   readonly lastEnd: number
-  /** The kernels of the window as events of the rank, ordered by start. */
+  /** The kernels of the window as events of the rank, ordered by their start. */
   readonly kernels: readonly number[]
 }
 
@@ -92,7 +93,7 @@ function idleTimeOf(rank: RankTimeline, names: readonly string[]): IdleTime {
 }
 
 type Named = Omit<Span, 'part'>
-/** The events that label a part, and the label for times without such an event. */
+/** The events that label a part of the time, and the label for times without such an event. */
 type Labels = readonly [events: readonly Named[], otherwise: string]
 
 const interval = (from: number, to: number): Intervals => Float64Array.from(from < to ? [from, to] : [])
@@ -103,7 +104,10 @@ const named = (set: Intervals, label: (to: number) => string): Named[] =>
     label: label(set[2 * i + 1]),
   }))
 
-/** Labels for times in which no program reports anything. `pauses` are named after the kernels that end them. */
+/**
+ * Labels for the times in which no program reports anything. Each of the `pauses` is named after the kernel that ends
+ * it.
+ */
 function labelsOfRank(
   pauses: readonly Named[],
   vacant: readonly Named[],
@@ -127,7 +131,7 @@ function labelsOfRank(
   }
 }
 
-/** Labels from the recorded events of a processor's programs. */
+/** Labels that come from the recorded events of a processor's programs. */
 function labelsInside(
   rank: RankTimeline,
   names: readonly string[],
@@ -137,7 +141,7 @@ function labelsInside(
 ): Readonly<Record<'compute' | 'transfer' | 'communication' | 'wait' | 'copy', Labels>> {
   const inside = (worker: WorkerTrack, kind: Kind): Named[] => eventsIn(rank, names, worker, kind, [from, to])
   const all = (kind: Kind): Named[] => tracks.flatMap((worker) => inside(worker, kind))
-  // The activity of a processor is that of its programs that are not blocked.
+  // A processor does what those of its programs do that are not blocked.
   const unblocked = tracks.flatMap((worker) =>
     labelled(clip(worker.unblocked, from, to), inside(worker, Kind.annotation), 'a role of the program'),
   )
@@ -171,7 +175,10 @@ function eventsIn(
   return found
 }
 
-/** Splits a set of intervals at the events in it. If several events overlap, the one that started last is the label. */
+/**
+ * Splits a set of intervals at the events that lie in it. If several events overlap, the event that started last gives
+ * the label.
+ */
 function labelled(set: Intervals, events: readonly Named[], otherwise: string): Named[] {
   const sorted = [...events].sort((a, b) => a.from - b.from || b.to - a.to)
   const spans: Named[] = []
@@ -189,7 +196,7 @@ function labelled(set: Intervals, events: readonly Named[], otherwise: string): 
   return spans
 }
 
-/** Sorts spans, makes them relative to the window, and joins adjacent spans with the same part and label. */
+/** Sorts spans, makes their times relative to the window, and joins adjacent spans with the same part and label. */
 function finished(spans: readonly Span[], origin: number): Span[] {
   const joined: Span[] = []
   for (const { from, to, part, label } of [...spans].sort((a, b) => a.from - b.from)) {

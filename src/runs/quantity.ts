@@ -1,6 +1,6 @@
 /**
- * Summarises samples as a median with a 95 % confidence interval from order statistics, which assumes nothing about
- * their distribution.
+ * Summarises samples by their median and its 95 % confidence interval. The interval comes from order statistics, which
+ * assume nothing about the distribution.
  */
 import type { Quantity } from './results.ts'
 

@@ -1,7 +1,7 @@
 /**
- * The results of measuring an operation. For every point (a shape, a number of ranks, a skew) they hold the time, the
- * taxes and the numerical deviation of each variant. Results are plain data: `arke bench --json` prints them, the
- * report draws them, and `auto` chooses by them. Times are in nanoseconds.
+ * The results of measuring an operation. A point is a shape, a number of ranks and a skew. For every point, the results
+ * hold the time, the taxes and the numerical deviation of each variant. Results are plain data: `arke bench --json`
+ * prints them, the report draws them, and `auto` uses them to choose a variant. Times are in nanoseconds.
  */
 
 /** A median with its 95 % confidence interval from order statistics. */
@@ -11,7 +11,7 @@ export interface Quantity {
   readonly samples: number
 }
 
-/** The parts of an execution's wall time, each with a description. The parts add up to wall time. */
+/** The parts of an execution's wall time, each with its description. The parts of the ledger add up to wall time. */
 export const runParts = {
   useful: 'kernels compute, or read and write memory of their own rank',
   launch: 'no program runs on the rank: its next kernel is being launched or is starting',
@@ -28,29 +28,32 @@ export const runPartNames = Object.keys(runParts) as readonly RunPart[]
 export interface RunLocality {
   readonly bytes: number
   /**
-   * Bounds on the locality tax, which is part of useful time. The lower bound is 0, for data that stays in a cache. The
-   * upper bound is bytes divided by memory bandwidth.
+   * Bounds on the locality tax, which is a part of useful time. The lower bound is 0, because the data may have stayed
+   * in a cache. The upper bound is the number of bytes divided by the memory bandwidth.
    */
   readonly time: readonly [low: number, high: number]
 }
 
-/** The division of an execution's time, from the opening of the gate to the end of the last rank. */
+/** How the time of an execution divides into parts, from the opening of the gate to the end of the last rank. */
 export interface RunLedger {
   readonly wall: number
   readonly parts: Readonly<Record<RunPart, number>>
   readonly locality: RunLocality
 }
 
-/** An interval in which a worker did one thing. Times count from the opening of the gate. */
+/** An interval in which a worker did only one thing. Times count from the opening of the gate. */
 export interface Span {
   readonly from: number
   readonly to: number
   readonly part: RunPart
-  /** The kernel and its program, the flag and its owner, or the bytes and their peer, with the source line. */
+  /**
+   * The label names the kernel and its program, the flag and its owner, or the bytes and their peer, together with the
+   * source line.
+   */
   readonly label: string
 }
 
-/** One recorded execution, for display. */
+/** One recorded execution, which the report displays. */
 export interface Picture {
   readonly wall: number
   readonly ranks: readonly {
@@ -61,13 +64,15 @@ export interface Picture {
   }[]
 }
 
-/** The largest difference from the float64 reference over all ranks, and the bound that the dtype allows. */
+/**
+ * The largest difference from the float64 reference over all ranks, and the largest difference that the dtype allows.
+ */
 export interface Deviation {
   readonly largest: number
   readonly bound: number
   /**
-   * The number of rows that were compared, chosen at random, and the number of all rows. Absent if all rows were
-   * compared.
+   * The number of rows that were compared, which are chosen at random, and the number of all rows. The field is absent
+   * if all rows were compared.
    */
   readonly sample?: { readonly rows: number; readonly of: number }
 }
@@ -77,49 +82,56 @@ export interface VariantResult {
   /** The time from the opening of the gate to the end of the last rank. */
   readonly time: Quantity
   /**
-   * The time until a rank ends, averaged over all ranks except the one with the highest number, which is the rank that a skew
-   * delays. Shows what a straggler costs the other ranks.
+   * The time until a rank ends, averaged over all ranks except the one with the highest number. A skew delays that
+   * excepted rank. This average shows how much time a straggler costs the other ranks.
    */
   readonly punctual: Quantity
-  /** The speed-up over `bsp`, round by round. Null for `bsp` itself, and if `bsp` was not measured. */
+  /**
+   * The speed-up of the variant over `bsp`, computed round by round. The speed-up is null for `bsp` itself, and if
+   * `bsp` was not measured.
+   */
   readonly speedup: Quantity | null
-  /** The time of the lower bound divided by this variant's time, round by round. 1 is the best possible value. */
+  /**
+   * The time of the lower bound divided by the time of this variant, computed round by round. 1 is the best possible
+   * value.
+   */
   readonly ofLimit: Quantity
-  /** The host time to enqueue one execution. Not part of `time`. */
+  /** The time that the host takes to enqueue one execution. This time is not part of `time`. */
   readonly host: Quantity
   readonly deviation: Deviation
   readonly launches: number
   readonly remoteBytes: number
   /**
-   * The mean over all ranks of the recorded executions, without the shortest and longest quarter. Recorded separately
-   * from the executions that `time` was measured on.
+   * The mean ledger over all ranks of the recorded executions, without the shortest and the longest quarter of the
+   * executions. The recorded executions are separate from the executions that give `time`.
    */
   readonly ledger: RunLedger
   /** The time of the recorded executions, which shows the overhead of recording. */
   readonly recorded: Quantity
-  /** The recorded execution of median length. */
+  /** The recorded execution whose length is the median. */
   readonly picture: Picture
 }
 
 /**
- * The contention of the processors before the variants ran, while this process slept. A field is null if the system
- * does not report it.
+ * The contention of the processors before the variants ran, while this process slept. A field is null if the operating
+ * system does not report its value.
  */
 export interface Contention {
   /** The duration of the measurement in nanoseconds. */
   readonly interval: number
   readonly cores: number
   /**
-   * Steal time: the share of processor time that a hypervisor gave to other machines. Some hypervisors always report 0.
+   * The steal time, which is the share of processor time that a hypervisor gave to other virtual machines. Some
+   * hypervisors always report a steal time of 0.
    */
   readonly steal: number | null
-  /** The run queue: the mean number of other threads on the machine that ran or were ready to run. */
+  /** The run queue, which is the mean number of other threads on the machine that ran or were ready to run. */
   readonly runnable: number | null
 }
 
 export interface Point {
   readonly operation: string
-  /** The extents, such as { M: 64, N: 1024, K: 2048 }. */
+  /** The extents of the shape, such as { M: 64, N: 1024, K: 2048 }. */
   readonly shape: Readonly<Record<string, number>>
   /** Other options of the point, such as { shard: 'K' }. */
   readonly choices: Readonly<Record<string, string | number | boolean>>
@@ -127,20 +139,21 @@ export interface Point {
   readonly ranks: number
   /** How late the last rank started, in percent of the time of `bsp`. */
   readonly skew: number
-  /** The contention, measured once for all skews of a shape. */
+  /** The contention of the processors, measured once for all skews of a shape. */
   readonly contention: Contention
   /**
-   * The lower bound on the time of every variant, measured in the same rounds. Its name is, for example, "GEMM on data
-   * already gathered".
+   * The lower bound on the time of every variant, measured in the same rounds. The name of the lower bound is, for
+   * example, "GEMM on data already gathered".
    */
   readonly limit: { readonly name: string; readonly time: Quantity }
   /** The variants, ordered from bulk synchronous to fused. */
   readonly variants: readonly VariantResult[]
   /**
-   * The differences between the kernels of the ledgers and the timed kernels. Empty if they differ only by recording.
+   * The differences between the kernels that gave the ledgers and the kernels that were timed. The list is empty if the
+   * kernels differ only by recording.
    */
   readonly recordedUnlike: readonly string[]
-  /** The variant that `auto` chooses at this point, and the reason. */
+  /** The variant that `auto` chooses at this point, and the reason for the choice. */
   readonly auto: { readonly variant: string; readonly reason: string } | null
 }
 
@@ -150,13 +163,15 @@ export interface BenchResult {
   readonly machine: {
     readonly node: string
     readonly platform: string
-    /** The processor's name. On a GPU, its name and the multiprocessors of all ranks. */
+    /** The processor's name. For a GPU, the name of the device and the number of multiprocessors of all ranks. */
     readonly processor: string
     readonly cores: number
-    /** Memory bandwidth in bytes per second, measured by reading more data than the caches hold. */
+    /** The memory bandwidth in bytes per second, measured by reading more data than the caches hold. */
     readonly bandwidth: number
-    /** The resolution of the clock in nanoseconds. */
+    /** The resolution of the host clock in nanoseconds. */
     readonly tick: number
+    /** True if the ranks are threads of one process, which share one memory and have no links. */
+    readonly threads: boolean
   }
   readonly points: readonly Point[]
   readonly warnings: readonly string[]

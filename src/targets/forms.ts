@@ -44,6 +44,8 @@ export interface Forms {
   /** The printed stage that follows the IR: `decide` or `code`. */
   printed(recorded: KernelIR, given: Given): string
   text(recorded: KernelIR, given: Given): Emitted
+  /** The notes of `text`, without the text. */
+  notes(recorded: KernelIR, given: Given): readonly string[]
   /** The facts in short, for a line of results. */
   summary(given: Given): string
 }
@@ -62,6 +64,10 @@ const cuda: Forms = {
     const { source, notes } = renderCuda(atStage(recorded, LAST_STAGE, facts), facts)
     return { text: source, notes: notes.map(noteText) }
   },
+  notes(recorded, given) {
+    const facts = cudaFacts(recorded, given)
+    return decide(atStage(recorded, LAST_STAGE, facts), facts).notes.map(noteText)
+  },
   summary: ({ severalDevices = false, record = false }) =>
     `cuda, H200, ${severalDevices ? 'several devices' : 'one device'}${record ? ', recording' : ''}`,
 }
@@ -69,27 +75,38 @@ const cuda: Forms = {
 /** The printed text does not depend on the computer that prints it, unless its processor is asked for. */
 const avx2 = machineOf('#define __AVX2__ 1\n#define __FMA__ 1', defaultCaches)
 
-function cpu(name: 'native' | 'wasm'): Forms {
-  const factsOf = ({ record = false, packed = [], processor = avx2 }: Given): CpuFacts => ({
-    machine: name === 'native' ? processor : wasmMachine,
-    record,
-    packed: new Set(packed),
+function codeText(recorded: KernelIR, facts: CpuFacts): string {
+  const header = cpuHeader(recorded, facts).map((line) => `// ${line}\n`)
+  return `${header.join('')}${printCode(lowerKernel(recorded, facts).module)}`
+}
+
+/** The forms of a CPU target with this machine, whose text is `textOf`. */
+function cpu(
+  name: string,
+  machineOf: (given: Given) => Machine,
+  textOf: (recorded: KernelIR, facts: CpuFacts) => string,
+): Forms {
+  const factsOf = (given: Given): CpuFacts => ({
+    machine: machineOf(given),
+    record: given.record ?? false,
+    packed: new Set(given.packed),
   })
-  const code = (recorded: KernelIR, facts: CpuFacts): string => {
-    const header = cpuHeader(recorded, facts).map((line) => `// ${line}\n`)
-    return `${header.join('')}${printCode(lowerKernel(recorded, facts).module)}`
-  }
   return {
     ir: (recorded, stage) => atCpuStage(recorded, stage),
-    printed: (recorded, given) => code(recorded, factsOf(given)),
-    text(recorded, given) {
-      const facts = factsOf(given)
-      // WebAssembly is bytes: Code is its text.
-      const text = name === 'native' ? sourceOf(lowerKernel(recorded, facts).module) : code(recorded, facts)
-      return { text, notes: [] }
-    },
+    printed: (recorded, given) => codeText(recorded, factsOf(given)),
+    text: (recorded, given) => ({ text: textOf(recorded, factsOf(given)), notes: [] }),
+    notes: () => [],
     summary: ({ record = false }) => `${name}${record ? ', recording' : ''}`,
   }
 }
 
-export const forms: Readonly<Record<StagedTarget, Forms>> = { cuda, native: cpu('native'), wasm: cpu('wasm') }
+const native = cpu(
+  'native',
+  ({ processor = avx2 }) => processor,
+  (recorded, facts) => sourceOf(lowerKernel(recorded, facts).module),
+)
+
+/** WebAssembly is bytes: Code is its text. */
+const wasm = cpu('wasm', () => wasmMachine, codeText)
+
+export const forms: Readonly<Record<StagedTarget, Forms>> = { cuda, native, wasm }

@@ -36,7 +36,11 @@ export const printedStages = {
 } as const
 
 export type StagedTarget = keyof typeof irStages
+/** The target of `arke check` and `arke emit` if none is given. */
+export const usualTarget: StagedTarget = 'cuda'
 export const stagedTargets = Object.keys(irStages) as StagedTarget[]
+
+export const isStaged = (name: string): name is StagedTarget => Object.hasOwn(irStages, name)
 
 /** The names of the IR stages of a target, from the kernel as written to the one that becomes text or code. */
 export const irStageNames = (target: StagedTarget): string[] => Object.keys(irStages[target])

@@ -1,13 +1,13 @@
 /**
- * Pairs the communication calls of two ranks. Both sides are in order, but either may lack some calls, and the clocks
- * may differ by any amount. All ranks leave a collective at nearly the same time. The distance between the two end
- * times is therefore nearly constant for true pairs and scattered for false ones. `align` searches for this distance
- * among the pairs that result from shifting the order by a few calls. It then walks along both sequences and follows
- * the distance as the clocks drift.
+ * Pairs the communication calls of two ranks. The calls of each rank are in order, but a rank may lack some calls, and
+ * the clocks of the two ranks may differ by any amount. All ranks leave a collective at nearly the same time. The
+ * distance between the end times on two ranks is therefore nearly constant for true pairs of calls, and scattered for
+ * false pairs. `align` searches for the constant distance among the pairs of calls that result from shifting the order
+ * by a few calls. `align` then walks along both sequences of calls and adjusts the distance as the clocks drift.
  */
 import { lowerBound } from '../timeline/search.ts'
 
-/** The calls of one side, in order. Times are on the side's own clock. */
+/** The communication calls of one rank, in order. Times are on the clock of that rank. */
 export interface Spans {
   readonly signatures: Int32Array
   readonly loose: Uint8Array
@@ -16,48 +16,52 @@ export interface Spans {
 }
 
 /**
- * The previously known distance of the clocks: the nanoseconds to add to a time of `b` to place it on the clock of `a`.
+ * The distance of the clocks that is known from before: the nanoseconds to add to a time of `b` to place it on the
+ * clock of `a`.
  */
 export interface Hint {
   readonly distance: number
   /**
-   * True if the distance was measured on calls that were matched reliably. False if it is only the difference of the
-   * trace clocks.
+   * True if the distance was measured on calls that were matched reliably. False if the distance is only the difference
+   * of the trace clocks.
    */
   readonly trusted: boolean
 }
 
 export interface Alignment {
-  /** Per call of `b`: the matching call of `a`, or -1. */
+  /** For each call of `b`: the matching call of `a`, or -1 if there is none. */
   readonly pairs: Int32Array
-  /** Per call of `b`: the nanoseconds to add to its time to place it on the clock of `a`. */
+  /** For each call of `b`: the nanoseconds to add to its time to place it on the clock of `a`. */
   readonly distances: Float64Array
   matched: number
-  /** The number of pairs whose ends agree. Calls of different groups end together only by chance. */
+  /**
+   * The number of paired calls whose end times agree. Calls of different process groups end together only by chance.
+   */
   readonly together: number
-  /** The median difference between paired ends on the common clock, in nanoseconds. */
+  /** The median difference between the end times of paired calls on the common clock, in nanoseconds. */
   readonly skew: number
-  /** The largest difference between paired ends, in nanoseconds. */
+  /** The largest difference between the end times of paired calls, in nanoseconds. */
   readonly maximumSkew: number
 }
 
-/** The largest shift of the order, in calls, that is tried from the beginning, from the end, and around the hint. */
+/** The order of calls is shifted by at most this many calls from the beginning, from the end, and around the hint. */
 const BAND = 16
-/** The most calls whose distances are counted as votes. More votes would not improve the decision. */
+/** The distances of at most this many calls are counted as votes. More votes would not improve the decision. */
 const VOTERS = 256
 /** The longest time span of the votes, in nanoseconds. Over a longer span, clock drift would scatter the votes. */
 const VOTING_SPAN = 2e9
 /**
- * Possible scatter of the ends of one collective, in nanoseconds. The finest scale at which the votes agree is used.
+ * By how much the end times of one collective may differ between ranks, in nanoseconds. The smallest value at which the
+ * votes agree is used.
  */
 const SCALES = [4e3, 4e4, 4e5] as const
-/** The upper bound on clock drift, as a fraction. */
+/** The upper bound on clock drift, as a fraction of the elapsed time. */
 const MAXIMUM_DRIFT = 1e-4
 const MINIMUM_SLACK = 2e4
-/** Ends agree if they differ by at most this fraction of the transfer, or by at most the slack. */
+/** Two end times agree if they differ by at most this fraction of the transfer time, or by at most the slack. */
 const TOGETHER = 0.1
 
-/** The largest difference between the ends of one collective, in nanoseconds, given the duration of its transfer. */
+/** By how much the end times of one collective may differ, in nanoseconds, given the duration of its transfer. */
 export const endTolerance = (transfer: number): number => Math.max(MINIMUM_SLACK, TOGETHER * transfer)
 
 export function align(a: Spans, b: Spans, hint: Hint | null): Alignment {
@@ -72,7 +76,10 @@ export function align(a: Spans, b: Spans, hint: Hint | null): Alignment {
   return walk.result()
 }
 
-/** The distance on which most pairs agree, at the finest scale at which at least half of them do. */
+/**
+ * The clock distance on which most pairs of calls agree, at the smallest tolerance at which at least half of them
+ * agree.
+ */
 function vote(a: Spans, b: Spans, hint: Hint | null): { distance: number; scale: number } | null {
   const [na, nb] = [a.ends.length, b.ends.length]
   let from = Math.max(0, (nb - VOTERS) >> 1)
@@ -86,7 +93,7 @@ function vote(a: Spans, b: Spans, hint: Hint | null): { distance: number; scale:
   let voters = 0
   for (let j = from; j < to; j++) {
     const before = count
-    // The bands usually overlap. Each pair votes only once.
+    // The ranges of candidate calls usually overlap. Each pair of calls votes only once.
     let next = 0
     const centres = [j, j + na - nb]
     if (hint) centres.push(lowerBound(a.ends, b.ends[j] + hint.distance))
@@ -104,7 +111,8 @@ function vote(a: Spans, b: Spans, hint: Hint | null): { distance: number; scale:
   for (const scale of SCALES) {
     const [best, middle] = densest(sorted, scale)
     if (best < Math.min(voters, na) / 2) continue
-    // If several distances fit equally well, as in a strictly regular trace, prefer the trace's clock, then the order.
+    // If several distances fit equally well, as in a strictly regular trace, the distance of the trace's clocks is
+    // preferred, and after it the distance that the order of calls suggests.
     for (const preferred of [hint?.distance ?? null, na === nb ? identity(a, b) : null]) {
       if (preferred === null) continue
       const low = lowerBound(sorted, preferred - scale / 2)
@@ -116,7 +124,7 @@ function vote(a: Spans, b: Spans, hint: Hint | null): { distance: number; scale:
   return null
 }
 
-/** The largest number of values within `width` of each other, and the middle one of them. */
+/** The largest number of values that lie within `width` of each other, and the middle value among these. */
 function densest(sorted: Float64Array, width: number): [count: number, middle: number] {
   let [best, middle] = [0, 0]
   for (let low = 0, high = 0; low < sorted.length; low++) {
@@ -129,7 +137,7 @@ function densest(sorted: Float64Array, width: number): [count: number, middle: n
   return [best, middle]
 }
 
-/** The distance under the assumption that the calls correspond from the first one on. */
+/** The clock distance if the first call of one rank corresponds to the first call of the other, and so on. */
 function identity(a: Spans, b: Spans): number {
   const length = Math.min(a.ends.length, b.ends.length, VOTERS)
   const distances = new Float64Array(length)
@@ -137,7 +145,7 @@ function identity(a: Spans, b: Spans): number {
   return median(distances)
 }
 
-/** The pair of calls near the middle whose ends agree best. */
+/** The pair of calls near the middle whose end times agree best. */
 function seed(a: Spans, b: Spans, distance: number): [number, number] {
   const [na, nb] = [a.ends.length, b.ends.length]
   const from = Math.max(0, (nb - VOTERS) >> 1)
@@ -167,7 +175,7 @@ class Walk {
     this.distances = new Float64Array(b.ends.length).fill(NaN)
   }
 
-  /** Pairs calls from `i` and `j` on, forwards or backwards, starting with a known distance of the clocks. */
+  /** Pairs calls forwards or backwards from positions `i` and `j`, starting with a known distance of the clocks. */
   go(i: number, j: number, distance: number, step: 1 | -1): void {
     const { a, b, pairs, distances } = this
     const [na, nb] = [a.ends.length, b.ends.length]
@@ -188,8 +196,9 @@ class Walk {
   }
 
   /**
-   * True if the two calls can belong to one collective. No rank leaves before the other has arrived, so the ends differ
-   * by no more than the transfer takes, which is at most the shorter call.
+   * True if the two calls can belong to one collective. No rank leaves a collective before the other has arrived. The
+   * end times therefore differ at most by the duration of the transfer, which is at most the duration of the shorter
+   * call.
    */
   private same(i: number, j: number, distance: number, slack: number): boolean {
     const { a, b } = this
@@ -202,7 +211,7 @@ class Walk {
     )
   }
 
-  /** True if the next call of either side agrees much better with the other side's current call. */
+  /** True if the next call of one rank agrees much better with the current call of the other rank. */
   private betterElsewhere(
     i: number,
     j: number,
@@ -228,7 +237,10 @@ class Walk {
     )
   }
 
-  /** Gives each unpaired call the distance of the nearest paired call before it, or otherwise after it. */
+  /**
+   * Gives each unpaired call the clock distance of the nearest paired call before it, or of the nearest one after it if
+   * there is none before.
+   */
   fillDistances(distance: number): void {
     const { distances } = this
     let known = distances.find((one) => !Number.isNaN(one)) ?? distance
@@ -257,9 +269,9 @@ class Walk {
 }
 
 /**
- * Pairs the calls between two existing pairs by their order, if both sides have the same number of calls with equal
- * signatures and a rank may leave these calls early. The ends of such calls carry no information. Returns the number of
- * added pairs.
+ * Between two existing pairs, calls are paired by their order. This requires that both ranks have the same number of
+ * calls there, that the signatures are equal, and that a rank may leave these calls early. The end times of calls that
+ * a rank may leave early carry no information. Returns the number of added pairs.
  */
 export function pairByOrder(a: Spans, b: Spans, pairs: Int32Array): number {
   let added = 0
@@ -281,8 +293,8 @@ function orderDecides(a: Spans, b: Spans, i: number, j: number, length: number):
 }
 
 /**
- * Sorts the values and returns their median. For an even count it is the lower middle value, so that integers stay
- * integers.
+ * Sorts the values and returns their median. For an even number of values, the result is the lower of the two middle
+ * values, so that integers stay integers.
  */
 export function median(values: Float64Array): number {
   if (values.length === 0) return 0

@@ -1,29 +1,30 @@
 /**
- * Attributes time, for traces and for Arke's own runs: each nanosecond of each processor of a rank belongs to exactly
+ * Attributes time, for traces and for Arke's own runs. Each nanosecond of each processor of a rank belongs to exactly
  * one part (listed in ledger.ts). In a trace of another program, a rank is one processor. In one of Arke's own runs, a
  * rank has several processors, which are workers or multiprocessors.
  *
  * An instant of a processor belongs to the first part that claims it. An unclaimed instant is vacant if another
- * processor of the rank is busy. If no processor is busy, all processors get the same part. The part is `gap` if a
- * kernel runs, since the kernel is then starting or ending. Otherwise the rank is idle, and the cause decides the part.
+ * processor of the rank is busy. If no processor is busy, all processors get the same part. In this case the part is
+ * `gap` if a kernel runs, since the kernel is starting or ending. If no kernel runs either, the rank is idle, and the
+ * cause of the idle time decides the part.
  */
 import { clip, complement, difference, type Intervals, union } from '../timeline/intervals.ts'
 import { busyParts, type IdlePart, type ProcessorPart } from './ledger.ts'
 
-/** The known activity of a processor, as sets of time that may overlap and extend beyond the window. */
+/** The known activities of a processor, as sets of time that may overlap and may extend beyond the window. */
 export type Claims = Readonly<Partial<Record<Exclude<ProcessorPart, IdlePart>, Intervals>>>
 
 export interface RankTime {
   readonly from: number
   readonly to: number
   readonly processors: readonly Claims[]
-  /** The time during which the device runs anything. */
+  /** The time during which the device runs any work. */
   readonly running: Intervals
-  /** Divides idle time by the cause that kept the next work from running. */
+  /** Divides idle time by the cause that kept the next work from starting. */
   readonly idle: (set: Intervals) => Readonly<Record<IdlePart, Intervals>>
 }
 
-/** Returns, per processor, disjoint sets of time whose union is the window. */
+/** Returns disjoint sets of time for each processor, whose union is the window. */
 export function attribute({
   from,
   to,

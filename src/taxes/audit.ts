@@ -1,7 +1,8 @@
 /**
- * Runs the whole audit of a timeline, in nanoseconds. First it matches collectives across ranks and aligns clocks,
- * since waiting is only known from all ranks. Then it divides the time of each rank, in total and per step. Finally it
- * finds the stragglers and the candidates for fusion. Warnings list the assumptions that were made.
+ * Runs the whole audit of a timeline, in nanoseconds. The audit first matches collectives across ranks and aligns
+ * clocks, since waiting times are only known from all ranks together. The audit then divides the time of each rank into
+ * parts, in total and per step. Finally, the audit finds the stragglers and the candidates for fusion. The warnings
+ * list the assumptions that the audit made.
  */
 import { Column, float64 } from '../timeline/columns.ts'
 import { duration, percent, plural } from '../timeline/figures.ts'
@@ -23,18 +24,21 @@ import { type Step, stepsOf } from './steps.ts'
 import { type Straggler, stragglersOf } from './stragglers.ts'
 
 export interface AuditOptions {
-  /** The first and the last step to audit, both included; all steps by default. */
+  /** The first and the last step to audit, both included; by default, all steps are audited. */
   readonly steps?: readonly [first: number, last: number]
-  /** The memory bandwidth of the devices in bytes per second, which overrides the value for the device's name. */
+  /**
+   * The memory bandwidth of the devices in bytes per second, which overrides the bandwidth that belongs to the device's
+   * name.
+   */
   readonly bandwidth?: number
-  /** The number of ranks in the job, if the traces state it. */
+  /** The number of ranks in the job, if the traces state this number. */
   readonly world?: number
-  /** Recognisers of operations that can replace a chain; none by default. */
+  /** Recognisers of Arke operations that can replace a chain of kernels; by default there are none. */
   readonly recognisers?: readonly Recogniser[]
 }
 
 export interface Audit {
-  /** The ranks with device work in the window. `index` is the rank's index in the timeline. */
+  /** The ranks that have device work in the window. `index` is the index of the rank in the timeline. */
   readonly ranks: readonly AuditedRank[]
   readonly collectives: Collectives
   /** The clock of each rank of the timeline. */
@@ -63,13 +67,13 @@ export interface Ledger {
   readonly copy: number
   /** Communication that runs at the same time as compute. */
   readonly overlap: number
-  /** Waiting that is hidden by compute or runs beside a transfer. */
+  /** Waiting time during which the same rank computes or transfers data. */
   readonly hiddenWait: number
-  /** The disjoint parts, which add up to `wall`. */
+  /** The disjoint parts of the time, which add up to `wall`. */
   readonly parts: Readonly<Record<Part, number>>
-  /** True if there is communication and none of it can be split into wait and transfer. */
+  /** True if the window has communication, but none of it can be split into wait and transfer. */
   readonly unsplit: boolean
-  /** The estimated locality tax; null if the trace has no shapes. */
+  /** The estimated locality tax, or null if the trace has no shapes. */
   readonly locality: LocalityTime | null
   readonly launches: number
 }
@@ -83,8 +87,8 @@ export function audit(timeline: Timeline, warnings: Warnings, options: AuditOpti
 }
 
 /**
- * The same audit as a generator that yields every few milliseconds, for traces of any length, so that callers can do
- * other work.
+ * Runs the same audit as a generator that yields every few milliseconds, so that callers can do other work during a
+ * long audit.
  */
 export function* auditing(
   timeline: Timeline,
@@ -107,7 +111,8 @@ export function* auditing(
   const groups = groupTimes(timeline, collectives, partitions)
   const stragglers = stragglersOf(timeline, collectives, clocks, partitions)
   const candidates = new Candidates(timeline, collectives, partitions, options.recognisers ?? [])
-  // Handle one rank after the other, since a locality has as many entries as there are kernels.
+  // The ranks are handled one after the other, since a rank's locality data has as many entries as the rank has
+  // kernels.
   const audited: AuditedRank[] = []
   for (const [index, rank] of ranks.entries()) {
     yield
@@ -124,7 +129,7 @@ export function* auditing(
       steps: inWindow.map((step, i) => ({ step, ledger: ledgers[i + 1] })),
     })
   }
-  // In a job of two ranks, both are in the group, so nothing is guessed.
+  // If the job has only two ranks, both are in the group, so nothing is guessed.
   if (guessed > 0 && Math.max(ranks.length, options.world ?? 0) > 2)
     warnOfGroups(timeline, collectives, audited, warnings)
   return {
@@ -216,7 +221,8 @@ function allSteps({ ranks, names }: Timeline, warnings: Warnings): readonly (rea
 }
 
 /**
- * The audited window of a rank: the chosen steps, or the whole recording. Empty if the rank has no device work in it.
+ * The part of a rank's time that is audited: the chosen steps, or the whole recording. The window is empty if the rank
+ * has no device work in it.
  */
 function chosenSpan(
   rank: RankTimeline,
@@ -310,7 +316,7 @@ function* ledgersOf(
 }
 
 /**
- * The start of the device work of each launch, sorted. If a launch has work on several streams, the first stream
+ * The start times of the device work of each launch, sorted. If a launch has work on several streams, the first stream
  * counts.
  */
 function launchTimes(rank: RankTimeline): Float64Array {

@@ -1,7 +1,7 @@
 /**
- * Sorts communication calls into lanes. A lane holds the calls of all ranks that can only match each other, in the
- * order in which each rank made them. A lane is a communicator or a process group if the trace names one. Otherwise it
- * is a stream with communication kernels.
+ * Sorts communication calls into lanes. A lane holds calls of all ranks that can match only calls of the same lane, in
+ * the order in which each rank made them. A lane is a communicator or a process group if the trace names one. If the
+ * trace names no group, a lane is a stream with communication kernels.
  */
 import {
   type Communication,
@@ -13,9 +13,9 @@ import {
 } from '../timeline/timeline.ts'
 import type { MatchedBy } from './collective.ts'
 
-/** The calls of one rank in a lane, in order, on the rank's own clock. */
+/** The calls of one rank in a lane, in order, with times on the rank's own clock. */
 export interface Calls {
-  /** Index into the timeline's ranks. */
+  /** The index of the rank in the timeline. */
   readonly rank: number
   readonly events: Int32Array
   /** Calls with different signatures cannot belong to one collective. */
@@ -30,14 +30,20 @@ export interface Lane {
   readonly by: MatchedBy
   /** True if calls with equal sequence numbers belong together, so that no alignment is needed. */
   readonly numbered: boolean
-  /** True if the lane's key identifies one group. Otherwise the lane may hold several groups that look alike. */
+  /**
+   * True if the lane's key identifies a single process group. If it does not, the lane may hold several groups that
+   * look alike.
+   */
   readonly oneGroup: boolean
-  /** The number of ranks in a group; null if unknown. */
+  /** The number of ranks in a group, or null if it is unknown. */
   readonly size: number | null
   readonly ranks: readonly Calls[]
 }
 
-/** Collectives that no rank completes before all ranks have arrived. Other kinds let a sender or a root leave early. */
+/**
+ * No rank completes one of these collectives before all ranks have arrived. In collectives of other kinds, a sender or
+ * a root rank may leave early.
+ */
 const synchronisingKinds: ReadonlySet<string> = new Set([
   'allReduce',
   'allGather',
@@ -57,7 +63,7 @@ export function peersOf(
   self: number,
 ): readonly [source: number, destination: number] | null {
   if (call.source === null && call.destination === null) return null
-  // Some profilers number these ranks within the group.
+  // Some profilers number the ranks of a message within its group.
   const numbered = (rank: number | null): number =>
     rank === null
       ? self
@@ -100,7 +106,8 @@ export function lanesOf(timeline: Timeline): Lane[] {
   ranks.forEach((rank, index) => {
     const { kind, communication } = rank.events
     /**
-     * Cached per record, separately for calls with and without a sequence number; null if the record names no group.
+     * The lanes of calls with a sequence number and of calls without one are cached per record; null means that the
+     * record names no group.
      */
     const byRecord: (Draft | null | undefined)[] = []
     rank.tracks.forEach((track, trackIndex) => {
@@ -136,7 +143,7 @@ export function lanesOf(timeline: Timeline): Lane[] {
   }))
 }
 
-/** The lane that the metadata of a call names; null if the metadata names none. */
+/** The lane that the metadata of a call names, or null if the metadata names none. */
 function describe(
   call: Communication,
   self: number,
@@ -170,8 +177,8 @@ function describe(
 }
 
 /**
- * True if a communicator id occurs on several ranks. In some traces the id is a pointer of the process and means
- * nothing.
+ * True if the same communicator id occurs on several ranks. In some traces the communicator id is a pointer of the
+ * process, which means nothing on other ranks.
  */
 function communicatorsAreShared({ ranks }: Timeline): boolean {
   const seen = new Set<string>()
@@ -187,8 +194,8 @@ function communicatorsAreShared({ ranks }: Timeline): boolean {
 }
 
 /**
- * Names for streams that are equal for corresponding streams of all ranks: the stream id, or the position among the
- * rank's communicating streams.
+ * Names for streams, such that corresponding streams of all ranks have equal names: the stream id, or the position
+ * among the rank's streams with communication.
  */
 function streamNames({ ranks }: Timeline): (rank: number, track: number) => string {
   const communicating = ranks.map(({ tracks, events }) =>
@@ -231,7 +238,7 @@ class Signatures {
 }
 
 function signatureOf(call: Communication): string {
-  // The message sizes of all-to-all and send/receive may differ between ranks.
+  // In all-to-all and send/receive, the message sizes may differ between ranks.
   const pieces = call.collective === 'allToAll' || call.collective === 'sendRecv'
   const counts = pieces ? [] : [call.elementsIn, call.elementsOut]
   return JSON.stringify([call.collective, call.dtype, ...counts])
@@ -266,7 +273,10 @@ function columns(timeline: Timeline, index: number, calls: readonly number[], si
   return out
 }
 
-/** Sorts calls by start. Calls on several streams are sorted by their host calls, if all of these are known. */
+/**
+ * Sorts communication calls by their start times. Calls on several streams are sorted by the order of their host calls,
+ * if all host calls are known.
+ */
 function inOrder({ events: { start, launch, track } }: RankTimeline, calls: readonly number[]): Int32Array {
   const order = Int32Array.from(calls)
   const severalStreams = calls.some((event) => track[event] !== track[calls[0]])

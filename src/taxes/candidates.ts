@@ -1,12 +1,12 @@
 /**
- * Finds candidates for fusion: work of several kernels that one fused kernel could do, sorted by the largest possible
- * saving. There are three kinds: a collective between the compute that feeds it and the compute that uses it
- * (chains.ts), runs of small kernels (runs.ts), and kernels that pass data to each other through memory (handovers.ts).
- * Equal chains of operators count as one candidate across steps and ranks.
+ * Finds candidates for fusion, which are sets of kernels whose work one fused kernel could do. The candidates are
+ * sorted by the largest possible saving. There are three kinds of candidates: a collective between the compute that
+ * feeds it and the compute that uses it (chains.ts), runs of small kernels (runs.ts), and kernels that pass data to
+ * each other through memory (handovers.ts). Equal chains of operators count as one candidate across steps and ranks.
  *
- * Each saving is time that the ledger counts in that tax, so it is an upper bound: a fused kernel still moves the data,
- * and takes as long as its slowest part. No nanosecond counts twice within one candidate, or in two candidates of one
- * kind.
+ * Each saving is time that the ledger counts in the same tax. It is an upper bound, since a fused kernel still moves
+ * the data and takes as long as its slowest part. No nanosecond counts twice within one candidate, or in two candidates
+ * of the same kind.
  */
 import { union } from '../timeline/intervals.ts'
 import type { Timeline } from '../timeline/timeline.ts'
@@ -20,29 +20,29 @@ import { Measured } from './measured.ts'
 import type { RecognisedOperation, Recogniser } from './recognition.ts'
 import { runsOf } from './runs.ts'
 
-/** The savings in each tax, in nanoseconds. */
+/** The time saved in each tax, in nanoseconds. */
 export interface Savings {
-  /** Idle time inside the chain that counts as launch tax. */
+  /** The idle time inside the chain that the ledger counts as launch tax. */
   readonly launch: number
-  /** Exposed time; null if wait and transfer cannot be separated. */
+  /** The exposed time, or null if wait and transfer cannot be separated. */
   readonly wait: number | null
   readonly transfer: number | null
   /** Exposed communication that cannot be split into wait and transfer. */
   readonly communication: number
-  /** The upper end of the estimate; null if shapes or the device are unknown. */
+  /** The upper end of the estimated locality tax, or null if shapes or the device are unknown. */
   readonly locality: number | null
 }
 
 export interface Candidate {
   readonly kind: 'compute-collective-compute' | 'small-kernels' | 'producer-consumer'
   /**
-   * The operators of the chain in order; kernels without an operator appear by name. It ends in `…` if one or two of
-   * them repeat.
+   * The operators of the chain in order. A kernel without an operator appears under its own name. The list ends in `…`
+   * if the chain is a repetition of one or two labels.
    */
   readonly chain: readonly string[]
-  /** The number of occurrences, over all ranks. */
+  /** The number of occurrences of the chain on all ranks together. */
   readonly count: number
-  /** Indexes into the timeline's ranks. */
+  /** The indices of the ranks in the timeline. */
   readonly ranks: readonly number[]
   /** The sum of the savings, in nanoseconds. */
   readonly saves: number
@@ -50,16 +50,16 @@ export interface Candidate {
   readonly localityBytes: number | null
   /**
    * The operation of Arke that replaces the chain, with the shapes of the costliest occurrence and the number of other
-   * shapes.
+   * shapes that occur.
    */
   readonly operation: (RecognisedOperation & { readonly otherShapes: number }) | null
-  /** The costliest occurrence: the index of its rank in the timeline, and its time there. */
+  /** The costliest occurrence of the chain: the index of its rank in the timeline, and its time on that rank. */
   readonly example: { readonly rank: number; readonly from: number; readonly to: number }
 }
 
 /** One occurrence of a chain on one rank. */
 export interface Occurrence {
-  /** The ids of the labels. */
+  /** The ids of the labels in the chain. */
   readonly chain: readonly number[]
   readonly from: number
   readonly to: number
@@ -70,7 +70,7 @@ export interface Occurrence {
 
 const MOST = 50
 
-/** The number of occurrences after which the generator yields, so that callers can do other work. */
+/** The generator yields after this many occurrences, so that callers can do other work. */
 const ofAPiece = 256
 
 /** Collects the candidates rank by rank. */
@@ -81,7 +81,10 @@ export class Candidates {
   private readonly labels: Labels
   private readonly members: readonly Members[]
   private readonly groups: Group[] = []
-  /** Keyed by kind and operation, then by chain. Equal chains are the same array, so the array itself is the key. */
+  /**
+   * The candidates, keyed first by kind and operation, and then by chain. Equal chains are represented by the same
+   * array, so the array itself is the key.
+   */
   private readonly known = new Map<string, Map<readonly number[], Group>>()
 
   constructor(
@@ -98,14 +101,15 @@ export class Candidates {
   }
 
   /**
-   * Adds the candidates of a rank, given by its index in the timeline. Ranks must be added in order. Yields as in
-   * audit.ts.
+   * Adds the candidates of a rank, given by its index in the timeline. Ranks must be added in order. This generator
+   * yields as the one in audit.ts does.
    */
   *addRank(index: number, locality: Locality | null): Generator<void, void> {
     const partition = this.partitions[index]
     if (!(partition.from < partition.to)) return
     const { ranks, names } = this.timeline
-    // This set has as many intervals as there are kernels, so it is built once for all three kinds.
+    // The set of launch tax has as many intervals as there are kernels, so it is built once for all three kinds of
+    // candidates.
     const launch = new Measured(union(partition.parts.dispatch, partition.parts.gap))
     const all = [ranks[index], partition, launch, locality, this.labels] as const
     yield* this.addAll(
@@ -117,7 +121,7 @@ export class Candidates {
     yield* this.addAll('producer-consumer', index, handoversOf(...all))
   }
 
-  /** The candidates, largest saving first. */
+  /** The candidates, sorted by saving, with the largest first. */
   list(): Candidate[] {
     return this.groups
       .filter(({ saves }) => saves > 0)

@@ -1,12 +1,14 @@
 /**
- * Finds the collectives of one rank with the compute before and after them. The kernel before is the one that wrote the
- * data that the collective sends, and the kernel after is the one that reads the received data, if the locality
- * analysis knows them. Otherwise they are the last kernel that ended before the collective began and the first kernel
- * that starts after its end. Collectives between the same two kernels form one chain.
+ * Finds the collectives of one rank, together with the compute kernels before and after each of them. If the locality
+ * analysis knows them, the kernel before is the one that wrote the data to send, and the kernel after is the one that
+ * reads the received data. Otherwise the kernel before is the last one that ended before the collective began, and the
+ * kernel after is the first one that starts after the collective's end. Collectives between the same two kernels form
+ * one chain.
  *
- * A chain saves the launch tax between its members, the exposed time of its collectives, and the locality tax to and
- * from them. Time that two chains or two collectives share counts only for the first. A single idle interval with more
- * than a millisecond of launch tax is not counted, since the host then did more than launch the next member.
+ * Fusing a chain saves the launch tax between its members, the exposed time of its collectives, and the locality tax
+ * between the collectives and their neighbours. Time that two chains or two collectives have in common counts only for
+ * the first of them. An idle interval with more than one millisecond of launch tax is not counted, since in such an
+ * interval the host did more than launch the next kernel.
  */
 import { countBefore } from '../timeline/search.ts'
 import { sortBy } from '../timeline/sort.ts'
@@ -21,16 +23,20 @@ import { Measured } from './measured.ts'
 import { RankTraffic } from './rankTraffic.ts'
 import { recognised, type Recogniser } from './recognition.ts'
 
-/** One millisecond, in nanoseconds, or about a hundred launches. Longer launch tax in one interval has other causes. */
+/**
+ * This limit is one millisecond, in nanoseconds, which is the cost of about a hundred launches. If a single interval
+ * has more launch tax than this, there is another cause.
+ */
 export const FAR = 1_000_000
 
-/** The collective calls of one rank, in columns, since there may be hundreds of thousands. */
+/** The collective calls of one rank, stored in columns because there may be hundreds of thousands of calls. */
 export interface Members {
   readonly events: Int32Array
-  /** The kind of each call, as an index into `kinds`. */
+  /** The kind of each call, stored as an index into `kinds`. */
   readonly kind: Uint16Array
   /**
-   * 1 if the waiting time in the call is known, either from other ranks or from the events recorded inside the kernel.
+   * Is 1 if the waiting time in the call is known, either from other ranks or from the events recorded inside the
+   * kernel.
    */
   readonly split: Uint8Array
   readonly kinds: readonly (string | null)[]
@@ -65,7 +71,7 @@ export function membersOf({ ranks }: Timeline, collectives: Collectives): Member
 interface Chain {
   readonly before: number
   readonly after: number
-  /** Indices into the rank's members. */
+  /** The positions of the chain's collectives among the collective calls of the rank. */
   readonly members: number[]
 }
 
@@ -140,8 +146,8 @@ export function* chainsOf(
 }
 
 /**
- * The data flow of each member: the event that produces its input, the event that consumes its output, or `NONE`, and
- * the bytes.
+ * The data flow of each collective: the event that produces its input, the event that consumes its output (each may be
+ * `NONE`), and the bytes.
  */
 interface Flow {
   readonly producer: Int32Array
@@ -233,12 +239,12 @@ function computeStreams({ tracks, events: { kind } }: RankTimeline): ComputeStre
   return found
 }
 
-/** The kernel with the latest end that is not after `time`, or `NONE`. */
+/** The kernel that ended last among those that ended at `time` or earlier, or `NONE`. */
 function lastBefore({ events }: RankTimeline, streams: readonly ComputeStream[], time: number): number {
   const { start, duration } = events
   let [best, latest] = [NONE, -Infinity]
   for (const { kernels } of streams) {
-    // If kernels of a stream overlap, the last ones that start before `time` may end after it.
+    // If kernels of a stream overlap, a kernel that starts before `time` may end after `time`.
     for (let i = firstFrom(start, kernels, time) - 1, tries = 8; i >= 0 && tries > 0; i--, tries--) {
       const end = start[kernels[i]] + duration[kernels[i]]
       if (end > time) continue

@@ -1,13 +1,15 @@
 /**
- * Decides whether the ends of collectives prove that a clock is wrong, if the trace does not list the ranks of a group.
+ * If a trace does not list the ranks of a group, this module decides whether the ends of collectives prove that a clock
+ * is wrong.
  *
- * Two groups that run the same program look like one group with a wrong clock: their calls have the same order, and a
- * late group ends all its calls later by about the same time. One effect distinguishes the two cases. Within one
- * collective, a rank that arrives early waits for the others, so arrivals vary from call to call while ends agree. In
- * two separate groups no rank waits for the other group, so ends vary as much as arrivals.
+ * Two groups that run the same program look like one group with a wrong clock. Their calls have the same order, and if
+ * one group is late, all its calls end later by about the same time. One effect distinguishes two groups from one group
+ * with a wrong clock. Within one collective, a rank that arrives early waits for the others. Arrivals therefore vary
+ * from call to call, while end times agree. If the ranks are in two separate groups, no rank waits for the other group,
+ * so end times vary as much as arrivals.
  *
- * A correction is therefore kept only if three conditions hold: the ends are much closer with the correction than with
- * the trace's clocks; most of the ends agree; and they also agree for calls at which one side arrived unusually early
+ * A clock correction is therefore kept only if three conditions hold: the end times are much closer with the correction
+ * than without it; most of the end times agree; and they also agree for calls at which one side arrived unusually early
  * or late.
  */
 import { Column, float64 } from '../timeline/columns.ts'
@@ -17,36 +19,42 @@ import { communicationOf, isSynchronising } from './calls.ts'
 import type { Matches } from './matches.ts'
 
 /**
- * Clocks that differ by less than this, in nanoseconds, are not corrected: the ends of one collective scatter by as
- * much.
+ * Two clocks that differ by less than this, in nanoseconds, are not corrected, because the end times of one collective
+ * scatter by as much.
  */
 export const AGREEMENT = 10_000
 
-/** The clock of a rank as the ends of collectives suggest it. */
+/** The clock of a rank, as the end times of collectives suggest it. */
 export interface ProposedClock {
   offset: number
   drift: number
   /** The first rank of the component, which is the set of ranks that are connected by shared collectives. */
   root: number
   /**
-   * The first rank that is connected to this rank through known groups only. The clocks of such ranks are corrected
-   * together.
+   * The first rank that is connected to this rank through known groups only. The clocks of ranks that are connected
+   * through known groups are corrected together.
    */
   block: number
 }
 
-/** The fraction of calls that must end together. */
+/** At least this fraction of the calls must end together. */
 const MOST = 0.75
-/** The fraction of calls at which one side must arrive unusually early or late. A smaller fraction occurs by chance. */
+/**
+ * At this fraction of the calls or more, one side must arrive unusually early or late. Fewer unusual arrivals may occur
+ * by chance.
+ */
 const TELLING = 0.1
 /**
  * An arrival is unusual if it deviates by more than `LEAST` nanoseconds and by more than `FAR` times the scatter of the
- * ends.
+ * end times.
  */
 const LEAST = 2_000
 const FAR = 4
 
-/** Resets clocks to the trace's clocks unless they are proven wrong. Returns the ranks that were reset. */
+/**
+ * Resets corrected clocks to the trace's clocks unless the trace's clocks are proven wrong. Returns the ranks whose
+ * clocks were reset.
+ */
 export function keepTraceClocks(
   timeline: Timeline,
   matches: Matches,
@@ -59,13 +67,14 @@ export function keepTraceClocks(
   const isMoved = (block: number): boolean =>
     clocks[block].root !== block &&
     (Math.abs(corrections[block]) > 0.5 || clocks[block].drift !== 0) &&
-    // Beyond this limit times are not exact, and the trace's clock is useless.
+    // Beyond this limit, times are not exact and the trace's clock is useless.
     Math.abs(corrections[block]) < 2 ** 52
   const sides = sidesOf(clocks, corrections)
   const moved = sides.map((ranks) => ranks.some((rank) => isMoved(clocks[rank].block)))
   if (!moved.includes(true)) return []
 
-  // If one side is not proven, the other sides are doubtful too: its ranks may be missing from their groups.
+  // If the correction of one side is not proven, the other sides are doubtful too, because ranks of the first side may
+  // be missing from their groups.
   const proofs = proofsOf(timeline, matches, clocks, sides, moved)
   const doubtful = new Set<number>()
   sides.forEach((ranks, side) => {
@@ -92,8 +101,8 @@ const byTrace = (
 ): number => clocks[root].offset + Number(ranks[rank].base - ranks[root].base)
 
 /**
- * Groups the ranks into sides: sets that share collectives and have the same correction. A side may be one group or one
- * machine.
+ * Groups the ranks into sides. A side is a set of ranks that share collectives and have the same clock correction. A
+ * side may be one group or one machine.
  */
 function sidesOf(clocks: readonly ProposedClock[], corrections: readonly number[]): number[][] {
   const order = clocks.map((_, rank) => rank)
@@ -110,13 +119,13 @@ function sidesOf(clocks: readonly ProposedClock[], corrections: readonly number[
 }
 
 /**
- * For the calls that a side shares with other sides: how much later than the others the side arrived and ended, in
+ * For each call that a side shares with other sides: how much later than the other sides it arrived and ended, in
  * nanoseconds.
  */
 interface Proof {
   readonly arrivals: Column<Float64Array>
   readonly ends: Column<Float64Array>
-  /** How much later the side ended according to the trace's clock, in nanoseconds. */
+  /** How much later the side ended than the other sides according to the trace's clock, in nanoseconds. */
   readonly before: Column<Float64Array>
   readonly tolerances: Column<Float64Array>
 }
@@ -167,7 +176,7 @@ function proofsOf(
   return proofs
 }
 
-/** Tracks the latest time of each side. */
+/** Tracks the latest time of each side in a call. */
 class Latest {
   readonly bySide = new Map<number, number>()
 

@@ -1,13 +1,13 @@
 /**
  * Aligns the clocks of all ranks to the clock of the first rank. All ranks leave a synchronising collective at nearly
- * the same time, so the ends of shared collectives show the offset between two clocks. If they agree with the trace's
- * clocks within the usual scatter of ends, the trace's clocks are kept. Otherwise a clock is corrected by the median
- * distance of the ends and, if that fits clearly better, by a drift.
+ * the same time, so the ends of shared collectives show the offset between two clocks. If the measured offsets agree
+ * with the trace's clocks within the usual scatter of end times, the trace's clocks are kept. Otherwise a clock is
+ * corrected by the median distance of the end times. A drift is added to the correction if that fits clearly better.
  *
- * Ranks that share no collective with the first rank are reached through other ranks, along the tree of the most shared
- * collectives. Ranks that cannot be reached keep the trace's clock. An unreachable rank whose trace clock is years away
- * starts together with the first rank, and a warning says so. Neither case is a correction, since nothing shows the
- * true clock.
+ * Ranks that share no collective with the first rank are aligned through other ranks, along a spanning tree of the
+ * pairs with the most shared collectives. Ranks that are not connected to the first rank keep the trace's clock. If the
+ * trace clock of an unconnected rank is years away, the rank is assumed to start together with the first rank, and a
+ * warning says so. Neither of these two cases counts as a correction, since nothing shows the true clock.
  *
  * If the trace does not list the ranks of a group, a clock is corrected only if the data prove it wrong
  * (`clockProof.ts`).
@@ -23,20 +23,20 @@ import { AGREEMENT, keepTraceClocks, type ProposedClock } from './clockProof.ts'
 import type { Clock } from './collective.ts'
 import type { Matches } from './matches.ts'
 
-/** A difference is significant if it exceeds this multiple of the median scatter of ends. */
+/** A difference is significant if it exceeds this multiple of the median scatter of end times. */
 const SIGNIFICANCE = 3
 /**
- * A clock is corrected if it would make a rank leave more than this fraction of collectives before another rank has
- * arrived.
+ * A clock is corrected if, without a correction, a rank would leave more than this fraction of collectives before
+ * another rank has arrived.
  */
 const MAXIMUM_VIOLATIONS = 0.05
 /**
- * Limits for fitting a drift: the least number of ends, the least time span and effect in nanoseconds, and the largest
- * drift.
+ * A drift is fitted only within these limits: the least number of end times, the least time span and effect in
+ * nanoseconds, and the largest drift.
  */
 const DRIFT = { ends: 16, span: 1e8, effect: 1_000, largest: 1e-3 } as const
 
-/** If there are more ends than this, medians are computed from this many evenly chosen ends. */
+/** If there are more end times than this, medians are computed from this many evenly chosen ones. */
 const ENDS = 1 << 13
 
 function evenly(values: Float64Array): Float64Array {
@@ -45,8 +45,8 @@ function evenly(values: Float64Array): Float64Array {
 }
 
 /**
- * The nanoseconds to add to a time of the rank to place it on the other rank's clock, by the trace's clocks; null
- * beyond 2^52 ns.
+ * The nanoseconds to add to a time of the rank to place it on the other rank's clock, according to the trace's clocks;
+ * null beyond 2^52 ns.
  */
 export function traceOffset({ ranks }: Timeline, rank: number, other = 0): number | null {
   const offset = ranks[rank].base - ranks[other].base
@@ -54,17 +54,22 @@ export function traceOffset({ ranks }: Timeline, rank: number, other = 0): numbe
   return offset > -limit && offset < limit ? Number(offset) : null
 }
 
-/** Two ranks that share collectives. The clock of `far` is derived from that of `near`. */
+/** A pair of ranks that share collectives. The clock of `far` is derived from that of `near`. */
 interface Edge {
   readonly near: number
   readonly far: number
-  /** Ends on the far clock, usually ascending, and the nanoseconds to add to place each on the near clock. */
+  /**
+   * End times on the far clock, usually ascending, and for each the nanoseconds to add to place it on the near clock.
+   */
   readonly times: Float64Array
   readonly distances: Float64Array
-  /** The range of the distance in which neither rank leaves before the other has arrived. */
+  /** The range of clock distances for which neither rank leaves a collective before the other has arrived. */
   readonly least: Float64Array
   readonly most: Float64Array
-  /** True if a rank may leave these calls early. Differing ends are then no evidence against the trace's clocks. */
+  /**
+   * True if a rank may leave these calls early. In this case, differing end times are no evidence against the trace's
+   * clocks.
+   */
   readonly loose: boolean
   /** True if the trace does not state that the two ranks are in one group. */
   readonly guessed: boolean
@@ -82,7 +87,8 @@ export function clocksOf(timeline: Timeline, matches: Matches, warnings: Warning
     block: rank,
   }))
   const tree = spanningTree(timeline, edgesOf(timeline, matches))
-  // Start at the lowest rank of each component and go outwards. In the first component that is usually the first rank.
+  // The alignment starts at the lowest rank of each component and proceeds to its neighbours. In the first component,
+  // the lowest rank is usually the first rank of the timeline.
   ranks.forEach((_, root) => {
     if (clocks[root].root !== NONE) return
     clocks[root].root = root
@@ -107,7 +113,7 @@ export function clocksOf(timeline: Timeline, matches: Matches, warnings: Warning
   const { residuals, counts } = residualsOf(timeline, matches, clocks)
   const made = clocks.map(({ offset, drift, root }, rank): Clock => {
     const middle = ranks[rank].deviceSpan ? (ranks[rank].deviceSpan[0] + ranks[rank].deviceSpan[1]) / 2 : 0
-    // The offset by the trace's clocks, relative to the first rank of the component.
+    // The clock offset according to the trace's clocks, relative to the first rank of the component.
     const before = clocks[root].offset + Number(ranks[rank].base - ranks[root].base)
     return {
       rank: ranks[rank].rank,
@@ -126,8 +132,8 @@ export function clocksOf(timeline: Timeline, matches: Matches, warnings: Warning
 /** Every shared collective connects all its ranks to its first rank. */
 function edgesOf(timeline: Timeline, matches: Matches): Edge[] {
   const { ranks } = timeline
-  // The order of preference: known groups before guessed groups, and collectives that a rank may leave early only if
-  // nothing better connects two ranks.
+  // Known groups are preferred to guessed groups. Collectives that a rank may leave early are used only if nothing
+  // better connects two ranks.
   const kinds = [0, 1, 2, 3].map(() => new Map<number, GrowingEdge>())
   for (const { members, events, guessed } of matches.shared()) {
     const near = members[0]
@@ -153,7 +159,7 @@ function edgesOf(timeline: Timeline, matches: Matches): Edge[] {
   return kinds.flatMap((edges) => Array.from(edges.values(), (edge) => edge.inOrder()).sort(order))
 }
 
-/** An edge to which shared collectives are still being added. */
+/** An edge of the graph of ranks, to which shared collectives are still being added. */
 class GrowingEdge {
   private readonly near: number
   private readonly far: number
@@ -179,8 +185,8 @@ class GrowingEdge {
   }
 
   /**
-   * Sorts the ends by time, since matches arrive lane by lane and a drift is fitted along time. The object is empty
-   * afterwards.
+   * Sorts the end times, since matches arrive lane by lane and a drift is fitted along time. The edge under
+   * construction is empty after this call.
    */
   inOrder(): Edge {
     const { near, far, loose, guessed, times } = this
@@ -199,7 +205,7 @@ class GrowingEdge {
   }
 }
 
-/** Per rank, its edges in a spanning forest. Edges with the most shared collectives are chosen first. */
+/** For each rank: its edges in a spanning forest. Edges with the most shared collectives are chosen first. */
 function spanningTree({ ranks }: Timeline, edges: readonly Edge[]): Edge[][] {
   const parent = ranks.map((_, rank) => rank)
   const find = (rank: number): number => {
@@ -229,7 +235,8 @@ const reversed = ({ near, far, times, distances, most, least, loose, guessed }: 
 })
 
 /**
- * The clock correction of the far rank: the trace's offset (`expected`), or the fit to the ends if the two disagree.
+ * The clock correction of the far rank: the trace's offset (`expected`), or the fit to the end times if the two
+ * disagree.
  */
 function fitClock(edge: Edge, expected: number | null): { offset: number; drift: number } {
   const times = evenly(edge.times)
@@ -249,7 +256,7 @@ function fitClock(edge: Edge, expected: number | null): { offset: number; drift:
   for (let i = 0; i < length; i++)
     errors[i] = Math.abs(distances[i] - fitted.offset - fitted.drift * times[i])
   const scatter = median(errors)
-  // Check the correction at both ends of the trace, so that a drift counts even if it is zero in the middle.
+  // The correction is checked at both ends of the trace, so that a drift counts even if it is zero in the middle.
   let furthest = 0
   for (const at of [times[0], times[length - 1]])
     furthest = Math.max(furthest, Math.abs(fitted.offset + fitted.drift * at - expected))
@@ -257,8 +264,8 @@ function fitClock(edge: Edge, expected: number | null): { offset: number; drift:
 }
 
 /**
- * Fits a line through the distances, robust against a minority of outliers. The slope is 0 unless a drift fits clearly
- * better.
+ * Fits a line through the clock distances, such that a minority of outliers does not matter. The slope of the line is 0
+ * unless a drift fits clearly better.
  */
 function fitLine(times: Float64Array, distances: Float64Array): { offset: number; drift: number } {
   const length = times.length
@@ -286,7 +293,10 @@ function fitLine(times: Float64Array, distances: Float64Array): { offset: number
   return clear ? { offset: Math.round(offset), drift } : { offset: constant, drift: 0 }
 }
 
-/** Per rank: the median distance of its ends from the median end of each collective, and the number of collectives. */
+/**
+ * For each rank: the median distance of its end times from the median end time of each collective, and the number of
+ * collectives.
+ */
 function residualsOf(
   { ranks }: Timeline,
   matches: Matches,
@@ -315,7 +325,10 @@ function residualsOf(
   return { residuals, counts }
 }
 
-/** Up to this many values, insertion sort is faster than the sort of typed arrays, which runs once per collective. */
+/**
+ * Up to this many values, insertion sort is faster than the sort method of typed arrays. The sort runs once per
+ * collective.
+ */
 const FEW = 16
 
 function insertionSort(values: Float64Array): void {
@@ -396,5 +409,5 @@ function componentOf(root: number, tree: readonly (readonly Edge[])[]): Set<numb
   return reached
 }
 
-/** The time on the rank's clock at which the common clock shows `time`. */
+/** The time on the rank's clock when the common clock shows `time`. */
 export const fromCommon = ({ offset, drift }: Clock, time: number): number => (time - offset) / (1 + drift)

@@ -1,23 +1,25 @@
 /**
- * One collective across several ranks, and the time each rank spent in it: first waiting for the last rank, then moving
- * data.
+ * One collective across several ranks, and the time that each rank spent in it: first it waits for the last rank, then
+ * it moves data.
  */
 
 /** The method by which the calls of several ranks were matched, from the most reliable to the least reliable. */
 export type MatchedBy = 'communicator and sequence' | 'group and order' | 'order on the stream'
 
-/** The participation of one rank in a collective. Times are on the rank's own clock, relative to its base. */
+/**
+ * The participation of one rank in a collective. The times are on the rank's own clock, relative to the rank's base.
+ */
 export interface Participation {
-  /** Index into the timeline's ranks. */
+  /** The index of the rank in the timeline. */
   readonly rank: number
-  /** Index into the rank's events. */
+  /** The index of the event among the rank's events. */
   readonly event: number
   /**
-   * The time from the rank's arrival to the last arrival, in nanoseconds; null if no other rank or the last rank is
-   * unknown.
+   * The time from the rank's arrival to the last arrival, in nanoseconds, or null if no other rank is known or the last
+   * rank is unknown.
    */
   readonly wait: number | null
-  /** The rest of the rank's time in the collective, in nanoseconds; null if `wait` is null. */
+  /** The rest of the rank's time in the collective, in nanoseconds, or null if `wait` is null. */
   readonly transfer: number | null
 }
 
@@ -27,29 +29,32 @@ export interface Collective {
   readonly library: string | null
   readonly group: string | null
   readonly groupDescription: string | null
-  /** The number of ranks that take part; null if the trace does not state it. */
+  /** The number of ranks that take part, or null if the trace does not state it. */
   readonly groupSize: number | null
-  /** The matching method; null if only one rank of the collective is known. */
+  /** The matching method, or null if only one rank of the collective is known. */
   readonly matchedBy: MatchedBy | null
-  /** True if all participating ranks are known. Otherwise waits are lower bounds. */
+  /**
+   * True if all participating ranks are known. If some participating rank is unknown, the waiting times are lower
+   * bounds.
+   */
   readonly complete: boolean
   /** The participating ranks, in ascending order. */
   readonly members: readonly Participation[]
   /**
-   * The index of the rank that arrived last. Null if only one rank is known, or if the group is guessed and its ranks
-   * may belong to different groups.
+   * The index of the rank that arrived last. The index is null if only one rank is known, or if the group is guessed
+   * and its ranks may belong to different groups.
    */
   readonly last: number | null
   /**
-   * The time between the first and the last end on the aligned clocks, in nanoseconds. A small value supports the
-   * match.
+   * The time between the first and the last end of the collective on the aligned clocks, in nanoseconds. A small time
+   * between the ends supports the match.
    */
   readonly endSkew: number
 }
 
 /**
- * The clock of a rank. Its time `t` is `t + offset + drift * t` on the clock of the first rank, relative to that rank's
- * base.
+ * The clock of a rank. A time `t` on the rank's clock is `t + offset + drift * t` on the clock of the first rank,
+ * relative to that rank's base.
  */
 export interface Clock {
   readonly rank: number
@@ -60,7 +65,7 @@ export interface Clock {
   /** The correction in nanoseconds, at the middle of the trace. */
   readonly correction: number
   /**
-   * The median distance of the rank's collective ends from the common ends after alignment; null if it has no
+   * The median distance of the rank's collective ends from the common ends after alignment, or null if the rank has no
    * collectives.
    */
   readonly residual: number | null

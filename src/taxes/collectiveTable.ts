@@ -1,6 +1,7 @@
 /**
- * Stores collectives in columns. There may be hundreds of thousands, and as objects they would take more memory than
- * their events. The members of collective `i` have the indices from `first[i]` up to but excluding `first[i + 1]`.
+ * Stores collectives in columns. There may be hundreds of thousands of collectives, and as objects they would take more
+ * memory than their events. The members of collective `i` have the indices from `first[i]` up to but excluding `first[i
+ * + 1]`.
  */
 import { NONE } from '../timeline/timeline.ts'
 import type { Collective, MatchedBy } from './collective.ts'
@@ -14,7 +15,7 @@ const means: readonly (MatchedBy | null)[] = [
   'group and order',
   'order on the stream',
 ]
-/** Converts the matching method to a number and back. */
+/** Converts the matching method to a number, and the number back to the method. */
 export const numberOfMeans = (by: MatchedBy | null): number => means.indexOf(by)
 export const meansOfNumber = (number: number): MatchedBy | null => means[number]
 
@@ -25,18 +26,18 @@ export class Collectives implements Iterable<Collective> {
   readonly call: Uint32Array
   readonly matchedBy: Uint8Array
   readonly complete: Uint8Array
-  /** The rank that arrived last; `NONE` if unknown. */
+  /** The rank that arrived last, or `NONE` if it is unknown. */
   readonly last: Int32Array
   readonly endSkew: Float64Array
   readonly first: Uint32Array
   /** These columns have one entry per member. */
   readonly rank: Int32Array
   readonly event: Int32Array
-  /** Times in nanoseconds; NaN if unknown. */
+  /** Times in nanoseconds, or NaN if they are unknown. */
   readonly wait: Float64Array
   readonly transfer: Float64Array
 
-  /** Allocates the columns; the caller fills them. */
+  /** Allocates the columns, which the caller fills. */
   constructor(calls: readonly CollectiveCall[], length: number, members: number) {
     this.length = length
     this.calls = calls
@@ -73,7 +74,7 @@ export class Collectives implements Iterable<Collective> {
     return made
   }
 
-  /** The collectives with these indices, in this order. */
+  /** Returns the collectives with these indices, in this order. */
   select(chosen: Uint32Array): Collectives {
     let members = 0
     for (const i of chosen) members += this.first[i + 1] - this.first[i]
@@ -101,7 +102,7 @@ export class Collectives implements Iterable<Collective> {
     return this.calls[this.call[index]]
   }
 
-  /** One collective as an object, for callers that need only a few. */
+  /** Returns one collective as an object, for callers that need only a few collectives. */
   at(index: number): Collective {
     const { kind, library, group, groupDescription, groupSize } = this.callOf(index)
     const from = this.first[index]

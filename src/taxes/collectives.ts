@@ -1,7 +1,8 @@
 /**
- * Finds the collectives of all ranks: matches their calls, aligns the clocks, and splits each rank's time in a
- * collective. A rank waits from its own arrival to the last arrival, but not longer than it was inside. The rest of its
- * time moves data. If groups are guessed and ends do not agree, neither the last rank nor the waiting time is known.
+ * Finds the collectives of all ranks. It matches their calls, aligns the clocks, and splits each rank's time in a
+ * collective. A rank waits from its own arrival to the last arrival, but not longer than it was inside the collective.
+ * In the rest of its time in a collective, a rank moves data. If groups are guessed and the end times do not agree,
+ * neither the last rank nor the waiting time is known.
  */
 import { duration, percent } from '../timeline/figures.ts'
 import { rankNames } from '../timeline/ranges.ts'
@@ -92,7 +93,8 @@ function split(
   const alone = members.length < 2
   const doubtful = doubts.has(match)
   collectives.matchedBy[index] = numberOfMeans(alone ? null : by)
-  // Two groups of at least two ranks each may have ended together. Each of them then has its own last rank.
+  // The collective may really be two groups, each of at least two ranks, that ended together. In this case each group
+  // has its own last rank.
   const isTie =
     match.guessed && members.length >= 4 && lastArrival - secondArrival <= 2 * (lastEnd - firstEnd)
   collectives.last[index] = alone || doubtful || isTie ? NONE : last
@@ -115,14 +117,14 @@ function split(
 }
 
 /**
- * If the ends of more than this fraction of collectives in guessed groups disagree, none of these collectives is
+ * If the end times of more than this fraction of collectives in guessed groups disagree, none of these collectives is
  * trusted.
  */
 const FEW = 0.05
 
 /**
- * Identifies collectives of guessed groups whose ranks do not end together. Their calls may belong to different groups,
- * so the last rank is unknown.
+ * Identifies collectives of guessed groups whose ranks do not end together. The calls of these ranks may belong to
+ * different groups, so the last rank is unknown.
  */
 class Doubts {
   private readonly timeline: Timeline
@@ -161,7 +163,10 @@ class Doubts {
   }
 }
 
-/** The number of collectives of several ranks whose last rank is unknown, and the time that ranks spent in them. */
+/**
+ * The number of collectives of several ranks whose last rank is unknown, and the time that ranks spent in these
+ * collectives.
+ */
 export function doubtfulOf(
   { ranks }: Timeline,
   { length, first, last, rank, event }: Collectives,
@@ -192,7 +197,7 @@ class Calls {
   }
 }
 
-/** The ranks that should take part in a call. */
+/** The ranks that take part in a call according to the trace. */
 interface Group {
   readonly size: number | null
   /** The number of the group's ranks that have a trace. */
@@ -214,7 +219,7 @@ class Groups {
   private readonly missing = new Set<number>()
   private unlisted = 0
   private unmatched = 0
-  /** The time in unmatched calls, in nanoseconds. */
+  /** The time that the rank spent in unmatched calls, in nanoseconds. */
   private unmatchedTime = 0
   private example: string | null = null
 
@@ -240,7 +245,7 @@ class Groups {
     const groupSize = group.size
     if (members.length >= (groupSize ?? this.world)) return { complete: true, groupSize }
 
-    // Each group is counted only once. The groups of most collectives have already been counted.
+    // Each group is counted only once. Most collectives belong to groups that have already been counted.
     if (!this.counted.has(group)) {
       this.counted.add(group)
       for (const one of group.missing) this.missing.add(one)

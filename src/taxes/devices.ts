@@ -1,20 +1,24 @@
 /**
- * The memory of known devices, keyed by the name that traces give them: bandwidth and last-level cache. The figures are
- * from the vendors' public datasheets. No program reaches them, so times derived from them are lower bounds for moving
- * the bytes. The bandwidth of an unlisted device can be given as an option.
+ * The memory of known devices: bandwidth and size of the last-level cache, keyed by the device name that traces use.
+ * The bandwidths and sizes are from the vendors' public datasheets. No program reaches the datasheet bandwidth, so
+ * times derived from it are lower bounds for moving the bytes. The user can give the bandwidth of an unlisted device as
+ * an option.
  */
 
 export interface DeviceMemory {
   /** The memory bandwidth in bytes per second. */
   readonly bandwidth: number
-  /** The size of the last-level cache in bytes; 0 if unknown. */
+  /** The size of the last-level cache in bytes, or 0 if it is unknown. */
   readonly cache: number
 }
 
 const GB = 1e9
 const MiB = 2 ** 20
 
-/** The first match is used, so variants come before the plain name. Bandwidth is in GB/s, cache size in MiB. */
+/**
+ * The first matching pattern is used, so variants of a device come before the plain name. Bandwidth is in GB/s, cache
+ * size in MiB.
+ */
 const devices: readonly (readonly [name: RegExp, bandwidth: number, cache: number])[] = [
   [/\bG?B(100|200|300)\b/, 8000, 126],
   [/\bGH200\b.*144/, 4900, 50],
@@ -45,7 +49,7 @@ const devices: readonly (readonly [name: RegExp, bandwidth: number, cache: numbe
   [/\bMI35[05]X?\b/, 8000, 256],
   [/\bMI325X?\b/, 6000, 256],
   [/\bMI300[XA]?\b/, 5300, 256],
-  // A device in a trace is one of the two dies of an MI250.
+  // In a trace, each of the two dies of an MI250 is a device of its own.
   [/\bMI2[15]0X?\b/, 1638, 8],
   [/\bMI100\b/, 1229, 8],
 ]

@@ -1,6 +1,9 @@
-/** Normalises element types as PyTorch traces and NCCL metadata write them, with their sizes. */
+/** Normalises the element types that PyTorch traces and NCCL metadata write, and knows their sizes. */
 
-/** The category of a number. The result of an operator has the widest category among its tensors. */
+/**
+ * The category of a numeric type, as in PyTorch's type promotion. The result of an operator has the widest category
+ * among its tensors.
+ */
 type Category = 'boolean' | 'integer' | 'float' | 'complex'
 
 export interface ElementType {
@@ -66,8 +69,8 @@ const types: Readonly<Record<string, ElementType>> = {
 }
 
 /**
- * The element type of this name. Null for operands that are not tensors (`Scalar`, `ScalarList`, empty), for lists of
- * tensors, and for unknown types.
+ * The element type that has this name in a trace. Returns null for operands that are not tensors (`Scalar`,
+ * `ScalarList`, empty), for lists of tensors, and for unknown types.
  */
 export function elementType(written: string): ElementType | null {
   const name = written.toLowerCase()
@@ -76,7 +79,10 @@ export function elementType(written: string): ElementType | null {
 
 const width: Readonly<Record<Category, number>> = { boolean: 0, integer: 1, float: 2, complex: 3 }
 
-/** The result type of two operand types in PyTorch; null if it is not simply the wider type of one category. */
+/**
+ * The result type of two operand types in PyTorch, or null if the result is not simply the wider of two types of one
+ * category.
+ */
 export function promote(a: ElementType, b: ElementType): ElementType | null {
   if (a === b) return a
   if (width[a.category] !== width[b.category]) return width[a.category] > width[b.category] ? a : b

@@ -1,8 +1,8 @@
 /**
  * Computes the time that each process group costs each of its ranks. A group is charged only with its own waits and
- * transfers, and only as far as the rank's ledger counts them as such. For example, the ledger does not count a wait
- * that is hidden by another group's transfer. An instant at which two groups both wait, or both transfer, counts for
- * each of them.
+ * transfers, and only as far as the rank's ledger counts that time as wait or transfer. For example, the ledger does
+ * not count a wait that is hidden by another group's transfer. If a rank waits in two groups at the same instant, or
+ * transfers in two groups, the instant counts for each group.
  */
 import { Column, float64 } from '../timeline/columns.ts'
 import { clip, total, unionOf } from '../timeline/intervals.ts'
@@ -23,11 +23,11 @@ export interface GroupTime {
 }
 
 export interface GroupRankTime {
-  /** Index into the timeline's ranks. */
+  /** The index of the rank in the timeline. */
   readonly rank: number
   readonly collectives: number
   readonly communication: number
-  /** Exposed time; null if nothing can be split into wait and transfer. */
+  /** The exposed time, or null if no time can be split into wait and transfer. */
   readonly wait: number | null
   readonly transfer: number | null
 }
@@ -88,7 +88,7 @@ export function groupTimes(
   }))
 }
 
-/** The collectives of one rank in a group. Times are stored as pairs of from and to. */
+/** The collectives of one rank in a group. Times are stored as pairs of start and end. */
 class Own {
   collectives = 0
   split = false
@@ -101,14 +101,15 @@ const nameOf = ({ group, groupDescription, library }: CollectiveCall): string =>
   group || groupDescription || library || 'unknown'
 
 /**
- * The identity of a group: a text, or a number if the group is defined by the ranks that communicate under its name.
+ * The identity of a group is a text, or a number if the group is defined by the ranks that communicate under its name.
  */
 type Identity = string | number
 
 /**
  * Identifies the group of a collective. Ranks that never communicate with each other may use one name for different
- * groups, so a group is identified by its name and its ranks. If the trace does not list the ranks, they are the ranks
- * that communicate under that name. If there is no name either, they are the ranks of the collective itself.
+ * groups, so a group is identified by its name and its ranks. If the trace does not list the ranks of a group, its
+ * ranks are those that communicate under its name. If a collective has no group name either, the group consists of the
+ * ranks of that collective.
  */
 function identities(
   ranks: readonly RankTimeline[],
@@ -127,8 +128,8 @@ function identities(
   }
 
   /**
-   * A union-find forest, keyed by name and rank: points to another rank of the same group, up to the group's
-   * representative.
+   * A union-find forest, keyed by group name and rank. Each entry points to another rank of the same group, and finally
+   * to the group's representative.
    */
   const above = new Map<number, number>()
   const top = (place: number): number => {
@@ -148,7 +149,7 @@ function identities(
     }
   }
 
-  /** Calls with one record share the same list object. */
+  /** Calls that share one communication record also share the same list object. */
   const lists = new Map<readonly number[], string>()
   return (collective) => {
     const { text, named } = labels[call[collective]]

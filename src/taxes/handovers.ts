@@ -1,11 +1,11 @@
 /**
- * Finds kernels on one rank that pass their results to each other through memory: the pairs found by the locality
- * analysis, joined to chains. A chain may begin with a matrix product, whose epilogue could do the following work.
- * Kernels that feed a matrix product or a collective do not join it, since the tensor core needs its operands in
- * memory.
+ * Finds kernels on one rank that pass their results to each other through memory. Each pair found by the locality
+ * analysis is a link, and linked pairs are joined to chains. A chain may begin with a matrix product, because the
+ * product's epilogue could do the work of the next kernels. A kernel that feeds a matrix product or a collective is not
+ * joined with it, since the tensor core needs its operands in memory.
  *
  * One fused kernel would save the bytes between the kernels, and the launch tax between direct successors. If most
- * kernels of a chain are small, launching is the main cost, and the chain is left to runs.ts.
+ * kernels of a chain are small, launching is the main cost, and runs.ts handles the chain.
  */
 import { Column, float64, int32 } from '../timeline/columns.ts'
 import type { Intervals } from '../timeline/intervals.ts'
@@ -20,7 +20,7 @@ import type { Measured } from './measured.ts'
 import { StreamColumn } from './streamColumn.ts'
 import { SMALL } from './runs.ts'
 
-/** The most kernels in one chain. Nobody would write a fused kernel for a longer chain. */
+/** The largest number of kernels in one chain. Nobody would write a fused kernel for a longer chain. */
 const LONGEST = 16
 
 export function* handoversOf(
@@ -62,15 +62,15 @@ export function* handoversOf(
   }
 }
 
-/** The chains, stored as linked lists in columns, since there may be as many chains as kernels. */
+/** The chains are stored as linked lists in columns, since there may be as many chains as kernels. */
 class Chains {
   readonly bytes = new Column(float64)
   private readonly rank: RankTimeline
-  /** Per chain: its first writer, its last reader, and its number of kernels. */
+  /** For each chain: its first writer, its last reader, and its number of kernels. */
   private readonly heads = new Column(int32)
   private readonly tails = new Column(int32)
   private readonly sizes = new Column(int32)
-  /** Per event: its chain, and the previous event in that chain. */
+  /** For each event: its chain, and the previous event in that chain. */
   private readonly chainOf: StreamColumn
   private readonly previous: StreamColumn
 
@@ -106,7 +106,7 @@ class Chains {
     const { chainOf, previous, heads, tails, sizes } = this
     let chain = chainOf.get(writer)
     if (chain === NONE || (sizes.get(chain) >= LONGEST && chainOf.get(reader) !== chain)) {
-      // A full chain continues as a new chain. The writer belongs to both.
+      // When a chain is full, its last writer begins a new chain. The writer belongs to both chains.
       chain = heads.length
       heads.push(writer)
       tails.push(writer)
@@ -125,8 +125,8 @@ class Chains {
 }
 
 /**
- * Assigns each interval of launch tax only once, since streams share idle time. Launch tax of more than `FAR` between
- * two kernels is not assigned.
+ * Assigns each interval of launch tax only once, since all streams of a rank are idle at the same time. Launch tax of
+ * more than `FAR` between two kernels is not assigned.
  */
 class Claims {
   private readonly intervals: Intervals

@@ -1,9 +1,10 @@
 /**
- * Finds out why a rank's device was idle. An idle interval ends when some work starts, which a host call enqueued.
- * After that call has returned, the work waits either for an event of another stream (dependency) or only for the
- * device (gap). Until the call returns, the host is the cause of the idle time. If the calling thread was waiting for
- * the device, the part is hostBlocked. If it was inside operators or calls, the part is dispatch. If neither this
- * thread nor any other thread that enqueues work was active, the part is hostAbsent.
+ * Finds out why a rank's device was idle. An idle interval ends when some device work starts. A host call enqueued that
+ * work. After the host call has returned, the work waits either for an event of another stream (part `dependency`) or
+ * only for the device (part `gap`). Until the host call returns, the host is the cause of the idle time. If the calling
+ * thread was waiting for the device, the idle time belongs to the part `hostBlocked`. If the calling thread was inside
+ * operators or calls, the idle time belongs to the part `dispatch`. If neither the calling thread nor any other thread
+ * that enqueues work was active, the idle time belongs to the part `hostAbsent`.
  */
 import {
   clip,
@@ -30,7 +31,7 @@ const byCause = <T>(of: (cause: IdlePart) => T): Record<IdlePart, T> =>
 export class IdleTime {
   private readonly rank: RankTimeline
   private readonly waits: StreamWaits
-  /** The host time of each thread, keyed by track. */
+  /** The host time of each thread, keyed by the thread's track. */
   private readonly threads = new Map<number, HostTime>()
   /** The combined host time of all threads that enqueue work. */
   private any: HostTime = { blocked: none, running: none }
@@ -46,13 +47,13 @@ export class IdleTime {
   }
 
   /**
-   * Divides idle time by cause. `next` returns the work that starts at the end of an idle interval, or `NONE`. It is
-   * called with ascending times.
+   * Divides idle time by cause. `next` returns the work that starts at the end of an idle interval, or `NONE`. `next`
+   * is called with ascending times.
    */
   divide(idle: Intervals, next: (time: number) => number): Record<IdlePart, Intervals> {
     const { start, duration, kind, track, launch } = this.rank.events
     const causes = byCause(() => new SetWriter())
-    /** Per thread: the idle time before its calls. */
+    /** For each thread: the idle time before its calls. */
     const before = new Map<number, SetWriter>()
     for (let i = 0; i < idle.length; i += 2) {
       const [from, to] = [idle[i], idle[i + 1]]
@@ -63,7 +64,7 @@ export class IdleTime {
         continue
       }
       const enqueued = Math.min(Math.max(start[call] + duration[call], from), to)
-      // A call that enqueues a copy and then waits for it is not waiting yet.
+      // While a call enqueues a copy for which it will wait, it is not waiting yet.
       const called = kind[call] === Kind.synchronize ? Math.max(start[call], from) : enqueued
       let host = before.get(track[call])
       if (!host) before.set(track[call], (host = new SetWriter()))
@@ -77,8 +78,8 @@ export class IdleTime {
   }
 
   /**
-   * Divides the time before calls of a thread by the activity of that thread. If it was inactive, the other threads
-   * count.
+   * Divides the time before the calls of a thread by the activity of that thread. If the thread was inactive, the
+   * activity of the other threads counts.
    */
   private divideHost(set: Intervals, own: HostTime, parts: Record<IdlePart, Intervals>): void {
     let left = set
@@ -128,19 +129,21 @@ function enqueues({ events: { kind } }: RankTimeline, { from, to }: Track): bool
   return false
 }
 
-/** Finds the work that had to wait for an event of another stream, as far as the trace shows it. */
+/** Finds the device work that had to wait for an event of another stream, as far as the trace shows such waits. */
 class StreamWaits {
   private readonly rank: RankTimeline
-  /** Per name: 1 if the name is that of a stream's wait for an event, either as a device event or as a host call. */
+  /**
+   * For each name: 1 if the name means that a stream waits for an event, either as a device event or as a host call.
+   */
   private readonly isWait: Uint8Array
-  /** Per call: 1 if its thread made a stream wait after the previous call that enqueued work. */
+  /** For each call: 1 if, since its previous call that enqueued work, the thread made a stream wait. */
   private readonly told: Uint8Array
 
   constructor(rank: RankTimeline, names: readonly string[]) {
     this.rank = rank
     this.isWait = Uint8Array.from(names, (name) => Number(isStreamWait(name)))
     const { length, kind, name, launch } = rank.events
-    // A blocking copy enqueues work, as a launch does.
+    // A blocking copy enqueues work, just as a launch does.
     const enqueued = new Uint8Array(length)
     for (let event = 0; event < length; event++) if (launch[event] !== NONE) enqueued[launch[event]] = 1
     this.told = new Uint8Array(length)
@@ -156,8 +159,8 @@ class StreamWaits {
   }
 
   /**
-   * True if the work had to wait for another stream: a wait lies between it and the previous work of its stream, or
-   * between its host call and the thread's previous call that enqueued work.
+   * True if the work had to wait for another stream. This is so if a wait lies between the work and the previous work
+   * of its stream, or between its host call and the thread's previous call that enqueued work.
    */
   before(work: number, call: number): boolean {
     const { kind, name, track, launch } = this.rank.events
@@ -165,7 +168,7 @@ class StreamWaits {
     let ahead = work - 1
     for (; ahead >= stream.from && !isDeviceWork(kind[ahead]); ahead--)
       if (kind[ahead] === Kind.wait && this.isWait[name[ahead]]) return true
-    // Only the first kernel of a graph launch waited for the event that the host requested.
+    // Only the first kernel of a graph launch waited for the event for which the host requested a wait.
     if (ahead >= stream.from && launch[ahead] === call) return false
     return this.told[call] === 1
   }

@@ -1,7 +1,7 @@
 /**
- * Names the device work of a chain. The label is the name of its operator, or otherwise the kernel's name without
- * arguments. The operator of a CUDA graph is whatever launched the graph and says nothing about the kernels, so they
- * use their own names.
+ * Names the device work of a chain. The label of device work is the name of its operator, or otherwise the kernel's
+ * name without arguments. The operator of a CUDA graph only launched the graph and says nothing about the kernels, so
+ * these kernels are labelled with their own names.
  */
 import { type Events, NONE, type RankTimeline } from '../timeline/timeline.ts'
 
@@ -25,8 +25,8 @@ export function kernelLabel(name: string): string {
 }
 
 /**
- * A node of a prefix tree of chains, with the chains that are longer by one label. It avoids building a text for each
- * lookup.
+ * A node of a prefix tree of chains. Its children are the chains that are longer by one label. The prefix tree avoids
+ * building a text for each lookup.
  */
 interface Prefix {
   readonly longer: Map<number, Prefix>
@@ -39,7 +39,7 @@ export class Labels {
   private readonly texts: string[] = []
   private readonly ids = new Map<string, number>()
   private readonly chains: Prefix = { longer: new Map() }
-  /** Caches, indexed by name id. */
+  /** Caches of labels, indexed by name id. */
   private readonly operators: (number | undefined)[] = []
   private readonly kernels: (number | undefined)[] = []
   private readonly launchesGraph: (boolean | undefined)[] = []
@@ -61,12 +61,12 @@ export class Labels {
     return this.ofKernelItself(events, event)
   }
 
-  /** The label from the kernel's own name, for work whose operator does not identify it. */
+  /** The label is the kernel's own name if the operator does not identify the work. */
   ofKernelItself({ name }: Events, event: number): number {
     return (this.kernels[name[event]] ??= this.intern(kernelLabel(this.names[name[event]])))
   }
 
-  /** Returns the same array for equal labels, since chains repeat. */
+  /** Returns the same array for equal lists of labels, since chains repeat. */
   chain(labels: ArrayLike<number>): readonly number[] {
     let prefix = this.chains
     for (let i = 0; i < labels.length; i++) {

@@ -1,13 +1,13 @@
 /**
- * The result of the audit, in integer nanoseconds: the time of each rank, divided into disjoint parts that add up to
- * the wall time to the nanosecond. Parts are sets of time, so the ledger of any window (a step, a launch) is the same
- * sets, clipped. docs/taxes.md has the definitions and a worked example.
+ * The result of the audit, in integer nanoseconds. The time of each rank is divided into disjoint parts whose sum is
+ * exactly the wall time. Parts are sets of time, so the ledger of any window (a step, a launch) is the same sets,
+ * clipped. docs/taxes.md has the definitions and a worked example.
  */
 import type { Intervals } from '../timeline/intervals.ts'
 
 /**
- * The parts of the wall time, each with its definition. An instant belongs to the first part that claims it, in this
- * order. Compute hides communication, and communication hides copies. Only the remaining time is idle.
+ * The parts of the wall time, each with its definition. An instant belongs to the first part in this order that claims
+ * it. Compute hides communication, and communication hides copies. Time in which none of these runs is idle time.
  */
 export const parts = {
   compute: 'a kernel or a fill runs and is not known to be blocked',
@@ -28,7 +28,7 @@ export const parts = {
 export type Part = keyof typeof parts
 export const partNames = Object.keys(parts) as readonly Part[]
 
-/** The parts that are idle time, and the parts that are busy time. */
+/** The parts of the ledger that are idle time, and the parts that are busy time. */
 export const idleParts = [
   'dispatch',
   'gap',
@@ -47,7 +47,8 @@ export const busyParts = [
 ] as const satisfies readonly Part[]
 
 /**
- * A part of one processor's time. `vacant` means that it has nothing to do while another processor of the rank is busy.
+ * A part of the time of one processor. `vacant` means that the processor has nothing to do while another processor of
+ * the rank is busy.
  */
 export type ProcessorPart = Part | 'vacant'
 
@@ -56,11 +57,14 @@ export interface Partition {
   readonly from: number
   readonly to: number
   readonly parts: Readonly<Record<Part, Intervals>>
-  /** The time during which any communication ran, or any copy. The two sets may overlap. */
+  /**
+   * The time during which any communication ran, and the time during which any copy ran. The sets of communication time
+   * and copy time may overlap.
+   */
   readonly communicating: Intervals
   readonly copying: Intervals
-  /** All waiting time in collectives, hidden by compute or not. */
+  /** All waiting time in collectives, whether it is hidden by compute or not. */
   readonly waiting: Intervals
-  /** All time in collectives after the last rank had arrived. */
+  /** All time in collectives after the arrival of the last rank. */
   readonly transferring: Intervals
 }

@@ -11,16 +11,17 @@
  *   operations are those of the compute stream that ended before it or that start after it. Two communications never
  *   share an intermediate. Two matrix products are assumed not to share one: queries, keys and values, or the two
  *   gradients of a layer, have a common operand and results of the same size.
- * - A written tensor counts once, for its first reader. A read tensor counts once, for its nearest writer. The bytes
- *   therefore never exceed the written bytes or the read bytes, and a tensor with several readers counts once.
+ * - A written tensor counts only once, for its first reader. A read tensor counts only once, for its nearest writer. The
+ *   bytes therefore never exceed the written bytes or the read bytes, and a tensor with several readers counts once.
  *
  * The estimate is too low in these cases: operators without a rule; operators of several kernels, such as a split GEMM
  * and its reduction; products that do follow each other; and CUDA graphs, whose kernels have no operator of their own.
- * The estimate is too high if a tensor is mistaken for another one of the same size and type. `known` of `operations`
- * states the coverage.
+ * The estimate is too high if a tensor is mistaken for another one of the same size and type. The coverage of the
+ * estimate is `known` out of `operations`.
  *
- * As time, the tax is an interval inside busy time. The high end is all bytes over the memory bandwidth. The low end
- * counts only intermediates larger than the last-level cache, since smaller ones may never have reached memory.
+ * Expressed as time, the tax is an interval inside busy time. The upper end of the interval is all bytes divided by the
+ * memory bandwidth. The lower end counts only intermediates larger than the last-level cache, since smaller
+ * intermediates may never have reached memory.
  */
 import { Column, float64, int32, uint8 } from '../timeline/columns.ts'
 import { rankNames } from '../timeline/ranges.ts'
@@ -32,19 +33,19 @@ import { RankTraffic } from './rankTraffic.ts'
 import type { Tensor, Traffic } from './shapes.ts'
 
 export interface LocalityOptions {
-  /** The memory bandwidth in bytes per second; by default the value of the device's datasheet. */
+  /** The memory bandwidth in bytes per second; the default is the value in the device's datasheet. */
   readonly bandwidth?: number
 }
 
-/** The intermediates of a rank, sorted by the start of their consumer. */
+/** The intermediate tensors of a rank, sorted by the start of their consumer. */
 export interface Locality {
-  /** The memory of the device; null if the device is unknown. */
+  /** The memory of the device, or null if the device is unknown. */
   readonly memory: DeviceMemory | null
-  /** Indices of the rank's events. */
+  /** The indices of the producing and the consuming events among the rank's events. */
   readonly producer: Int32Array
   readonly consumer: Int32Array
   readonly bytes: Float64Array
-  /** 1 if the consumer is a matrix product or attention. */
+  /** Is 1 if the consumer is a matrix product or attention. */
   readonly intoProduct: Uint8Array
   /** The start times of the consumers. */
   readonly start: Float64Array
@@ -54,8 +55,8 @@ export interface Locality {
 }
 
 /**
- * The totals of the intermediates whose consumer starts in the window. Times are nanoseconds; null for an unknown
- * device.
+ * The totals of the intermediate tensors whose consumer starts in the window. Times are in nanoseconds, or null for an
+ * unknown device.
  */
 export interface LocalityTime {
   readonly bytes: number
@@ -65,7 +66,7 @@ export interface LocalityTime {
 const REACH = 4
 const NANOSECONDS = 1e9
 
-/** The locality of a rank. Null, with a warning, if the trace of the rank has no shapes. */
+/** The locality data of a rank. Returns null and warns if the trace of the rank has no shapes. */
 export function localityOf(
   rank: RankTimeline,
   names: readonly string[],
@@ -166,7 +167,7 @@ interface Cursor {
   readonly to: number
   /** The next event. */
   next: number
-  /** The last operations of the stream, at most `REACH` of them, the latest at the end. */
+  /** At most `REACH` operations of the stream, the latest at the end. */
   readonly recent: Operation[]
 }
 
@@ -175,10 +176,13 @@ interface Operation {
   readonly communicates: boolean
   readonly start: number
   end: number
-  /** The last kernel of the operation, after which its results are complete. */
+  /** The last kernel of the operation; the results are complete when it ends. */
   last: number
   readonly traffic: Traffic | null
-  /** A bit mask of the writes that have found a reader. A rule has only a few writes. */
+  /**
+   * A bit mask of the written tensors that have found a reader. The mask is wide enough, because an operator writes
+   * only a few tensors.
+   */
   taken: number
 }
 
@@ -277,7 +281,7 @@ class Matcher {
   }
 
   /**
-   * Pairs writes of `writer` with reads that are still unpaired. Returns the bit mask of the reads that remain
+   * Pairs tensors that `writer` wrote with reads that are still unpaired. Returns the bit mask of the reads that remain
    * unpaired.
    */
   private pair(

@@ -1,8 +1,8 @@
 /**
  * Matches the calls of several ranks that belong to one collective. Calls are matched by communicator and sequence
  * number if the trace has both, else by process group and order, else by order on the stream. Orders are aligned
- * (`align.ts`), because recordings begin and end at different calls. Calls match only if the ranks were inside them at
- * the same time.
+ * (`align.ts`), because recordings begin and end at different calls. Calls match only if all of their ranks were inside
+ * the call at the same time.
  */
 import { Column, int32 } from '../timeline/columns.ts'
 import { sequenceOf, type Timeline } from '../timeline/timeline.ts'
@@ -14,18 +14,18 @@ import { GrowingMatches, Matches } from './matches.ts'
 
 /** Lanes with fewer calls than this are matched last, when the clocks are known from the other lanes. */
 const SHORT = 16
-/** Up to this many ranks, all pairs of ranks are compared to find groups that look alike. */
+/** If there are at most this many ranks, all pairs of ranks are compared to find groups that look alike. */
 const ALL_PAIRS = 16
-/** The number of calls per rank that such a comparison uses. */
+/** The number of calls per rank that are used to compare two ranks. */
 const SAMPLE = 128
-/** The most kernels per numbered call, on average. */
+/** The largest average number of kernels per call with a sequence number. */
 const KERNELS_PER_CALL = 8
-/** If the ends of most calls differ by at most this, in nanoseconds, the ranks are certainly in one group. */
+/** If the end times of most calls differ by at most this, in nanoseconds, the ranks are certainly in one group. */
 const CERTAIN = 4e3
-/** If few calls match, the match is accepted only if its probability by chance is below this. */
+/** If only few calls match, the match is accepted only if its probability by chance is below this. */
 const CHANCE = 1e-4
 
-/** The fraction of calls that must match and end together for ranks of one group. */
+/** For ranks of one group, at least this fraction of calls must match and end together. */
 const MOST = 0.75
 
 /** Matches all communication calls of the timeline. Each call is in exactly one match. */
@@ -54,7 +54,10 @@ export function matchCalls(timeline: Timeline): Matches {
 const isGuessed = ({ oneGroup, size }: Lane, { ranks }: Timeline): boolean =>
   !oneGroup && size !== ranks.length
 
-/** True if the sequence numbers distinguish calls. If most calls share one number, it does not identify a call. */
+/**
+ * True if the sequence numbers distinguish calls. If most calls have the same sequence number, it does not identify a
+ * call.
+ */
 function numbersTell({ ranks }: Timeline, lane: Lane): boolean {
   return lane.ranks.every(({ rank, events }) => {
     const numbers = new Set<number>()
@@ -74,8 +77,8 @@ function matchNumbers({ ranks }: Timeline, lane: Lane, matches: Matches): void {
   for (const { rank, events } of lane.ranks) {
     const times = new Map<number, number>()
     for (const event of events) {
-      // The kernels of one call share one number. The k-th kernel of a rank matches the k-th kernel of every other
-      // rank.
+      // The kernels of one call have the same sequence number. The k-th kernel of a rank matches the k-th kernel of
+      // every other rank.
       const number = sequenceOf(ranks[rank].events, event)
       const time = times.get(number) ?? 0
       times.set(number, time + 1)
@@ -88,11 +91,11 @@ function matchNumbers({ ranks }: Timeline, lane: Lane, matches: Matches): void {
   for (let match = 0; match < growing.length; match++) growing.finish(match, lane.by, false, matches)
 }
 
-/** The clocks as far as they are known before a lane is matched. */
+/** The clocks of the ranks, as far as they are known before a lane is matched. */
 class KnownClocks {
   private readonly clocks: readonly Clock[]
   private readonly timeline: Timeline
-  /** Per rank: an id that is equal for all ranks that are connected by matched collectives. */
+  /** For each rank: an id that is equal for all ranks that are connected by matched collectives. */
   private readonly tied: number[]
 
   constructor(timeline: Timeline, matches: Matches) {
@@ -135,14 +138,14 @@ const sample = (calls: Calls): Spans => ({
   ends: calls.ends.subarray(0, SAMPLE),
 })
 
-/** The median difference between the ends of two ranks if they match at all, else infinity. */
+/** The median difference between the end times of two ranks if their calls match at all, otherwise infinity. */
 function disagreement(a: Calls, b: Calls, clocks: KnownClocks): number {
   const [one, other] = [sample(a), sample(b)]
   const found = align(one, other, clocks.hint(b.rank, a.rank, middleOf(other)))
   return holds(found, one, other) ? found.skew : Infinity
 }
 
-/** Forms groups by merging the ranks whose ends agree best first, up to the size of a group. */
+/** Forms groups of at most the given size. The ranks whose end times agree best are merged first. */
 function groupsByPairs(ranks: readonly Calls[], size: number, clocks: KnownClocks): Calls[][] {
   const pairs: { a: number; b: number; skew: number }[] = []
   for (let a = 0; a < ranks.length; a++)
@@ -164,8 +167,8 @@ function groupsByPairs(ranks: readonly Calls[], size: number, clocks: KnownClock
 }
 
 /**
- * Forms groups of neighbouring ranks or of ranks at equal distances, whichever agrees better. Groups usually have such
- * layouts.
+ * Forms groups either of neighbouring ranks or of ranks at equal distances. The layout whose end times agree better is
+ * used. Process groups usually have one of these two layouts.
  */
 function groupsByPlace(ranks: readonly Calls[], size: number, clocks: KnownClocks): Calls[][] {
   const groups = Math.ceil(ranks.length / size)
@@ -184,12 +187,13 @@ function groupsByPlace(ranks: readonly Calls[], size: number, clocks: KnownClock
   return tried[0].sum <= tried[1].sum ? tried[0].made : tried[1].made
 }
 
-/** True if an alignment of ranks that need not be in one group is better than chance. */
+/** True if the alignment of two ranks is better than chance, in the case that the ranks need not be in one group. */
 function holds({ matched, together, maximumSkew }: Alignment, a: Spans, b: Spans): boolean {
   const [na, nb] = [a.ends.length, b.ends.length]
   if (matched === 0 || together < MOST * matched) return false
   if (matched >= MOST * Math.min(na, nb)) return true
-  // The expected number of calls of unrelated ranks that would end this close by chance, by a Poisson distribution.
+  // The number of calls of unrelated ranks that would end this close together by chance. The estimate uses a Poisson
+  // distribution.
   const span = Math.max(b.ends[nb - 1] - b.ends[0], a.ends[na - 1] - a.ends[0])
   const expected = (na * nb * 2 * maximumSkew) / span
   if (expected >= 1) return false
@@ -198,7 +202,9 @@ function holds({ matched, together, maximumSkew }: Alignment, a: Spans, b: Spans
   return chance < CHANCE
 }
 
-/** Adds one rank after the other to the matches of the group, or to those of another group that looks alike. */
+/**
+ * Adds the ranks one after the other, each to the matches of the group or to those of another group that looks alike.
+ */
 function matchOrder(
   lane: Lane,
   group: readonly Calls[],
@@ -228,16 +234,16 @@ function matchOrder(
     for (const match of order) growing.finish(match, lane.by, guessed, matches)
 }
 
-/** True if an alignment matches clearly more calls, or about as many calls with better agreement of their ends. */
+/** True if an alignment matches clearly more calls, or about as many calls whose end times agree better. */
 const isBetter = (one: Alignment, other: Alignment): boolean =>
   one.matched > 1.1 * other.matched || (one.matched > 0.9 * other.matched && one.skew < other.skew)
 
-/** The merged calls of several ranks in one order, on the clock of the first rank. */
+/** The calls of several ranks, merged into one order, on the clock of the first rank. */
 class Merged {
   readonly rank: number
   spans: Spans
   readonly growing = new GrowingMatches()
-  /** The index of each call's collective. */
+  /** For each call: the index of its collective. */
   order: Uint32Array
 
   constructor({ rank, events, signatures, loose, starts, ends }: Calls) {
@@ -259,7 +265,7 @@ class Merged {
   /** Inserts the calls that only this rank has into the order, so that later ranks can match them. */
   private insert(calls: Calls, pairs: Int32Array, distances: Float64Array): void {
     const old = this.spans
-    // An entry is the index of a call in the old order, or the bitwise complement of the index of a new call.
+    // An entry is either the index of a call in the old order, or the bitwise complement of a new call's index.
     const entries = new Column(int32)
     const following = new Int32Array(pairs.length + 1).fill(old.ends.length)
     for (let j = pairs.length - 1; j >= 0; j--) following[j] = pairs[j] < 0 ? following[j + 1] : pairs[j]

@@ -1,6 +1,6 @@
 /**
- * Stores the matches of calls across ranks in columns. A rank may have hundreds of thousands of collectives, and as
- * separate objects they would take more memory than its events.
+ * Stores the matches of calls across ranks in columns. A rank may have hundreds of thousands of collectives. As
+ * separate objects, they would take more memory than the rank's events.
  */
 import { Column, int32, uint8 } from '../timeline/columns.ts'
 import { NONE } from '../timeline/timeline.ts'
@@ -9,9 +9,9 @@ import { meansOfNumber, numberOfMeans } from './collectiveTable.ts'
 
 /** One collective, with the calls of the ranks that take part in it. */
 export interface Match {
-  /** The matching method; null if only one rank is known. */
+  /** The matching method, or null if only one rank is known. */
   readonly by: MatchedBy | null
-  /** Indices into the timeline's ranks, ascending. */
+  /** The indices of the ranks in the timeline, in ascending order. */
   readonly members: readonly number[]
   /** The event of each member. */
   readonly events: readonly number[]
@@ -22,7 +22,7 @@ export interface Match {
 export class Matches {
   private readonly by = new Column(uint8)
   private readonly guesses = new Column(uint8)
-  /** The end of each collective's members in the columns below. */
+  /** The index after the last member of each collective in the columns below. */
   private readonly ends = new Column(int32)
   private readonly members = new Column(int32)
   private readonly events = new Column(int32)
@@ -43,7 +43,7 @@ export class Matches {
     this.events.push(event)
   }
 
-  /** Completes the collective. `by` is ignored if it has only one rank. */
+  /** Completes the collective. `by` is ignored if the collective has only one rank. */
   close(by: MatchedBy | null, guessed: boolean): void {
     const count = this.members.length - this.start(this.ends.length)
     this.by.push(numberOfMeans(count > 1 ? by : null))
@@ -78,7 +78,7 @@ export class Matches {
     for (let index = 0; index < this.length; index++) yield this.at(index)
   }
 
-  /** The collectives with several ranks. */
+  /** The collectives that have several ranks. */
   *shared(): Generator<Match> {
     for (let index = 0; index < this.length; index++) if (this.size(index) > 1) yield this.at(index)
   }
@@ -89,11 +89,11 @@ export class Matches {
 }
 
 /**
- * Collectives to which ranks are still being added. All members are in one list, and each links to the next of its
- * collective.
+ * Collectives to which ranks are still being added. All members are in one list, and each member links to the next
+ * member of its collective.
  */
 export class GrowingMatches {
-  /** Per collective: its first and its latest member. */
+  /** For each collective: its first member and its latest member. */
   private readonly first = new Column(int32)
   private readonly last = new Column(int32)
   private readonly members = new Column(int32)

@@ -1,4 +1,4 @@
-/** A set of time that computes its total within any window in the time of a binary search. */
+/** A set of time that uses binary search to compute how much of it lies in any window. */
 import type { Intervals } from '../timeline/intervals.ts'
 import { countBefore } from '../timeline/search.ts'
 
@@ -7,7 +7,7 @@ const BLOCK = 16
 
 export class Measured {
   readonly intervals: Intervals
-  /** The total of all intervals before each block. */
+  /** For each block: the total length of all intervals before it. */
   private readonly sums: Float64Array
 
   constructor(intervals: Intervals) {
@@ -22,7 +22,7 @@ export class Measured {
     return from < to ? this.before(to) - this.before(from) : 0
   }
 
-  /** The total time that the set has in common with another set. */
+  /** The total time that this set has in common with another set. */
   of(other: Intervals): number {
     let sum = 0
     for (let i = 0; i < other.length; i += 2) sum += this.within(other[i], other[i + 1])

@@ -1,6 +1,6 @@
 /**
- * Divides the time of a rank in a trace by means of attribution.ts. The rank is one processor, on which compute hides
- * communication, and communication hides copies. For Arke's own runs, the events recorded inside kernels are used
+ * Divides the time of a rank in a trace by means of attribution.ts. The rank counts as one processor, on which compute
+ * hides communication, and communication hides copies. For Arke's own runs, the events recorded inside kernels are used
  * instead: the rank computes while at least one of its programs is not blocked, on any worker.
  */
 import { Column, float64 } from '../timeline/columns.ts'
@@ -13,16 +13,17 @@ import type { Collectives } from './collectiveTable.ts'
 import { IdleTime } from './idle.ts'
 import type { Partition } from './ledger.ts'
 
-/** The division of a rank's communication into sets that may overlap. */
+/** The division of a rank's communication time into sets that may overlap. */
 export interface CommunicationTime {
   readonly waiting: Intervals
   readonly transferring: Intervals
 }
 
 /**
- * The window of a whole recording: from the first device work with a recorded launch to the last end of device work.
- * Earlier work was enqueued before the recording began, and the reason for its timing is unknown. If the earlier work
- * would be more than half of the recorded time, launches are missing rather than early, and the whole trace is used.
+ * The window of a whole recording goes from the first device work with a recorded launch to the last end of device
+ * work. Device work before this window was enqueued before the recording began, and the reason for its timing is
+ * unknown. If the device work before the first recorded launch is more than half of the recorded time, the launches are
+ * missing from the trace, and the whole trace is used.
  */
 export function recordedSpan(rank: RankTimeline): readonly [from: number, to: number] | null {
   const { start, kind, launch } = rank.events
@@ -40,7 +41,9 @@ export function recordedSpan(rank: RankTimeline): readonly [from: number, to: nu
   return [first - from <= (to - from) / 2 ? first : from, to]
 }
 
-/** Per rank of the timeline: the time in collectives before the last rank arrived, and after. */
+/**
+ * For each rank of the timeline: the time in collectives before the last rank arrived, and the time after it arrived.
+ */
 export function communicationTimes(
   { ranks }: Timeline,
   { rank: ranksOf, event: events, wait: waitOf }: Collectives,
@@ -122,8 +125,8 @@ export function partitionOf(
 }
 
 /**
- * Returns a function that finds the work that starts at a time. Times must ascend. Work with a known launch is
- * preferred.
+ * Returns a function that finds the device work that starts at a given time. Times must ascend. If several works start
+ * at that time, one with a known launch is preferred.
  */
 function nextWork(rank: RankTimeline): (time: number) => number {
   const { start, duration, kind, launch } = rank.events

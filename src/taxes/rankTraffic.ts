@@ -1,6 +1,6 @@
 /**
- * The reads and writes of a rank's device work: from the trace's metadata for a communication, otherwise from its
- * operator.
+ * The reads and writes of a rank's device work. For a communication they come from the trace's metadata, otherwise from
+ * the operator.
  */
 import { Kind, NONE, type RankTimeline } from '../timeline/timeline.ts'
 import { communicationTraffic, type Traffic, trafficOf } from './shapes.ts'
@@ -16,7 +16,7 @@ export class RankTraffic {
     this.names = names
   }
 
-  /** The traffic of an event, or null if unknown. Events with the same metadata share one object. */
+  /** The traffic of an event, or null if it is unknown. Events with the same metadata share one object. */
   of(event: number): Traffic | null {
     const { kind, name, communication, operator, operands } = this.rank.events
     if (kind[event] === Kind.memcpy && !/DtoD|Device -> Device/.test(this.names[name[event]])) return null

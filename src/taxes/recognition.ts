@@ -1,14 +1,14 @@
 /**
  * Finds the operation of Arke that can replace a chain. The audit itself knows no operations. Each operation provides a
- * recogniser, which receives the computations of the chain's kernels and returns the options of its operation, or null
- * if shapes or types do not fit. If several operations recognise a chain, the one that replaces the most kernels is
- * used.
+ * recogniser. It receives the computations of the chain's kernels and returns the options of its operation, or null if
+ * the shapes or types do not fit. If several operations recognise a chain, the operation that replaces the most kernels
+ * is used.
  */
 import { NONE, type RankTimeline } from '../timeline/timeline.ts'
 import type { RankTraffic } from './rankTraffic.ts'
 import type { Tensor, Traffic } from './shapes.ts'
 
-/** A chain of a kernel, a collective and a kernel, as far as the trace describes it. */
+/** A chain that consists of a kernel, a collective and a second kernel, as far as the trace describes it. */
 export interface FoundChain {
   readonly before: Traffic | null
   readonly collective: {
@@ -19,8 +19,8 @@ export interface FoundChain {
     readonly sends: readonly Tensor[]
     readonly brings: readonly Tensor[]
     /**
-     * Possible extents of the data that a rank sends, since the message itself has none. They are the operands of the
-     * communication's operator and the tensors that the kernel before wrote.
+     * The shapes that the data sent by a rank may have, since the message itself has no shape. The candidates are the
+     * operands of the communication's operator and the tensors that the kernel before it wrote.
      */
     readonly slices: readonly (readonly number[])[]
   }
@@ -51,7 +51,10 @@ export interface RecognisedOperation {
   readonly command: string
 }
 
-/** Recognises the operation for a kernel, a collective of this kind and a kernel, given as events of the rank. */
+/**
+ * Recognises the operation that can replace a kernel, a collective of this kind and a second kernel, which are given as
+ * events of the rank.
+ */
 export function recognised(
   recognisers: readonly Recogniser[],
   { events, operands, communications }: RankTimeline,
@@ -95,7 +98,7 @@ function shapesText(found: Recognised): string {
   return [...extentsOf(found), found.dtype, ...shard].join(', ') + ranks
 }
 
-/** The most ranks that `arke bench` accepts. */
+/** The largest number of ranks that `arke bench` accepts. */
 const mostRanks = 64
 
 /** Formats the command as src/cli/benchOptions.ts parses it. */

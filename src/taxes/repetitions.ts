@@ -8,8 +8,9 @@ export interface Repetition {
 }
 
 /**
- * At each position, the period that covers the most positions is chosen; among equals, the shortest. The search then
- * continues after the repetition. Periods are at most `longest`, and a repetition covers at least `fewest` positions.
+ * At each position, the chosen period is the one that covers the most positions, or the shortest of several such
+ * periods. After a repetition, the search continues behind it. Periods are at most `longest`, and a repetition covers
+ * at least `fewest` positions.
  */
 export function repetitions(sequence: Int32Array, longest: number, fewest: number): Repetition[] {
   const found: Repetition[] = []
@@ -19,7 +20,7 @@ export function repetitions(sequence: Int32Array, longest: number, fewest: numbe
     let [best, covered] = [0, 0]
     for (let again = next[at]; again < sequence.length && again - at <= longest; again = next[again]) {
       const period = again - at
-      // A multiple of a repeating period covers no more positions than the period itself.
+      // A multiple of a repeating period covers no more positions than the period itself does.
       if (at + 2 * period > sequence.length || (best > 0 && period % best === 0)) continue
       let same = 1
       while (again + same < sequence.length && sequence[at + same] === sequence[again + same]) same++

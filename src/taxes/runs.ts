@@ -1,14 +1,14 @@
 /**
  * Finds runs of small kernels on one rank: at least three kernels or fills that follow each other on a stream, each
- * shorter than 10 microseconds. That is about twice the cost of a launch, so launching costs as much as computing. A
- * run ends at other device work, at a wait for the host or for another stream, and at more than a millisecond of launch
- * tax in one interval, since the host then did more than launch the next kernel. Time in which the host is absent does
- * not end a run.
+ * shorter than 10 microseconds. Ten microseconds is about twice the cost of a launch, so launching such a kernel costs
+ * as much as its computation. Three things end a run: other device work; a wait for the host or for another stream; and
+ * more than a millisecond of launch tax in one interval, since in such an interval the host did more than launch the
+ * next kernel. Time in which the host is absent does not end a run.
  *
  * Kernels are labelled by their operator. If an operator has three or more kernels, they are labelled by their own
  * names. A sequence that repeats within a run, such as the layers of a model, is one chain with that many occurrences.
- * The time between two occurrences is not counted as saved. A chain saves the launch tax between its kernels and the
- * locality tax among them. Idle time that several streams share counts only for the first stream.
+ * The time between two occurrences of a chain is not counted as saved. Fusing a chain saves the launch tax and the
+ * locality tax between its kernels. Idle time that several streams have in common counts only for the first stream.
  */
 import { Column, float64, int32 } from '../timeline/columns.ts'
 import { difference, union, unionOf } from '../timeline/intervals.ts'
@@ -24,7 +24,7 @@ import { StreamColumn } from './streamColumn.ts'
 
 export const SMALL = 10_000
 const FEWEST = 3
-/** The most kernels in one chain. Nobody would write a fused kernel for a longer chain. */
+/** The largest number of kernels in one chain. Nobody would write a fused kernel for a longer chain. */
 const LONGEST = 128
 
 /** One occurrence of a chain within a run. Positions are indices into the stream's kernels. */
@@ -46,8 +46,8 @@ export function* runsOf(
   const barred = new Measured(union(parts.hostBlocked, parts.dependency))
   const pieceOf = locality && new StreamColumn(rank)
   /**
-   * Per piece: its labels, its first and last kernel, and its savings. There may be as many pieces as steps times
-   * layers.
+   * For each piece of a run: its labels, its first and last kernel, and its savings. There may be as many pieces as the
+   * number of steps times the number of layers.
    */
   const chains: (readonly number[])[] = []
   const first = new Column(int32)
@@ -73,7 +73,7 @@ export function* runsOf(
       (from, to) => barred.within(from, to) > 0 || launching.within(from, to) > FAR,
     )
     if (runs.length === 0) continue
-    // Time that an earlier stream saves cannot be saved again.
+    // Time that was counted as saved on an earlier stream is not counted again.
     if (saved.length > 0) launch = new Measured(difference(launch.intervals, unionOf(saved.all())))
     const labelled = new Int32Array(kernels.length)
     for (let run = 0; run < runs.length; run += 2) {
@@ -116,7 +116,7 @@ export function* runsOf(
   }
 }
 
-/** Per event: the number of kernels of the operator, up to 255. */
+/** For each event: the number of kernels of its operator, up to 255. */
 function kernelsPerCall({ events: { length, kind, operator } }: RankTimeline): Uint8Array {
   const counts = new Uint8Array(length)
   for (let event = 0; event < length; event++) {
@@ -126,7 +126,7 @@ function kernelsPerCall({ events: { length, kind, operator } }: RankTimeline): U
   return counts
 }
 
-/** The small kernels of a stream, and the runs among them as pairs of from and to. */
+/** The small kernels of a stream, and the runs among them as pairs of start and end. */
 function findRuns(
   { events }: RankTimeline,
   { from, to }: Track,
@@ -158,7 +158,7 @@ function findRuns(
   return { kernels, runs: runs.all() }
 }
 
-/** Splits a run into chains: the repetitions, and the kernels between them. */
+/** Splits a run into chains: each repetition is a chain, and so are the kernels between two repetitions. */
 function split(run: Int32Array, again: number, labels: Labels): Piece[] {
   const pieces: Piece[] = []
   const piece = (from: number, to: number, kernels: number): void => {
@@ -175,7 +175,8 @@ function split(run: Int32Array, again: number, labels: Labels): Piece[] {
   for (const { from, period, times } of repetitions(run, LONGEST, FEWEST)) {
     alone(done, from)
     done = from + period * times
-    // A repetition of one or two kernels becomes one chain, since a single occurrence is too short to be a run.
+    // If the repeated sequence has only one or two kernels, the whole repetition becomes one chain, since a single
+    // occurrence is too short to be a run.
     if (period < FEWEST) piece(from, done, period)
     else for (let at = from; at < done; at += period) piece(at, at + period, period)
   }
@@ -183,7 +184,7 @@ function split(run: Int32Array, again: number, labels: Labels): Piece[] {
   return pieces
 }
 
-/** The launch tax between consecutive kernels. The counted intervals are added to `saved`. */
+/** The launch tax between consecutive kernels. The intervals that were counted are added to `saved`. */
 function measure(
   { events }: RankTimeline,
   kernels: Int32Array,

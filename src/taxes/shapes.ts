@@ -1,8 +1,9 @@
 /**
  * Computes the tensors that an operator reads from and writes to device memory, from the shapes and types of its
- * operands. Each operator has one rule. A rule leaves out tensors that are not certain: the result of a reduction,
- * whose dimensions are not among the shapes; the result of a conversion, whose type is not recorded; and lists of
- * tensors, which have no type. The traffic of an operator without a rule is unknown (null) and never guessed.
+ * operands. For each operator there is one rule. A rule leaves out tensors that are not certain: the result of a
+ * reduction, since the trace does not record the reduced dimensions; the result of a conversion, since its type is not
+ * recorded; and lists of tensors, since they have no type. The traffic of an operator without a rule is unknown (null)
+ * and never guessed.
  */
 import type { Communication, Operands } from '../timeline/timeline.ts'
 import { boolean, elementType, type ElementType, float32, isNarrower, promote } from './dtypes.ts'
@@ -22,7 +23,7 @@ export interface Traffic {
   readonly product?: boolean
   /** True if the operation is attention, which contains matrix products. */
   readonly attention?: boolean
-  /** The computation, if it follows from the extents. */
+  /** The computation that the operation does, if the extents determine it. */
   readonly computes?: Computation
 }
 
@@ -31,7 +32,7 @@ export type Computation = Product | Attention | Norm
 /** A matrix product whose right operand is a single matrix. */
 export interface Product {
   readonly kind: 'product'
-  /** The left operand. Its last extent is the depth (K), and all other extents are rows. */
+  /** The left operand. The last extent of the left operand is the depth (K), and all other extents are rows. */
   readonly left: Tensor
   readonly right: Tensor
   readonly columns: number
@@ -44,21 +45,21 @@ export interface Attention {
   readonly batch: number
   readonly queryHeads: number
   readonly kvHeads: number
-  /** The extent of a head. */
+  /** The number of elements per attention head. */
   readonly D: number
   readonly queryTokens: number
-  /** The number of tokens per sequence in the key-value cache; null if the cache is paged. */
+  /** The number of tokens per sequence in the key-value cache, or null if the cache is paged. */
   readonly tokens: number | null
 }
 
-/** A normalisation over the last extent. */
+/** A normalisation over the last dimension. */
 export interface Norm {
   readonly kind: 'norm'
   readonly norm: 'layer' | 'rms'
   readonly input: Tensor
 }
 
-/** The operands by position; null for operands that are not tensors of a known type. */
+/** The operands by position, with null for each operand that is not a tensor of a known type. */
 type Inputs = readonly (Tensor | null)[]
 type Rule = (inputs: Inputs) => Traffic | null
 
@@ -71,8 +72,8 @@ const present = (inputs: Inputs): Tensor[] => inputs.filter((one) => one !== nul
 const known = (...tensors: (Tensor | null | undefined)[]): Tensor[] =>
   tensors.filter((one) => one !== null && one !== undefined)
 /**
- * The operand at a position if it has extents, else null. A tensor without extents is a scalar, which need not be in
- * memory.
+ * The operand at a position if it has dimensions, otherwise null. A tensor without dimensions is a scalar, which need
+ * not be in memory.
  */
 const at = (inputs: Inputs, position: number): Tensor | null => {
   const one = inputs.length > position ? inputs[position] : null
@@ -92,8 +93,8 @@ function broadcast(tensors: readonly Tensor[]): number[] | null {
 }
 
 /**
- * The result type of the tensors. Scalars do not widen it unless they have a wider category; the type is then unknown
- * (null).
+ * The type of the result that PyTorch's type promotion gives for the tensors. A scalar operand does not change the
+ * result type unless its category is wider; in that case the result type is unknown (null).
  */
 function promoted(tensors: readonly Tensor[]): ElementType | null {
   const dimensioned = tensors.filter(({ shape }) => shape.length > 0)
@@ -106,7 +107,10 @@ function promoted(tensors: readonly Tensor[]): ElementType | null {
 const made = (shape: readonly number[] | null, type: ElementType | null): Tensor[] =>
   shape && type ? [tensor(shape, type)] : []
 
-/** One result with the broadcast shape of all tensors. Its type is the promoted type, or `always`. */
+/**
+ * The operation has one result, with the broadcast shape of all tensors. The type of the result is the promoted type,
+ * or `always` if it is given.
+ */
 const elementwise =
   (always?: ElementType, from = 0): Rule =>
   (inputs) => {
@@ -118,8 +122,8 @@ const elementwise =
   }
 
 /**
- * Like `elementwise`, but leaves out integer results, since they are converted to a floating type that the trace does
- * not name.
+ * Works like `elementwise`, but leaves out integer results. PyTorch converts these to a floating-point type that the
+ * trace does not name.
  */
 const floating: Rule = (inputs) => {
   const traffic = elementwise()(inputs)
@@ -131,12 +135,12 @@ const floating: Rule = (inputs) => {
   )
 }
 
-/** Reads all operands and overwrites some of them, or creates tensors of the same shape and type. */
+/** The operator reads all operands. It overwrites some of them, or creates tensors of the same shape and type. */
 const over =
   (...written: readonly number[]): Rule =>
   (inputs) => ({ reads: present(inputs), writes: known(...written.map((position) => at(inputs, position))) })
 
-/** Reads the operands at the positions `reads` and writes the operands at the positions `writes`. */
+/** The operator reads the operands at the positions `reads` and writes the operands at the positions `writes`. */
 const between =
   (reads: readonly number[], writes: readonly number[]): Rule =>
   (inputs) => ({
@@ -144,16 +148,21 @@ const between =
     writes: known(...writes.map((position) => at(inputs, position))),
   })
 
-/** Overwrites the first operand and reads the others. */
+/** The operator overwrites the first operand and reads the others. */
 const intoFirst = (inputs: Inputs): Traffic => ({
   reads: present(inputs.slice(1)),
   writes: known(at(inputs, 0)),
 })
 
-/** Reads all tensors. The writes are unknown, since they depend on arguments that the trace does not record. */
+/**
+ * Reads all tensors. The written tensors are unknown, since they depend on arguments that the trace does not record.
+ */
 const reading: Rule = (inputs) => ({ reads: present(inputs), writes: [] })
 
-/** Multiplies the operands at `a` and `b`, matrices of the last two extents. The extents before them are broadcast. */
+/**
+ * The operator multiplies the operands at positions `a` and `b`, whose last two dimensions form matrices. The
+ * dimensions before the last two are broadcast.
+ */
 const product =
   (a: number, b: number, transposed = false): Rule =>
   (inputs) => {
@@ -168,7 +177,8 @@ const product =
   }
 
 /**
- * The extents of a matrix product; null if the operands do not fit. The second operand of a linear layer is transposed.
+ * The extents of a matrix product, or null if the shapes of the operands do not fit. The second operand of a linear
+ * layer is transposed.
  */
 export function productShape(
   left: readonly number[],
@@ -187,8 +197,8 @@ const broadcastShapes = (a: readonly number[], b: readonly number[]): number[] |
   broadcast([tensor(a, float32), tensor(b, float32)])
 
 /**
- * The positions of the heads and tokens among the extents. The first extent is the batch, and the last is the head
- * extent.
+ * The indices of the dimensions that count heads and tokens. The first dimension is the batch, and the last one has the
+ * elements of a head.
  */
 interface HeadLayout {
   readonly heads: number
@@ -198,8 +208,8 @@ const headsFirst: HeadLayout = { heads: 1, tokens: 2 }
 const tokensFirst: HeadLayout = { heads: 2, tokens: 1 }
 
 /**
- * Attention with queries, keys and values at these positions. The result has the extents of the queries, except for the
- * last, which is the head extent of the values.
+ * The operator is attention with queries, keys and values at these positions. The result has the shape of the queries,
+ * except that its last extent is the head size of the values.
  */
 const attention =
   (q: number, v: number, layout?: HeadLayout): Rule =>
@@ -217,7 +227,8 @@ const attention =
   }
 
 /**
- * Paged attention with one query token per sequence. In pages, the heads are the second extent, after the page number.
+ * The operator is paged attention with one query token per sequence. In a page of the cache, the heads are the second
+ * dimension, after the page number.
  */
 const pagedAttention =
   (q: number): Rule =>
@@ -252,7 +263,7 @@ const normalisation: Rule = (inputs) => {
 }
 
 /**
- * A normalisation. The weights, which follow the list of normalised extents, show whether only the last extent is
+ * A normalisation. The weights follow the list of normalised extents. They show whether only the last dimension is
  * normalised.
  */
 const norm =
@@ -270,14 +281,17 @@ const normalising = (norm: Norm['norm'], input: Tensor, { shape }: Tensor): Norm
     ? { kind: 'norm', norm, input }
     : undefined
 
-/** Looks up rows of a table. Only the looked-up rows of the table are read. */
+/** The operator looks up rows of a table. Only the looked-up rows of the table are read. */
 const embedding: Rule = (inputs) => {
   const [table, indices] = [at(inputs, 0), inputs.length > 1 ? inputs[1] : null]
   if (!table || !indices || table.shape.length !== 2) return null
   return { reads: [indices], writes: [tensor([...indices.shape, table.shape[1]], table.type)] }
 }
 
-/** Softmax. For half-precision input, the result may be requested in single precision, so its type is unknown. */
+/**
+ * Softmax. For half-precision input, the program may request a single-precision result, so the type of the result is
+ * unknown.
+ */
 const softmax: Rule = (inputs) => {
   const input = at(inputs, 0)
   return input && { reads: [input], writes: input.type.bytes >= 4 ? [input] : [] }
@@ -287,7 +301,7 @@ const words = (text: string): string[] => text.trim().split(/\s+/)
 const all = (names: string, rule: Rule): [string, Rule][] => words(names).map((name) => [name, rule])
 
 /**
- * Rules by operator name without the namespace `aten::`. An operator whose name ends in `_` overwrites its first
+ * Rules keyed by operator name without the namespace `aten::`. An operator whose name ends in `_` overwrites its first
  * operand.
  */
 const aten = new Map<string, Rule>([
@@ -355,7 +369,7 @@ const aten = new Map<string, Rule>([
   ...all('_scaled_dot_product_cudnn_attention_backward', over(1, 2, 3)),
 ])
 
-/** Rules of other operators, by full name. */
+/** Rules of operators outside `aten::`, keyed by full name. */
 const others = new Map<string, Rule>([
   ...all('_C::rms_norm', (inputs) => {
     const [input, weights] = [at(inputs, 1), at(inputs, 2)]
@@ -370,7 +384,7 @@ const others = new Map<string, Rule>([
   ...all('sgl_kernel::silu_and_mul sgl_kernel::gelu_and_mul', between([1], [0])),
   ...all('_C::rotary_embedding', between([0, 1, 2], [1, 2])),
   ...all('_C_cache_ops::reshape_and_cache_flash _C_cache_ops::reshape_and_cache', between([0, 1], [])),
-  // Only the cache pages of the running sequences are read.
+  // Of the key-value cache, only the pages of the running sequences are read.
   ...all('_C::paged_attention_v1', pagedAttention(1)),
   ...all('_C::paged_attention_v2', pagedAttention(4)),
   ...all('vllm::unified_attention_with_output', between([0, 1, 2], [3])),
@@ -382,7 +396,10 @@ const others = new Map<string, Rule>([
   ...all('c10d::_allgather_base_ c10d::_reduce_scatter_base_', between([1], [0])),
 ])
 
-/** The traffic of an operator call. Null if the operator has no rule, or if the rule does not fit the operands. */
+/**
+ * The traffic of an operator call. The traffic is null if the operator has no rule, or if the rule does not fit the
+ * operands.
+ */
 export function trafficOf(operator: string, { shapes, types }: Operands): Traffic | null {
   const rule = ruleOf(operator)
   if (!rule) return null
@@ -393,10 +410,10 @@ export function trafficOf(operator: string, { shapes, types }: Operands): Traffi
   return sane(rule(inputs))
 }
 
-/** The most bytes of a tensor. No device holds more, so larger extents are damaged data. */
+/** The largest number of bytes in a tensor. No device holds a larger tensor, so larger extents are damaged data. */
 const MOST = 2 ** 46
 
-/** Removes impossible tensors; null if none is left. */
+/** Removes tensors of impossible size, and returns null if no tensor is left. */
 function sane(traffic: Traffic | null): Traffic | null {
   if (!traffic) return null
   const fits = ({ bytes }: Tensor): boolean => bytes <= MOST
@@ -411,11 +428,11 @@ function ruleOf(operator: string): Rule | undefined {
   const name = operator.slice('aten::'.length)
   const rule = aten.get(name)
   if (rule || !name.endsWith('_')) return rule
-  // The in-place variant has the same operands.
+  // The in-place variant of an operator has the same operands.
   return aten.has(name.slice(0, -1)) ? over(0) : undefined
 }
 
-/** The data that a rank sends to and receives from a communication; null if the trace does not state it. */
+/** The data that a rank sends to and receives from a communication, or null if the trace does not state it. */
 export function communicationTraffic({ dtype, elementsIn, elementsOut }: Communication): Traffic | null {
   const type = elementType(dtype ?? '')
   if (!type) return null

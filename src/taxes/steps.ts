@@ -1,11 +1,12 @@
 /**
- * Finds the steps of a rank as windows of device time. A step is annotated by the program (`ProfilerStep#N`) and
- * contains the device work that was enqueued while the host was in it. Its window goes from its first work to the first
- * work of the next step, so windows do not overlap and leave no gaps. The window of the last step ends with its last
- * work.
+ * Finds the steps of a rank as windows of device time. The program annotates a step (`ProfilerStep#N`). The step
+ * contains the device work that was enqueued while the host was inside the annotation. The window of a step goes from
+ * its first work to the first work of the next step, so windows do not overlap and leave no gaps. The window of the
+ * last step ends with the last work of that step.
  *
- * If the program annotates no steps, a period is searched for: kernels that repeat in the same order throughout the
- * trace. Layers within a step repeat as well, but a step also contains kernels that occur only once per step.
+ * If the program annotates no steps, the audit searches for a period: a sequence of kernels that repeats in the same
+ * order throughout the trace. Layers within a step repeat as well, but a step also contains kernels that occur only
+ * once per step.
  */
 import { duration as written } from '../timeline/figures.ts'
 import { rankNames } from '../timeline/ranges.ts'
@@ -15,14 +16,14 @@ import type { Warnings } from '../timeline/warnings.ts'
 export interface Step {
   readonly name: string
   readonly number: number
-  /** The window on the rank's device. */
+  /** The window of the step on the rank's device. */
   readonly from: number
   readonly to: number
 }
 
 export interface Steps {
   readonly steps: readonly Step[]
-  /** The number of kernels per period if the steps were detected; null if they are annotated. */
+  /** The number of kernels per period if the steps were detected, or null if they are annotated. */
   readonly period: number | null
 }
 
@@ -45,7 +46,7 @@ export function stepsOf(rank: RankTimeline, names: readonly string[], warnings: 
 interface NamedStep {
   readonly name: string
   readonly number: number
-  /** The time of the annotation on the host. */
+  /** The time of the step's annotation on the host. */
   readonly from: number
   readonly to: number
 }
@@ -76,7 +77,8 @@ function windows(rank: RankTimeline, named: readonly NamedStep[], warnings: Warn
     for (let event = from; event < to; event++) {
       if (!isDeviceWork(kind[event]) || launch[event] === NONE) continue
       const enqueued = start[launch[event]]
-      // The work of a stream is enqueued nearly in order, so the search continues from the last step.
+      // The work of a stream is enqueued nearly in order, so the search for the step of an event starts at the step of
+      // the previous event.
       while (step > 0 && enqueued < named[step].from) step--
       while (step < named.length - 1 && enqueued >= named[step + 1].from) step++
       if (enqueued < named[step].from || enqueued >= named[step].to) continue
@@ -118,14 +120,14 @@ interface Period {
   readonly length: number
 }
 
-/** The fraction of kernels that must equal the kernel one period earlier. */
+/** At least this fraction of the kernels must equal the kernel one period earlier. */
 const ALIKE = 0.95
-/** The fraction of kernel names that may occur less often than once per period. */
+/** At most this fraction of the kernel names may occur less often than once per period. */
 const RARE = 0.15
-/** Shorter sequences repeat by chance, and so does any sequence that occurs only twice. */
+/** Sequences shorter than this repeat by chance, and so does any sequence that occurs only twice. */
 const LEAST_KERNELS = 4
 const LEAST_PERIODS = 3
-/** The most periods that are tried, since each one costs a pass over the kernels. */
+/** At most this many periods are tried, since each one costs a pass over the kernels. */
 const MOST_TRIED = 64
 
 function periodOf(rank: RankTimeline): Period | null {
@@ -137,8 +139,8 @@ function periodOf(rank: RankTimeline): Period | null {
     if (!known) kernels.set(name[event], { name: name[event], count: 1, first: i, second: i })
     else if (++known.count === 2) known.second = i
   })
-  // Try the rarest kernels first. Ties are broken by name id, which all ranks share, so that periods begin with the
-  // same kernel.
+  // The rarest kernels are tried first. Equally rare kernels are ordered by name id, which all ranks share, so that
+  // periods begin with the same kernel on all ranks.
   const order = [...kernels.values()].sort((a, b) => a.count - b.count || a.name - b.name)
   const tried = new Set<number>()
   let rarer = 0

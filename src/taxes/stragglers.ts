@@ -1,8 +1,9 @@
 /**
  * Finds the ranks that kept others waiting. All waiting in a collective is charged to the rank that arrived last. The
- * waiting time summed over stragglers is therefore all waiting time in the windows of the ranks that waited. Only
- * exposed waiting costs time, so stragglers are sorted by it. The activity of a straggler is the activity of its
- * device, and of its host while the device was idle, during the time in which another rank waited for it.
+ * waiting time charged to all stragglers is therefore all waiting time in the windows of the ranks that waited. Only
+ * exposed waiting costs time, so stragglers are sorted by the exposed waiting time that they caused. The activity of a
+ * straggler is recorded for the time in which another rank waited for it. It is the activity of its device or, while
+ * the device was idle, of its host.
  */
 import { Column, float64, uint32 } from '../timeline/columns.ts'
 import { difference, intersection, total, type Intervals, unionOf } from '../timeline/intervals.ts'
@@ -16,34 +17,37 @@ import { idleParts, type Part, type Partition } from './ledger.ts'
 import { Measured } from './measured.ts'
 import { StreamColumn } from './streamColumn.ts'
 
-/** A rank that others waited for. Times are in nanoseconds. */
+/** A rank for which other ranks waited. Times are in nanoseconds. */
 export interface Straggler {
-  /** Index into the timeline's ranks. */
+  /** The index of the rank in the timeline. */
   readonly rank: number
-  /** The waiting time, summed over the ranks that waited, each in its own window. */
+  /** The waiting time that this rank caused, summed over the ranks that waited, each in its own window. */
   readonly keptWaiting: number
   /**
-   * The part of `keptWaiting` that the ledger of the waiting rank counts as wait: not hidden by compute or by a
-   * transfer. An instant at which a rank waits in two collectives counts for each of them.
+   * The part of `keptWaiting` that the ledger of the waiting rank counts as wait, because neither compute nor a
+   * transfer hides it. An instant at which a rank waits in two collectives counts for each of them.
    */
   readonly exposed: number
-  /** The time from the previous arrival to this rank's arrival, summed over the collectives at which it was last. */
+  /**
+   * The time from the previous arrival to the arrival of this rank, summed over the collectives at which this rank was
+   * last.
+   */
   readonly late: number
-  /** The number of collectives at which another rank waited for it. */
+  /** The number of collectives at which another rank waited for this rank. */
   readonly collectives: number
-  /** The ranks that waited, the longest exposed wait first. */
+  /** The ranks that waited, sorted by exposed waiting time, with the longest first. */
   readonly waiters: readonly { readonly rank: number; readonly wait: number; readonly exposed: number }[]
-  /** The collectives with the most waiting time, by index. */
+  /** The indices of the collectives with the most waiting time. */
   readonly worst: readonly {
     readonly collective: number
     readonly keptWaiting: number
     readonly late: number
   }[]
-  /** The straggler's activities, longest first. No instant counts twice. */
+  /** The straggler's activities, with the longest first. No instant of a straggler's time counts for two activities. */
   readonly meanwhile: readonly Meanwhile[]
 }
 
-/** An activity of a straggler while others waited. */
+/** What a straggler did while other ranks waited for it. */
 export interface Meanwhile {
   readonly what: 'compute' | 'waiting' | 'collective' | 'copy' | Part
   /**
@@ -51,17 +55,17 @@ export interface Meanwhile {
    * collective, or the name of the copy; null for idle time.
    */
   readonly name: string | null
-  /** The operator that a kernel belongs to; null if unknown. */
+  /** The operator to which a kernel belongs, or null if it is unknown. */
   readonly operator: string | null
   readonly time: number
 }
 
-/** The number of worst collectives that are listed. */
+/** At most this many of the worst collectives are listed. */
 const WORST = 10
 
 /**
- * The stragglers, worst first. `partitions` has one entry per rank of the timeline, or null for a rank without a
- * ledger.
+ * The stragglers, with the worst one first. `partitions` has one entry per rank of the timeline, or null for a rank
+ * without a ledger.
  */
 export function stragglersOf(
   timeline: Timeline,
@@ -76,7 +80,7 @@ export function stragglersOf(
     return {
       from: partition?.from ?? -Infinity,
       to: partition?.to ?? Infinity,
-      // Without a ledger, all waiting counts as exposed.
+      // For a rank without a ledger, all waiting counts as exposed.
       wait: partition && new Measured(partition.parts.wait),
     }
   })
@@ -87,7 +91,7 @@ export function stragglersOf(
     if (own === NONE) continue
     const arrived = toCommon(clocks[last], ranks[last].events.start[eventOf[own]])
     const draft = drafts[last]
-    /** The interval in which a rank waited, and the arrival before the last one, on the common clock. */
+    /** The interval in which a rank waited, and the arrival time of the last rank but one, on the common clock. */
     let [first, stop, before] = [Infinity, -Infinity, -Infinity]
     let keptWaiting = 0
     for (let member = firstOf[index]; member < firstOf[index + 1]; member++) {
@@ -143,7 +147,7 @@ class Draft {
   /** Waiting times, indexed by the rank that waited. */
   private readonly waits: Float64Array
   private readonly exposedWaits: Float64Array
-  /** Pairs of from and to. */
+  /** Times are stored as pairs of start and end. */
   private readonly waited = new Column(float64)
 
   constructor(ranks: number) {
@@ -184,8 +188,8 @@ class Draft {
 }
 
 /**
- * The activities of the rank in the windows. Compute hides communication, and communication hides copies. The rest is
- * idle time by cause.
+ * What the rank did in the windows. Compute hides communication, and communication hides copies. The rest of the time
+ * is idle time, divided by its cause.
  */
 function meanwhileOf(
   timeline: Timeline,
@@ -199,7 +203,8 @@ function meanwhileOf(
   const sums = new Sums()
   let open = windows
 
-  // Keyed by kernel and operator, combined into one number, since there are too many events to build a text for each.
+  // The entries are keyed by a number that combines kernel and operator, since there are too many events to build a
+  // text for each.
   const names = timeline.names.length + 1
   const compute = new Map<number, number>()
   open = sweep(rank, open, [Kind.kernel, Kind.memset], (event, from, to) => {
@@ -253,17 +258,17 @@ const describe = (call: CollectiveCall | null): string => {
   return group === null ? kind : `${kind} of group ${group}`
 }
 
-/** The index of a rank's member in a collective, or `NONE`. */
+/** The index of the rank's member in a collective, or `NONE`. */
 function memberOf({ first, rank }: Collectives, collective: number, wanted: number): number {
   for (let member = first[collective]; member < first[collective + 1]; member++)
     if (rank[member] === wanted) return member
   return NONE
 }
 
-/** For the events of one rank: the collective that an event is part of, and the rank's waiting time in it. */
+/** For the events of one rank: the collective of each event, and the rank's waiting time in it. */
 class Inside {
   private readonly collectives: Collectives
-  /** The member of each event, or `NONE`. */
+  /** For each event: its member of a collective, or `NONE`. */
   private readonly member: StreamColumn
 
   constructor({ ranks }: Timeline, collectives: Collectives, wanted: number) {
@@ -274,7 +279,7 @@ class Inside {
       if (rank[member] === wanted) this.member.set(event[member], member)
   }
 
-  /** The collective that an event is part of, or `NONE`. */
+  /** The collective to which an event belongs, or `NONE`. */
   collective(event: number): number {
     const member = this.member.get(event)
     const { length, first } = this.collectives
@@ -288,8 +293,8 @@ class Inside {
 }
 
 /**
- * Calls `visit` for each piece of `open` that an event of these kinds covers. Each instant is assigned once, to the
- * event that began first. Returns the time that no such event covers.
+ * Calls `visit` for each piece of `open` that an event of these kinds covers. Each instant is assigned to only one
+ * event, which is the one that began first. Returns the time that no event of these kinds covers.
  */
 function sweep(
   { events, tracks }: RankTimeline,

@@ -1,6 +1,6 @@
 /**
- * A column with one number per event on a rank's streams, initially -1. Host events, which are most events, need no
- * space in it.
+ * A column with one number for each event on a rank's streams; the number is -1 at first. Most events are host events,
+ * which need no space in this column.
  */
 import { NONE, type RankTimeline } from '../timeline/timeline.ts'
 
@@ -19,7 +19,7 @@ export class StreamColumn {
     this.values = new Int32Array(to - this.from).fill(NONE)
   }
 
-  /** The value of an event, which must be on a stream. */
+  /** The value of an event; the event must be on a stream. */
   get(event: number): number {
     return this.values[event - this.from]
   }

@@ -1,6 +1,6 @@
 /**
  * Builds a timeline. Readers add events in any order and link them by the index that `add` returned. `freeze` sorts
- * each track by start time and renumbers the links. Names are interned, so all ranks share one copy.
+ * each track by start time and renumbers the links. Event names are interned, so all ranks share one copy of each name.
  */
 import { Column, float64, int32, signed, type Signed, together, uint32, uint8, unsigned } from './columns.ts'
 import { sortBy } from './sort.ts'
@@ -46,13 +46,13 @@ export class TimelineBuilder {
     return made
   }
 
-  /** Adds `events` as the rank with this number, for readers that learn the number last. */
+  /** Adds `events` as the rank with this number. Readers use this if they learn the rank number only at the end. */
   adopt(rank: number, events: Pick<RankBuilder, 'freeze'>): void {
     if (this.ranks.has(rank)) throw new Error(`rank ${rank} is already in the timeline; merge or renumber it`)
     this.ranks.set(rank, events)
   }
 
-  /** Returns the timeline. The builder and its ranks are empty afterwards. */
+  /** Returns the timeline. The builder and its ranks are empty after this call. */
   freeze(): Timeline {
     const ranks = [...this.ranks].sort(([a], [b]) => a - b).map(([rank, events]) => events.freeze(rank))
     this.ranks.clear()
@@ -64,17 +64,17 @@ const LONG = 0xffff_ffff
 const RECENT = 64
 
 /**
- * How much host activity is kept. `all` keeps every event. Otherwise two kinds of events are dropped: operators inside
- * other operators that have no device work, and calls inside operators that enqueue nothing, unless `keeps` accepts
- * their name. These are most of the host events of an eager program, and the analysis needs only the time of the outer
- * operator.
+ * States how much host activity is kept. With `all`, every event is kept. With `needed`, two kinds of events are
+ * dropped: operators inside other operators that have no device work, and calls inside operators that enqueue nothing,
+ * unless `keeps` accepts their name. The dropped events are most of the host events of an eager program, and the
+ * analysis needs only the time of the outer operator.
  */
 export type Detail = 'all' | { readonly keeps: (name: number) => boolean }
 
 export interface Order {
-  /** The events in their new order. */
+  /** The indices of the events in their new order. */
   readonly order: Uint32Array
-  /** The position in `order` at which each track begins, and the end of the last track. */
+  /** The position in `order` at which each track begins, followed by the end of the last track. */
   readonly bounds: Uint32Array
 }
 
@@ -84,14 +84,17 @@ export class RankBuilder {
   device: string | null = null
 
   private readonly tracks: Omit<Track, 'from' | 'to'>[] = []
-  /** A cache of track indices, keyed by a cheap hash of their ids. */
+  /** A cache of track indices, keyed by a cheap hash of the tracks' ids. */
   private readonly recent = new Uint32Array(RECENT)
   private ordered: Order | null = null
   private readonly trackIds = new Map<string, number>()
   private readonly communications: Communication[] = []
   private readonly communicationIds = new Map<string, number>()
   private readonly starts = new Column(float64)
-  /** Most durations are below four seconds and fit 32 bits. Longer durations are in `longDurations`. */
+  /**
+   * Most durations are below four seconds and fit into 32 bits. Durations that need more than 32 bits are in
+   * `longDurations`.
+   */
   private readonly durations = new Column(uint32)
   private readonly longDurations = new Map<number, number>()
   private bytes = new Map<number, number>()
@@ -102,7 +105,10 @@ export class RankBuilder {
   private readonly operators = new Column(int32)
   /** One more than the largest name id. */
   private nameCount = 0
-  /** The calls of `setCommunication`, in order. For each event the last call counts. */
+  /**
+   * The arguments of all calls of `setCommunication`, in order. If several calls concern one event, the last one
+   * counts.
+   */
   private readonly communicating = new Column(uint32)
   private readonly communicationOf = new Column(int32)
   private readonly sequences = new Column(int32)
@@ -115,7 +121,7 @@ export class RankBuilder {
   }
 
   track(role: Track['role'], owner: number, id: number): number {
-    // Most events are on one of a few tracks, so look in the cache first.
+    // Most events are on one of a few tracks, so the cache is searched first.
     const slot = (Math.imul(id, 31) + owner) & (RECENT - 1)
     const recent = this.tracks[this.recent[slot]] as Omit<Track, 'from' | 'to'> | undefined
     if (recent !== undefined && recent.id === id && recent.owner === owner && recent.role === role)
@@ -196,7 +202,7 @@ export class RankBuilder {
     return this.operators.get(event)
   }
 
-  /** The index of a communication record. Equal records share one index. */
+  /** Returns the index of a communication record. Equal records share one index. */
   communication(communication: Communication): number {
     const key = JSON.stringify(communication)
     let index = this.communicationIds.get(key)
@@ -215,8 +221,7 @@ export class RankBuilder {
   }
 
   /**
-   * Adds a record of operands and returns its index. The caller must share one record between calls with equal
-   * operands.
+   * Adds a record of operands and returns its index. The caller must use one record for all calls with equal operands.
    */
   addOperands(operands: Operands): number {
     return this.operands.push(operands) - 1
@@ -290,7 +295,9 @@ export class RankBuilder {
     }
   }
 
-  /** Writes the communication of each event into the column. Returns the sequence numbers. */
+  /**
+   * Writes the communication record of each event into the column. Returns the sequence numbers of the communications.
+   */
   private settle(communication: Signed, position: Int32Array): Sequence {
     const { communicating, communicationOf, sequences } = this
     communication.fill(NONE)
@@ -337,7 +344,10 @@ export class RankBuilder {
     return { order: order.slice(0, kept), bounds: thinBounds }
   }
 
-  /** The events sorted by track, then by start, then by descending duration, with the position of each track. */
+  /**
+   * The events sorted by track, then by start, then by descending duration; and the position at which each track
+   * begins.
+   */
   inOrder(): Order {
     if (this.ordered) return this.ordered
     const bounds = new Uint32Array(this.tracks.length + 1)

@@ -1,18 +1,19 @@
 /**
- * Writes a timeline as a Chrome trace, which Perfetto and chrome://tracing can open. `src/audit/arkeTrace.ts` reads it
- * back into the same timeline. Each rank is a process, and each track is a thread.
+ * Writes a timeline as a Chrome trace, which Perfetto and chrome://tracing can open. `src/audit/arkeTrace.ts` reads
+ * such a trace back into the same timeline. In the trace, each rank is a process, and each track is a thread.
  *
  *   { "arke": { version, ranks: [{ rank, process, thread, base, offset, drift, device, tracks }] },
  *     "traceEvents": [...] }
  *
- * `ts` is decimal microseconds on the common clock since the earliest base of all ranks, exact to the nanosecond.
- * `base` is the rank's time 0 on the common clock. `offset` is the difference between `base` and the rank's own base.
- * `drift` is the fraction by which the rank's times were stretched. The category of an event is its kind.
+ * `ts` is the time in decimal microseconds on the common clock, counted from the earliest base of all ranks. It is
+ * exact to the nanosecond. `base` is the time on the common clock that is the rank's time 0. `offset` is the difference
+ * between `base` and the rank's own base. `drift` is the fraction by which the rank's times were stretched. The
+ * category of an event is its kind.
  *
- * Ids are used as in Kineto traces. A host call has its own `correlation`, and device work has the `correlation` of its
- * launch. An operator has its own `External id`, and all other events have the `External id` of their operator.
- * Communication records are metadata events, identified by their index. The `traffic` of a kernel lists [tensor, name,
- * size, written, read], in bytes.
+ * Ids are used in the same way as in Kineto traces. A host call has its own `correlation`, and device work has the
+ * `correlation` of its launch. An operator has its own `External id`, and all other events have the `External id` of
+ * their operator. Communication records are written as metadata events, identified by their index. The `traffic` of a
+ * kernel lists [tensor, name, size, written, read], with the last three in bytes.
  */
 import { Kind, NONE, sequenceOf } from './timeline.ts'
 import type { RankTimeline, TensorBytes, Timeline, Track } from './timeline.ts'
@@ -24,23 +25,29 @@ export const COMMUNICATION_EVENT = 'arke_communication'
 
 export interface ChromeOptions {
   /**
-   * The clock of each rank of the timeline, to place all ranks on one clock. A time `t` of the rank becomes `t + offset
-   * + drift * t`, relative to the base of the first rank. Without clocks, each rank is placed by its own base.
+   * The clock of each rank of the timeline, which is used to place all ranks on one clock. A time `t` of the rank
+   * becomes `t + offset + drift * t`, relative to the base of the first rank. If no clocks are given, each rank is
+   * placed by its own base.
    */
   clocks?: readonly { readonly offset: number; readonly drift: number }[]
-  /** Draw arrows from launches to device work; true by default. */
+  /** True to draw arrows from launches to device work, which is the default. */
   flows?: boolean
-  /** How the recorded kernels differ from those that run when nothing is recorded, besides their log. */
+  /**
+   * How the recorded kernels differ from the kernels that run when nothing is recorded, apart from writing their log.
+   */
   recordedUnlike?: readonly string[]
 }
 
-/** The description of a rank in the `arke` metadata. */
+/** The description of a rank in the trace's `arke` metadata. */
 export interface ChromeRank {
   readonly rank: number
-  /** The process of the rank's events, and the thread of its first track. The other tracks follow in order. */
+  /**
+   * The process number of the rank's events, and the thread number of its first track. The thread numbers of the other
+   * tracks follow in order.
+   */
   readonly process: number
   readonly thread: number
-  /** Decimal text, because a double cannot hold nanoseconds since 1970 exactly. */
+  /** The base is decimal text, because a double cannot hold nanoseconds since 1970 exactly. */
   readonly base: string
   readonly offset: string
   readonly drift: number
@@ -48,7 +55,7 @@ export interface ChromeRank {
   readonly tracks: readonly (readonly [role: string, owner: number, id: number])[]
 }
 
-/** The category of each kind, indexed by kind. */
+/** The trace category of each event kind, indexed by kind. */
 export const categories: readonly string[] = Object.entries(Kind)
   .sort(([, a], [, b]) => a - b)
   .map(([name]) => name)
@@ -65,7 +72,7 @@ export function* writeChrome(
     const { offset, drift } = clocks?.[index] ?? { offset: null, drift: 0 }
     const thread = threads
     threads += rank.tracks.length
-    // The clocks of two machines may be centuries apart, so bases and their differences are never stored in a double.
+    // The clocks of two machines may be centuries apart, so bases and their differences never become doubles.
     const base = offset === null ? rank.base : ranks[0].base + BigInt(Math.round(offset))
     return { rank, process: index + 1, thread, drift, base }
   })
@@ -114,7 +121,7 @@ interface Place {
   readonly shift: bigint
 }
 
-/** Applies the drift to a time. Both ends of an event are converted, so that adjacent events stay adjacent. */
+/** Applies the clock drift to a time. Both ends of an event are converted, so that adjacent events stay adjacent. */
 const stretched = (time: number, drift: number): number =>
   drift === 0 ? time : Math.round(time + drift * time)
 

@@ -1,14 +1,17 @@
 /**
- * Growable columns, stored as typed arrays in pieces, so that growing neither copies nor leaves garbage. Events are
- * stored in columns and not as objects. A million events therefore cost tens of megabytes, and a pass over one property
- * reads only that property.
+ * Growable columns, stored as typed arrays in pieces. Growing a column copies nothing and leaves no garbage. Events are
+ * stored in columns instead of objects. With columns, a million events cost only tens of megabytes, and a pass over one
+ * property reads only that property.
  *
  * The pieces of a long column are in resizable buffers. Resizing a buffer to 0 returns its memory to the system at
- * once, while other memory waits for the garbage collector and the allocator. Resizable buffers are slower to write, so
- * each piece is first filled in an ordinary buffer.
+ * once. Other memory is returned only by the garbage collector and the allocator. Resizable buffers are slower to
+ * write, so each piece is first filled in an ordinary buffer.
  */
 
-/** A column of indices, as wide as the largest index needs. `Signed` columns may contain -1. */
+/**
+ * A column of indices, whose element type is as wide as the largest index needs. A column with a `Signed` type may
+ * contain -1.
+ */
 export type Unsigned = Uint8Array | Uint16Array | Uint32Array
 export type Signed = Int8Array | Int16Array | Int32Array
 type Numbers = Float64Array | Unsigned | Signed
@@ -17,13 +20,13 @@ const BITS = 16
 const PIECE = 1 << BITS
 const MASK = PIECE - 1
 const SMALLEST = 64
-/** Columns with more pieces than this count as long. */
+/** A column with more pieces than this counts as long. */
 const FEW = 1
 
 export class Column<T extends Numbers> {
   length = 0
   private pieces: T[]
-  /** The piece that is being filled, and the number of values in the pieces before it. */
+  /** The piece that is being filled, and the number of values in all pieces before it. */
   private last: T
   private before = 0
   private readonly make: (length: number) => T
@@ -47,18 +50,18 @@ export class Column<T extends Numbers> {
     this.pieces[index >>> BITS][index & MASK] = value
   }
 
-  /** Returns the values in the order of `from`, then empties the column and frees its memory. */
+  /** Returns the values in the order that `from` gives, empties the column and frees its memory. */
   take(from: Uint32Array): T {
     const taken = this.make(from.length)
     this.moveTo(taken, from)
     return taken
   }
 
-  /** Writes the values to `to` in the order of `from`, then empties the column and frees its memory. */
+  /** Writes the values to `to` in the order that `from` gives, empties the column and frees its memory. */
   moveTo(to: Numbers, from: Uint32Array): void {
     const { pieces } = this
-    // The loop is fast if it handles few array types. Values are therefore gathered in the column's own type, and `set`
-    // narrows them.
+    // The loop is fast only if it handles few array types. The loop therefore collects values in the column's own type,
+    // and `set` converts them to the narrower type.
     const picked = this.make(Math.min(from.length, PIECE))
     for (let at = 0; at < from.length; at += PIECE) {
       const count = Math.min(PIECE, from.length - at)
@@ -71,7 +74,7 @@ export class Column<T extends Numbers> {
     this.clear()
   }
 
-  /** Returns the values in the order in which they were pushed, then empties the column and frees its memory. */
+  /** Returns the values in the order in which they were pushed, empties the column and frees its memory. */
   all(): T {
     const all = this.make(this.length)
     this.pieces.forEach((piece, i) =>
@@ -81,7 +84,7 @@ export class Column<T extends Numbers> {
     return all
   }
 
-  /** Removes all values and frees the memory. */
+  /** Removes all values from the column and frees its memory. */
   clear(): void {
     for (const piece of this.pieces) release(piece)
     this.last = this.make(SMALLEST)
@@ -90,7 +93,8 @@ export class Column<T extends Numbers> {
   }
 
   /**
-   * Adds space. The first piece grows by doubling, for columns that stay small. All other pieces are allocated in full.
+   * Adds space. The first piece of a column grows by doubling, which saves memory for columns that stay small. All
+   * pieces after the first are allocated in full.
    */
   private grow(): void {
     if (this.last.length < PIECE) {
@@ -107,7 +111,7 @@ export class Column<T extends Numbers> {
   }
 }
 
-/** A resizable array buffer, as in ES2024. Node has it since version 20. */
+/** A resizable array buffer, as in ES2024. Node has resizable array buffers since version 20. */
 interface ResizableBuffer extends ArrayBuffer {
   readonly resizable: boolean
   resize(bytes: number): void
@@ -136,10 +140,10 @@ type Type<T extends Numbers> = {
   new (buffer: ArrayBuffer, offset: number, length: number): T
 }
 
-/** The narrowest type for indices below `count`. */
+/** The narrowest unsigned array type that can hold indices below `count`. */
 export const unsigned = (count: number): Type<Unsigned> =>
   count <= 1 << 8 ? Uint8Array : count <= 1 << 16 ? Uint16Array : Uint32Array
-/** The narrowest type for -1 and indices below `count`. */
+/** The narrowest signed array type that can hold -1 and indices below `count`. */
 export const signed = (count: number): Type<Signed> =>
   count <= 1 << 7 ? Int8Array : count <= 1 << 15 ? Int16Array : Int32Array
 
@@ -155,7 +159,7 @@ export function together<C extends Record<string, Numbers>>(
   length: number,
   types: { readonly [K in keyof C]: Type<C[K]> },
 ): C {
-  // The widest columns come first, so that each column starts at a multiple of its element size.
+  // The columns with the widest elements come first, so that each column starts at a multiple of its element size.
   const widest = Object.entries(types).sort(([, a], [, b]) => b.BYTES_PER_ELEMENT - a.BYTES_PER_ELEMENT)
   const width = widest.reduce((sum, [, { BYTES_PER_ELEMENT: bytes }]) => sum + bytes, 0)
   const buffer = new ArrayBuffer(length * width)

@@ -1,4 +1,4 @@
-/** Formats figures for people, with three significant digits and a suitable unit. */
+/** Formats numbers for people, with three significant digits and a suitable unit. */
 
 export function duration(microseconds: number): string {
   const size = Math.abs(microseconds)

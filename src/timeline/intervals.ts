@@ -1,6 +1,7 @@
 /**
- * Sets of time, stored as sorted disjoint intervals: `[from, to, from, to, …]`. Intervals are half open, none is empty,
- * and no two touch. All arithmetic is on integers below 2^53, so busy and idle time add up to the nanosecond.
+ * Sets of time, stored as sorted disjoint intervals: `[from, to, from, to, …]`. Intervals are half open, no interval is
+ * empty, and no two intervals touch. All arithmetic is on integers below 2^53, so busy and idle time add up to the
+ * nanosecond.
  */
 import { Column, float64 } from './columns.ts'
 import { countBefore } from './search.ts'
@@ -10,8 +11,8 @@ import { isDeviceWork, type RankTimeline } from './timeline.ts'
 export type Intervals = Float64Array
 
 /**
- * Allocates a set of exactly the needed length. `write` is called twice: first with null to return the length, then to
- * write.
+ * Allocates a set of exactly the needed length. `write` is called twice: first with null, to return the length, and a
+ * second time to write the values.
  */
 function exactly(write: (out: Float64Array | null) => number): Intervals {
   const out = new Float64Array(write(null))
@@ -27,7 +28,7 @@ export function unionInOrder(
   to: number,
   select: (event: number) => boolean = () => true,
 ): Intervals {
-  // Count the intervals first, since many nested events yield few intervals.
+  // The intervals are counted first, since many nested events yield few intervals.
   let count = 0
   let until = -Infinity
   for (let event = from; event < to; event++) {
@@ -79,7 +80,7 @@ export class SetWriter {
   }
 }
 
-/** The union of intervals `[from, to, from, to, …]` in any order. */
+/** The union of intervals `[from, to, from, to, …]` that are given in any order. */
 export function unionOf(pairs: ArrayLike<number>): Intervals {
   const count = pairs.length / 2
   const order = new Uint32Array(count)
@@ -102,7 +103,7 @@ export function unionOf(pairs: ArrayLike<number>): Intervals {
   })
 }
 
-/** The time in `a` or in `b`. */
+/** The time that is in `a` or in `b`. */
 export function union(a: Intervals, b: Intervals): Intervals {
   if (a.length === 0) return b
   if (b.length === 0) return a
@@ -125,7 +126,7 @@ export function union(a: Intervals, b: Intervals): Intervals {
   })
 }
 
-/** The time in both `a` and `b`. */
+/** The time that is in both `a` and `b`. */
 export function intersection(a: Intervals, b: Intervals): Intervals {
   return exactly((out) => {
     let [i, j, length] = [0, 0, 0]
@@ -167,7 +168,7 @@ export function complement(a: Intervals, from: number, to: number): Intervals {
   })
 }
 
-/** The time in `a` but not in `b`. */
+/** The time that is in `a` but not in `b`. */
 export function difference(a: Intervals, b: Intervals): Intervals {
   if (a.length === 0 || b.length === 0) return a
   return exactly((out) => {
@@ -192,7 +193,10 @@ export function difference(a: Intervals, b: Intervals): Intervals {
   })
 }
 
-/** The part of the set inside a window. A binary search finds it, since one set may be clipped to many windows. */
+/**
+ * The part of the set that lies inside a window. A binary search finds this part, since one set may be clipped to many
+ * windows.
+ */
 export function clip(a: Intervals, from: number, to: number): Intervals {
   if (from >= to) return new Float64Array(0)
   const first = countBefore(a.length / 2, (i) => a[2 * i + 1] <= from)

@@ -1,7 +1,7 @@
 /**
  * Joins the timelines of several files. Each file has its own table of names, and the joined timeline has one copy of
- * each name. Name columns are renumbered in place if the new ids fit, so the input timelines must not be used
- * afterwards. All ranks must have different numbers.
+ * each name. Name columns are renumbered in place if the new ids fit, so the input timelines must not be used after
+ * this call. All ranks must have different rank numbers.
  */
 import { unsigned } from './columns.ts'
 import type { RankTimeline, Timeline } from './timeline.ts'
@@ -23,7 +23,7 @@ export function joinTimelines(parts: readonly Timeline[]): Timeline {
     })
     for (const rank of part.ranks) {
       const { events } = rank
-      // If all names keep their ids, the column needs no change.
+      // If all names keep their ids, the column of names needs no change.
       if (same) {
         ranks.push(rank)
         continue

@@ -1,6 +1,6 @@
 /**
- * Binary search: the number of leading items for which `before` is true. `before` must be false for all items after
- * them.
+ * Binary search for the number of leading items for which `before` is true. `before` must be false for all items after
+ * the leading ones.
  */
 export function countBefore(length: number, before: (index: number) => boolean): number {
   let [low, high] = [0, length]
@@ -12,6 +12,6 @@ export function countBefore(length: number, before: (index: number) => boolean):
   return low
 }
 
-/** The index of the first value that is not below `value`, in ascending values. */
+/** In ascending `values`, the index of the first one that is not below `value`. */
 export const lowerBound = (values: ArrayLike<number>, value: number): number =>
   countBefore(values.length, (i) => values[i] < value)

@@ -1,7 +1,7 @@
 /**
- * Sorts numbers by a comparison, stable and in place. The built-in sort of typed arrays allocates two arrays of
- * objects, with 8 bytes per number each. This sort allocates one array with 4 bytes per number, and returns at once if
- * the input is sorted.
+ * Sorts numbers by a comparison function, stably and in place. The built-in sort of typed arrays allocates two arrays
+ * of objects, each with 8 bytes per number. This sort allocates one array with 4 bytes per number, and returns at once
+ * if the input is sorted.
  */
 export function sortBy(values: Uint32Array, compare: (a: number, b: number) => number): void {
   const bounds = [0]

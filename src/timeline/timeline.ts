@@ -4,20 +4,20 @@
  *
  * Times are integer nanoseconds. The `start` of an event is relative to its rank's `base`. `base` is a bigint, because
  * profilers write nanoseconds since 1970, which a double cannot hold exactly. Times within 26 days (2^51 ns) of the
- * base are exact, and so are sums of a few of them; readers leave out events further away. Ranks have different bases,
- * so times of two ranks are compared through `offsetBetween`.
+ * base are exact, and so are sums of a few such times. Readers leave out events that are further away. Ranks have
+ * different bases, so times of two ranks are compared by means of `offsetBetween`.
  *
- * Events are stored in columns, which are as wide as their numbers need: usually 26 bytes per event in total. An event
- * is identified by its index within its rank. The events of a track are contiguous. A timeline is built by a
- * `TimelineBuilder` and does not change afterwards.
+ * Events are stored in columns, which are only as wide as their numbers need. An event usually takes 26 bytes in total.
+ * An event is identified by its index within its rank. The events of one track are contiguous in the columns. A
+ * timeline is built by a `TimelineBuilder` and does not change after that.
  */
 
 import type { Signed, Unsigned } from './columns.ts'
 import { lowerBound } from './search.ts'
 
 /**
- * The kind of an event. Kinds below `wait` are device work. A wait or a transfer is time inside device work or beside
- * it.
+ * The kind of an event. Kinds with a value below `wait` are device work. Events of the kinds `wait` and `transfer` lie
+ * inside device work or beside it.
  */
 export const Kind = {
   kernel: 0,
@@ -27,11 +27,11 @@ export const Kind = {
   communication: 3,
   /** A stream waits for an event, or a program waits for a flag. */
   wait: 4,
-  /** A copy between ranks from inside a kernel. */
+  /** A copy between ranks that a program makes inside a kernel. */
   transfer: 5,
   /** A host call that enqueues device work and returns. */
   launch: 6,
-  /** A host call that blocks until device work is done; includes blocking copies. */
+  /** A host call that blocks until device work is done, such as a blocking copy. */
   synchronize: 7,
   /** Any other call of the runtime or the driver. */
   runtime: 8,
@@ -42,7 +42,7 @@ export const Kind = {
 } as const
 export type Kind = (typeof Kind)[keyof typeof Kind]
 
-/** True if events of this kind keep the device busy. */
+/** True if an event of this kind keeps the device busy. */
 export const isDeviceWork = (kind: number): boolean => kind <= Kind.communication
 
 /** True if a host call or device event of this name makes a stream wait for an event of another stream. */
@@ -51,29 +51,32 @@ export const isStreamWait = (name: string): boolean => /stream\s?wait/i.test(nam
 /** The display name of an event, for use in a sentence. */
 export const calledEvent = (name: string): string => name.trim().slice(0, 60) || 'an event without a name'
 
-/** Means no event, no communication or no sequence number. */
+/** The value that means no event, no communication or no sequence number. */
 export const NONE = -1
 
 export interface Track {
   /**
-   * The role of the track. Device annotations span several events of a stream, so they have a separate track. A worker
-   * runs the programs of Arke's own kernels (workers.ts).
+   * The role of the track in its rank. Device annotations span several events of a stream, so they have a separate
+   * track. A worker runs the programs of Arke's own kernels (see workers.ts).
    */
   readonly role: 'stream' | 'thread' | 'annotations' | 'worker'
-  /** The device of a stream, the process of a thread. */
+  /** For a stream, the number of its device; for a thread, the id of its process. */
   readonly owner: number
-  /** The stream's or thread's number. */
+  /** The number of the stream or of the thread. */
   readonly id: number
   /** The events of the track have the indices from `from` up to but excluding `to`. */
   readonly from: number
   readonly to: number
 }
 
-/** A communication record, shared by all events with the same metadata. Unknown fields are null. */
+/** A communication record, which all events with the same metadata share. Fields whose value is unknown are null. */
 export interface Communication {
-  /** One of allReduce, allGather, reduceScatter, allToAll, broadcast, reduce, sendRecv, barrier; null if unknown. */
+  /**
+   * One of allReduce, allGather, reduceScatter, allToAll, broadcast, reduce, sendRecv and barrier, or null if the
+   * collective is unknown.
+   */
   readonly collective: string | null
-  /** The library that the kernel belongs to. */
+  /** The library to which the kernel belongs. */
   readonly library: string | null
   readonly group: string | null
   readonly groupDescription: string | null
@@ -84,7 +87,7 @@ export interface Communication {
   readonly dtype: string | null
   readonly elementsIn: number | null
   readonly elementsOut: number | null
-  /** The ranks of a point-to-point message. */
+  /** The sending and the receiving rank of a point-to-point message. */
   readonly source: number | null
   readonly destination: number | null
 }
@@ -105,34 +108,37 @@ export const unknownCommunication: Communication = {
   destination: null,
 }
 
-/** The operands of an operator call, shared by all calls with equal operands. */
+/** The operands of an operator call, which all calls with equal operands share. */
 export interface Operands {
-  /** The extents of each operand, in order; empty for a scalar or an absent operand. */
+  /** The extents of each operand, in order. They are empty for a scalar or an absent operand. */
   readonly shapes: readonly (readonly number[])[]
   /**
-   * The type of each operand as the trace writes it (`c10::BFloat16`, `float`, `Scalar`); empty if the trace has none.
+   * The type of each operand as the trace writes it (`c10::BFloat16`, `float`, `Scalar`), or an empty text if the trace
+   * has none.
    */
   readonly types: readonly string[]
 }
 
 /**
- * The bytes of one tensor that a kernel of Arke accesses on its rank. An element that is accessed twice counts twice.
+ * The bytes of one tensor that a kernel of Arke accesses on its rank. An element that is accessed twice adds its bytes
+ * twice.
  */
 export interface TensorBytes {
-  /** The id of the allocation, equal on all ranks. */
+  /** The id of the tensor's allocation, which is equal on all ranks. */
   readonly tensor: number
   readonly name: string
-  /** The size of the rank's copy. */
+  /** The size of the rank's copy of the tensor in bytes. */
   readonly size: number
   /**
-   * Bytes written to the rank's copy by the launch on all ranks: by the rank's own programs and by those of its peers.
+   * The bytes that the launch writes to the rank's copy, counting the programs of the rank itself and those of its
+   * peers.
    */
   readonly written: number
-  /** Bytes read by the rank's own programs. */
+  /** The bytes that the rank's own programs read. */
   readonly read: number
 }
 
-/** Sequence numbers of some events. `events` is ascending. */
+/** The sequence numbers of those events that have one. `events` is ascending. */
 export interface Sequence {
   readonly events: Uint32Array
   readonly numbers: Int32Array
@@ -141,30 +147,33 @@ export interface Sequence {
 /** The columns of a rank's events. */
 export interface Events {
   readonly length: number
-  /** The start time, in nanoseconds after the rank's base. */
+  /** The start time of the event, in nanoseconds after the rank's base. */
   readonly start: Float64Array
   readonly duration: Float64Array | Uint32Array
-  /** Keyed by event: the bytes that a copy, fill or transfer moves. Only for events with a known size. */
+  /** The bytes that a copy, fill or transfer moves, keyed by event. Only events of known size have an entry. */
   readonly bytes: ReadonlyMap<number, number>
-  /** A value of `Kind`. */
+  /** The kind of the event, a value of `Kind`. */
   readonly kind: Uint8Array
-  /** Index into the timeline's names. */
+  /** The index of the event's name in the timeline's names. */
   readonly name: Unsigned
-  /** Index into the rank's tracks. */
+  /** The index of the event's track in the rank's tracks. */
   readonly track: Unsigned
   /** The host call that enqueued a device event, or `NONE`. */
   readonly launch: Int32Array
-  /** The host operator that a device event or a host call belongs to, or `NONE`. */
+  /** The host operator to which a device event or a host call belongs, or `NONE`. */
   readonly operator: Int32Array
-  /** Index into the rank's communications, or `NONE`. */
+  /** The index of the event's communication record in the rank's communications, or `NONE`. */
   readonly communication: Signed
   /**
-   * The sequence numbers of communications on their communicator, for events that have one. `sequenceOf` looks them up.
+   * The sequence numbers of communications on their communicator, for the events that have one. `sequenceOf` looks up
+   * the sequence number of an event.
    */
   readonly sequence: Sequence
-  /** Index into the rank's operands for operators, or `NONE`. */
+  /** For operators, the index of the operand record in the rank's operands, or `NONE`. */
   readonly operands: Signed
-  /** Keyed by event: the traffic of Arke's own kernels. Events of the same launch plan share one list. */
+  /**
+   * The memory traffic of Arke's own kernels, keyed by event. Events of the same launch plan share one list of traffic.
+   */
   readonly traffic: ReadonlyMap<number, readonly TensorBytes[]>
 }
 
@@ -176,14 +185,17 @@ export interface RankTimeline {
   readonly events: Events
   readonly communications: readonly Communication[]
   readonly operands: readonly Operands[]
-  /** The name of the device that the streams belong to, or null if the trace does not state it. */
+  /** The name of the device to which the streams belong, or null if the trace does not state it. */
   readonly device: string | null
-  /** The interval from the first start to the last end of device work, relative to the base; null if there is none. */
+  /**
+   * The interval from the first start to the last end of device work, relative to the base, or null if there is no
+   * device work.
+   */
   readonly deviceSpan: readonly [from: number, to: number] | null
 }
 
 export interface Timeline {
-  /** Sorted by rank number; numbers may be missing. */
+  /** The ranks, sorted by rank number; some numbers may be missing. */
   readonly ranks: readonly RankTimeline[]
   readonly names: readonly string[]
 }
@@ -202,15 +214,15 @@ export const streams = (rank: RankTimeline): readonly Track[] =>
 export const threads = (rank: RankTimeline): readonly Track[] =>
   rank.tracks.filter(({ role }) => role === 'thread')
 
-/** The events of a track, sorted by start. If two events start at once, the longer one comes first. */
+/** The events of a track, sorted by start. If two events start at the same time, the longer one comes first. */
 export function* eventsOf(track: Track): Generator<number> {
   for (let event = track.from; event < track.to; event++) yield event
 }
 
-/** 26 days, in nanoseconds. Sums of a few times within this distance of the base are exact integers. */
+/** 26 days in nanoseconds. Sums of a few times within this distance of the base are exact integers. */
 const furthest = 2 ** 51
 
-/** True if an event lies in the range in which times are exact. */
+/** True if an event lies in the range of times that are exact. */
 export const isInReach = (start: number, duration: number): boolean =>
   Number.isInteger(start) && start >= -furthest && Number.isInteger(duration) && start + duration <= furthest
 

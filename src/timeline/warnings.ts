@@ -1,7 +1,7 @@
 /**
- * Collects warnings about an input. Warnings are grouped by class and kind: the message of the first occurrence is
- * kept, and further occurrences are counted. A reader never throws on bad input. It continues with the readable part
- * and warns about the rest. An analysis warns about the assumptions that it had to make.
+ * Collects warnings about an input. Warnings are grouped by class and kind. The message of the first warning in a group
+ * is kept, and further warnings are counted. A reader never throws on bad input. A reader continues with the readable
+ * part of its input and warns about the rest. An analysis warns about the assumptions that it had to make.
  */
 
 export type WarningClass =
@@ -39,9 +39,9 @@ export interface Warning {
   readonly count: number
 }
 
-/** The totals over all ranks to which one warning applies. */
+/** The ranks to which one warning applies, and their totals. */
 export interface Tally {
-  /** The rank numbers, ascending. */
+  /** The numbers of these ranks, in ascending order. */
   readonly ranks: readonly number[]
   readonly count: number
   /** `amount` is usually a time in nanoseconds, and `of` is the total of which it is a part. */
@@ -54,7 +54,9 @@ interface Known {
   count: number
 }
 
-/** The most kinds of messages per class. Further kinds are counted with the last one. */
+/**
+ * The largest number of kinds of messages per class. Kinds beyond this number are counted together with the last kind.
+ */
 const MOST_KINDS = 8
 
 export class Warnings {
@@ -62,8 +64,8 @@ export class Warnings {
   private readonly tallies = new Map<Known, { ranks: Set<number>; amount: number; of: number }>()
 
   /**
-   * Adds a warning. `message` is called only for the first warning of its kind, since there may be a million of them.
-   * `kind` distinguishes different messages of one class.
+   * Adds a warning. `message` is called only for the first warning of its kind, since there may be a million warnings
+   * of that kind. `kind` distinguishes different messages within one class.
    */
   add(of: WarningClass, message: () => string, count = 1, kind = ''): void {
     const [known, isNew] = this.known(of, kind)
@@ -75,7 +77,8 @@ export class Warnings {
 
   /**
    * Adds a warning that may apply to several ranks. The message is formatted when all ranks are known, so that it can
-   * list the ranks and their total time. The `message` function of the first call is used.
+   * list the ranks and their total time. If several calls have the same kind, the `message` function of the first call
+   * is used.
    */
   tally(
     of: WarningClass,
@@ -108,7 +111,7 @@ export class Warnings {
     return [made, true]
   }
 
-  /** The warnings by class, then by kind, both in order of first occurrence. */
+  /** The warnings, sorted by class and then by kind, each in order of first occurrence. */
   list(): Warning[] {
     return [...this.byClass].flatMap(([of, kinds]) =>
       [...kinds.values()].map(({ message, count }) => ({

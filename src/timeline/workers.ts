@@ -1,20 +1,20 @@
 /**
- * Derives the activity of a rank's processors from the events that programs recorded on the worker tracks. A program is
- * an annotation. Waits for flags and copies between ranks lie inside programs.
+ * Derives the activity of a rank's processors from the events that programs recorded on the tracks of workers. Each run
+ * of a program is recorded as an annotation. Waits for flags and copies between ranks lie inside programs.
  *
- * Several workers may share a processor: the roles of a program, the programs of several streams, or the blocks on a
- * GPU's multiprocessor. Programs of a kernel that only moves data count as transferring whenever they do not wait. A
- * worker of a non-leader role records no programs. It counts as part of those programs of its processor during which it
- * recorded an event.
+ * Several workers may share one processor. They may be the roles of a program, the programs of several streams, or the
+ * blocks on a GPU's multiprocessor. If a kernel only moves data, its programs count as transferring whenever they do
+ * not wait. A worker that runs a role other than the leader records no programs. Such a worker counts as part of every
+ * program of its processor during which it recorded an event.
  */
 import { difference, intersection, type Intervals, union, unionInOrder, unionOf } from './intervals.ts'
 import { countBefore } from './search.ts'
 import { end, type Events, Kind, type RankTimeline, type Track } from './timeline.ts'
 
 /**
- * Identifies a worker. On a CPU, the leader `leader` of a stream runs programs, and the other workers are roles of its
- * programs. On a GPU, a leader is a multiprocessor, and its roles are the roles of all programs that are resident on
- * it.
+ * Identifies a worker. On a CPU, the worker `leader` of a stream runs programs, and the other workers run the roles of
+ * these programs. On a GPU, a leader is a multiprocessor, and its roles are the roles of all programs that are resident
+ * on that multiprocessor.
  */
 export interface WorkerPlace {
   readonly stream: number
@@ -25,23 +25,25 @@ export interface WorkerPlace {
 const LEADERS = 256
 const ROLES = 256
 
-/** The id of a worker's track. It differs from the ids of streams and of the rank's other workers. */
+/**
+ * The id of a worker's track. The track id of a worker differs from the ids of streams and of the rank's other workers.
+ */
 export const workerTrack = ({ stream, leader, role }: WorkerPlace): number =>
   (stream * LEADERS + leader) * ROLES + role
 
-/** The worker that a track id belongs to. */
+/** The worker to which a track id belongs. */
 export const workerPlace = (id: number): WorkerPlace => ({
   stream: Math.floor(id / (LEADERS * ROLES)),
   leader: Math.floor(id / ROLES) % LEADERS,
   role: id % ROLES,
 })
 
-/** One processor: leaders with the same number share a core, or are one multiprocessor, whatever their stream. */
+/** One processor. Leaders with the same number share a core or are one multiprocessor, whatever their stream. */
 export interface Processor {
-  /** The number of the leader. */
+  /** The number of the processor's leader. */
   readonly number: number
   readonly tracks: readonly WorkerTrack[]
-  /** The times at which one of its programs runs unblocked, transfers, or waits. */
+  /** The times at which one of the processor's programs runs unblocked, transfers, or waits. */
   readonly compute: Intervals
   readonly transfer: Intervals
   readonly wait: Intervals
@@ -49,7 +51,10 @@ export interface Processor {
 
 export interface WorkerTrack {
   readonly track: Track
-  /** Per event of the track: the latest end so far. It shows where the search for the events of a window can start. */
+  /**
+   * For each event of the track: the latest end of all events up to this one. The latest end shows where the search for
+   * the events of a window can start.
+   */
   readonly reach: Float64Array
   /** The times at which the worker is in a program and neither waits nor transfers. */
   readonly unblocked: Intervals
@@ -57,7 +62,7 @@ export interface WorkerTrack {
 
 const known = new WeakMap<RankTimeline, readonly Processor[]>()
 
-/** The processors of a rank, sorted by number. Empty if nothing was recorded inside kernels. */
+/** The processors of a rank, sorted by number. The list is empty if nothing was recorded inside kernels. */
 export function processorsOf(rank: RankTimeline): readonly Processor[] {
   let processors = known.get(rank)
   if (!processors) {
@@ -108,7 +113,7 @@ function processor(number: number, tracks: readonly Track[], rank: RankTimeline)
 export const recordsInside = ({ tracks }: RankTimeline): boolean =>
   tracks.some(({ role }) => role === 'worker')
 
-/** The activity of all processors of a rank, combined; null if nothing was recorded inside kernels. */
+/** The combined activity of all processors of a rank, or null if nothing was recorded inside kernels. */
 export function recordedInside(rank: RankTimeline): Pick<Processor, 'compute' | 'transfer' | 'wait'> | null {
   const processors = processorsOf(rank)
   const all = (of: (one: Processor) => Intervals): Intervals =>

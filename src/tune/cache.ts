@@ -1,21 +1,21 @@
 /**
- * The tuned tiles of this machine, stored in the file `tuned.json` in the cache folder. A file that is not a valid
- * table is ignored with a warning. The file is replaced atomically, so that a reader finds either the old or the new
- * table.
+ * The tuned tiles for this machine, which are stored in the file `tuned.json` in the cache folder. A file that is not a
+ * valid table is ignored with a warning. The file is replaced atomically, so that a reader finds either the old table
+ * or the new one.
  */
 import { withTiles, type Asked, type Numbers, type Table, type Tables } from './tables.ts'
 import { cachePath, readText, replaceText } from './node.ts'
 
 let known: { readonly path: string; readonly tables: Tables } | undefined
 
-/** The tuned tables. The file is read once per process. */
+/** The tuned tables. Each process reads the file only once. */
 export function tunedHere(): Tables {
   const path = cachePath()
   if (known?.path !== path) known = { path, tables: readTables(path) }
   return known.tables
 }
 
-/** Adds tuned tiles to the current contents of the file. Returns the path of the file. */
+/** Adds tuned tiles to the current contents of the file. Returns the path of the tuning file. */
 export function remember(found: readonly { asked: Asked; tiles: Numbers }[]): string {
   const path = cachePath()
   const tables = withTiles(readTables(path), found)
@@ -31,7 +31,7 @@ function readTables(path: string): Tables {
     const found: unknown = JSON.parse(text)
     if (isRecordOf(isTable)(found)) return found
   } catch {
-    // The file is not JSON, so it is not a table.
+    // In this case the file is not JSON, so it is not a table of tiles.
   }
   console.warn(
     `arke: ${path} is ignored because it is not a table of tiles: run arke tune again, or remove the file`,

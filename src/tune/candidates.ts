@@ -1,10 +1,10 @@
 /**
- * Candidate tiles for tuning, the default first. The list may contain tiles that a target rejects; tuning finds out by
- * trying them.
+ * Lists candidate tiles for tuning, with the default tiles first. The list may contain tiles that a target rejects;
+ * tuning tries them and drops them.
  *
- * On machines with scratch memory, the candidates are tiles that fit that memory and the registers, with enough tiles
- * to keep the multiprocessors busy to the end. Several numbers of stages are tried, because ranks that share a device's
- * memory are less skewed when each has fewer loads in flight.
+ * On machines with scratch memory, the candidates are tiles that fit the scratch memory and the registers. There must
+ * also be enough tiles to keep the multiprocessors busy to the end. Several numbers of stages are tried, because ranks
+ * that share a device's memory are less skewed when each has fewer loads in flight.
  */
 import { stageBytes, tileMemory, tileRows, usesMatrixUnit } from '../ops/limits.ts'
 import type { ProductShape, Tiles } from '../ops/tiles.ts'
@@ -15,7 +15,8 @@ const columns = [32, 64, 112, 128, 224, 256]
 const depths = [64, 128, 256]
 const mostStages = 12
 /**
- * The minimum utilisation of the multiprocessors, averaged over all rounds of tiles, relative to the best candidate.
+ * The least acceptable utilisation of the multiprocessors, averaged over all rounds of tiles, relative to the best
+ * candidate.
  */
 const leastBusy = 0.75
 
@@ -27,8 +28,8 @@ export function productCandidates(machine: Machine, shape: ProductShape, fallbac
   const rows = tileRows(m).filter((BM) => isOnUnit || (BM >= 16 && BM <= 64))
   const tiles = rows.flatMap((BM) =>
     columns
-      // Skip tiles that contain only padding. Products of 128 rows fit the registers only if the matrix unit reads
-      // panels of 32 columns.
+      // Tiles that contain only padding are skipped. Tiles of 128 rows fit into the registers only if the matrix unit
+      // reads panels of 32 columns.
       .filter((BN) => BN < 2 * n && (BM < 128 || BN % 32 === 0))
       .map((BN) => ({ BM, BN, busy: busyShare(Math.ceil(m / BM) * Math.ceil(n / BN), multiprocessors) })),
   )
@@ -45,18 +46,27 @@ export function productCandidates(machine: Machine, shape: ProductShape, fallbac
   return unique([fallback, ...candidates])
 }
 
-/** The share of multiprocessors with a tile, averaged over all rounds, where a round is one tile per multiprocessor. */
+/**
+ * The share of multiprocessors that have a tile, averaged over all rounds, where a round is one tile per
+ * multiprocessor.
+ */
 function busyShare(tiles: number, multiprocessors: number): number {
   return tiles / (Math.ceil(tiles / multiprocessors) * multiprocessors)
 }
 
-/** The numbers of stages that fit for one program per processor, for two programs, and one number in between. */
+/**
+ * The largest number of stages that fit with one program per processor, the largest number with two programs, and one
+ * number in between.
+ */
 export function stagesFor(machine: Machine, bytes: number): number[] {
   const fitting = [1, 2 / 3, 1 / 2].map((share) => Math.floor((share * tileMemory(machine)) / bytes))
   return fitting.map((stages) => Math.min(stages, mostStages)).filter((stages) => stages >= 2)
 }
 
-/** For machines with caches: each extent halved and doubled, as long as the tiles still divide the matrices. */
+/**
+ * On machines with caches, each extent of the default tile is halved and doubled, as long as the tiles still divide the
+ * matrices.
+ */
 function aroundProduct({ m, n, k }: ProductShape, fallback: Tiles): Tiles[] {
   const { BM, BN, BK } = fallback
   return [

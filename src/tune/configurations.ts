@@ -1,20 +1,21 @@
 /**
- * Chooses the tiles of an operation. The order of precedence is: tiles given by the caller, tiles tuned on this machine
- * (`arke tune`), tiles shipped for the device, and the operation's own rule. If the class of a shape was not measured,
- * the nearest measured class is used, up to two doublings away, if its tiles are legal for the shape.
+ * Chooses the tiles of an operation. These tiles are tried in order: tiles given by the caller, tiles tuned on this
+ * machine (`arke tune`), tiles shipped for the device, and the operation's own rule. If the class of a shape was not
+ * measured, the nearest measured class is used. It may be up to two doublings away, and its tiles must be legal for the
+ * shape.
  */
 import { tunedHere } from './cache.ts'
 import { shippedTables } from './shipped.ts'
 import { classOf, settingOf, type Asked, type Numbers, type Tables } from './tables.ts'
 
-/** The tile choice of an operation. */
+/** How an operation chooses its tiles. */
 export interface Tiling<Tiles extends Numbers = Numbers> {
   readonly asked: Asked
-  /** Tiles by rule, consistent with the given ones. */
+  /** Returns tiles by a rule, consistent with the tiles that the caller gave. */
   fallback(given?: Partial<Tiles>): Tiles
-  /** True if tiles that were measured for another shape may be used for this one. */
+  /** True if tiles that were measured for another shape may be used for this shape. */
   isLegal(tiles: Tiles): boolean
-  /** The tiles worth trying, with the fallback first. */
+  /** The tiles that are worth trying, with the fallback first. */
   candidates(): readonly Tiles[]
   /** The names of tile parameters that may be 0. */
   readonly mayBeZero?: readonly string[]
@@ -23,8 +24,8 @@ export interface Tiling<Tiles extends Numbers = Numbers> {
 export type TilesFrom = 'given' | 'tuned here' | `shipped for ${string}` | 'default'
 
 /**
- * Distances in doublings, nearest first. Of two equally near classes the larger comes first, because its tiles waste
- * less.
+ * The distances to other classes in doublings, with the nearest first. If two classes are equally near, the larger one
+ * comes first, because its tiles waste less work.
  */
 const distances = [0, 1, -1, 2, -2]
 
@@ -50,7 +51,7 @@ export function tilesFor<Tiles extends Numbers>(
     for (const setting of settingsOf(asked)) {
       const classes = tables[asked.device]?.[setting] ?? {}
       for (const doublings of distances) {
-        const tiles = classes[classOf(asked.shape, doublings)] as Numbers | undefined
+        const tiles = classes[classOf(asked, doublings)] as Numbers | undefined
         if (tiles && isLike(tiles) && tiling.isLegal(tiles)) return { tiles, tilesFrom }
       }
     }
@@ -59,8 +60,8 @@ export function tilesFor<Tiles extends Numbers>(
 }
 
 /**
- * The settings to look up: the requested dtype, then the other dtype of the same size, because both move and multiply
- * equally fast.
+ * The settings to look up. The requested dtype comes first, followed by the other dtype of the same size, because both
+ * move and multiply equally fast.
  */
 function settingsOf(asked: Asked): string[] {
   const alike = { bf16: 'f16', f16: 'bf16' }[asked.dtype]

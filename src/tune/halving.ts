@@ -1,13 +1,13 @@
 /**
- * Finds the fastest of many contenders by successive halving. All contenders run interleaved for a few rounds, then the
- * faster half continues with more rounds, until one is left. The last contender is finally compared with contender 0,
- * the default. It replaces the default only if the whole confidence interval of their time ratio shows that it is
- * faster.
+ * Finds the fastest of many contenders by successive halving. All contenders run interleaved for a few rounds. After
+ * that, the faster half continues with more rounds, until only one contender is left. The last contender left is
+ * finally compared with contender 0, which is the default. The last contender replaces the default only if the whole
+ * confidence interval of their time ratio shows that it is faster.
  */
 import { medianOf, quantityOf } from '../runs/quantity.ts'
 import type { Quantity } from '../runs/results.ts'
 
-/** The duration in seconds, with limits on the number of rounds. */
+/** The duration of the measurement in seconds, with limits on the number of rounds. */
 export interface Effort {
   readonly seconds: number
   readonly leastRounds: number
@@ -15,8 +15,8 @@ export interface Effort {
 }
 
 /**
- * Measures contenders in interleaved rounds and returns their times round by round, equally many for each contender.
- * After an interrupt, only complete rounds are returned.
+ * Measures contenders in interleaved rounds. It returns the times of each contender round by round, with the same
+ * number of rounds for all. After an interrupt, only complete rounds are returned.
  */
 export type TimeInTurns = (
   contenders: readonly number[],
@@ -24,14 +24,15 @@ export type TimeInTurns = (
 ) => Promise<readonly (readonly number[])[]>
 
 export interface Halved {
-  /** The winner: 0, the default, unless another contender is significantly faster. */
+  /** The index of the winner, which is 0 (the default) unless another contender is significantly faster. */
   readonly best: number
   readonly time: Quantity
   readonly fallback: Quantity
-  /** The speed-up over the default. */
+  /** The speed-up of the winner over the default. */
   readonly speedup: Quantity
   /**
-   * Present after an interrupt: `best` is the fastest so far, and the difference may not be statistically significant.
+   * Present only after an interrupt. In this case `best` is the fastest contender so far, and the difference may not be
+   * statistically significant.
    */
   readonly interrupted?: true
 }
@@ -70,9 +71,7 @@ export async function halve(
   return { best: 0, time: fallback, fallback, speedup: quantityOf(usual.map(() => 1)) }
 }
 
-/**
- * The fastest remaining contender by the rounds so far. Throws the reason of the interrupt if no round was complete.
- */
+/** The contender that is fastest in the rounds so far. If no round was complete, throws the reason of the interrupt. */
 function fastestSoFar(
   samples: readonly (readonly number[])[],
   left: readonly number[],
@@ -82,7 +81,7 @@ function fastestSoFar(
   if (usual.length === 0) throw interrupt.reason
   const fallback = quantityOf(usual)
   const best = left.reduce((a, b) => (medianOf(samples[b]) < medianOf(samples[a]) ? b : a))
-  // All contenders took part in the first rounds, so the rounds of both lists correspond.
+  // All contenders took part in the first rounds, so the two lists of times begin with the same rounds.
   const speedup = quantityOf(usual.map((taken, round) => taken / samples[best][round]))
   return { best, time: quantityOf(samples[best]), fallback, speedup, interrupted: true }
 }

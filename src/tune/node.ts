@@ -1,4 +1,4 @@
-/** The file access of tuning. Only this file of the folder uses Node's API. */
+/** Reads and writes the files of tuning. No other file in this folder uses Node's API. */
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -9,7 +9,7 @@ export function cachePath(): string {
   return join(process.env['ARKE_CACHE'] || join(caches, 'arke'), 'tuned.json')
 }
 
-/** The contents of a file, or undefined if it does not exist or cannot be read. */
+/** The contents of a file, or undefined if the file does not exist or cannot be read. */
 export function readText(path: string): string | undefined {
   try {
     return readFileSync(path, 'utf8')

@@ -1,5 +1,5 @@
 /**
- * The tuned tiles that Arke ships, by device name. Only `bench/gpu/tune.ts` and `arke tune --write` produce these
+ * The tuned tiles that Arke ships, keyed by device name. Only `bench/gpu/tune.ts` and `arke tune --write` produce these
  * tables.
  */
 import { h200 } from './h200.ts'

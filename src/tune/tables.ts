@@ -1,45 +1,49 @@
 /**
- * Tables of tiles by device, setting and class of shapes. A class groups shapes whose growing extents, such as rows and
- * tokens, round up to the same power of two. All other extents must be equal.
+ * Tables of tiles, keyed by device, setting and class of shapes. A class groups shapes whose growing extents, such as
+ * rows and tokens, round up to the same power of two. All extents that do not grow must be equal within a class.
  */
 export type Numbers = Readonly<Record<string, number>>
 
-/** The properties that tiles are chosen for. */
+/** The properties of a problem for which tiles are chosen. */
 export interface Asked {
   readonly operation: string
   readonly variant?: string
   readonly shard?: string
   readonly dtype: string
   readonly ranks: number
-  /** Processors per rank: multiprocessors of a GPU, or worker threads of a CPU. */
+  /** The number of processors per rank: multiprocessors of a GPU, or worker threads of a CPU. */
   readonly processors: number
-  /** The name of a rank's GPU, or of the target. */
+  /** The name of the GPU that the rank runs on, or the name of the target. */
   readonly device: string
   readonly shape: Numbers
+  /** Of the operation's definition. Without it, tiles serve only the shape they were measured at. */
+  readonly growing?: Growing
 }
+
+/**
+ * How the extents of an operation that grow with the amount of work form classes. A growing extent is rounded up to a
+ * power of two. If it is `neighbouring`, tiles of a neighbouring class may be used, too.
+ */
+export type Growing = Readonly<Record<string, 'rounded' | 'neighbouring'>>
 
 /** The tiles measured on one device, by setting, such as `allGatherGemm pull K bf16 8x16`, and class of shapes. */
 export type Table = Readonly<Record<string, Readonly<Record<string, Numbers>>>>
-/** Tables by the name of the device. */
+/** Tables of tiles, keyed by device name. */
 export type Tables = Readonly<Record<string, Table>>
 
 export const settingOf = ({ operation, variant, shard, dtype, ranks, processors }: Asked): string =>
   [operation, variant, shard, dtype, `${ranks}x${processors}`].filter(Boolean).join(' ')
 
-const growing = ['M', 'batch', 'tokens']
-/** The growing extents for which tiles of a neighbouring class may be used. */
-const neighbouring = ['M', 'tokens']
-
 /** The class of a shape, or the class a number of doublings away from it. */
-export function classOf(shape: Numbers, doublings = 0): string {
+export function classOf({ shape, growing = {} }: Pick<Asked, 'shape' | 'growing'>, doublings = 0): string {
   const extents = Object.entries(shape).map(([name, extent]) => {
-    const power = Math.ceil(Math.log2(extent)) + (neighbouring.includes(name) ? doublings : 0)
-    return [name, growing.includes(name) ? 2 ** power : extent]
+    if (!Object.hasOwn(growing, name)) return [name, extent]
+    return [name, 2 ** (Math.ceil(Math.log2(extent)) + (growing[name] === 'neighbouring' ? doublings : 0))]
   })
   return namedNumbers(Object.fromEntries(extents))
 }
 
-/** Returns the tables with the found tiles added. Settings and classes are sorted. */
+/** Returns the tables with the newly found tiles added. Settings and classes are sorted by name. */
 export function withTiles(tables: Tables, found: readonly { asked: Asked; tiles: Numbers }[]): Tables {
   const all: Record<string, Record<string, Record<string, Numbers>>> = {}
   const put = (device: string, setting: string, name: string, tiles: Numbers): void => {
@@ -48,13 +52,13 @@ export function withTiles(tables: Tables, found: readonly { asked: Asked; tiles:
   for (const [device, table] of Object.entries(tables))
     for (const [setting, classes] of Object.entries(table))
       for (const [name, tiles] of Object.entries(classes)) put(device, setting, name, tiles)
-  for (const { asked, tiles } of found) put(asked.device, settingOf(asked), classOf(asked.shape), tiles)
+  for (const { asked, tiles } of found) put(asked.device, settingOf(asked), classOf(asked), tiles)
   return mapped(all, (table) => mapped(table, (classes) => mapped(classes, (tiles) => tiles)))
 }
 
 const inOrder = new Intl.Collator('en', { numeric: true })
 
-/** Maps a record's values and sorts its names, with numbers in names compared by value. */
+/** Maps the values of a record and sorts its names; numbers inside names are compared by value. */
 function mapped<From, To>(
   record: Readonly<Record<string, From>>,
   to: (value: From) => To,

@@ -1,40 +1,41 @@
 /**
- * Finds the fastest tiles of an operation on a world. Every candidate is first compared with the reference. Then the
- * candidates run interleaved behind the start gate, on inputs that rotate over more memory than the caches hold.
- * Candidates that a target rejects or computes wrongly are dropped.
+ * Finds the fastest tiles of an operation on a world. Every candidate's result is first compared with the reference.
+ * After that, the candidates run interleaved behind the start gate, on inputs that rotate over more memory than the
+ * caches hold. Candidates that a target rejects or computes wrongly are dropped.
  */
 import { KernelError } from '../ir/site.ts'
-import type { Operation, OperationDefinition, OperationOptions } from '../ops/operation.ts'
+import type { Operation, OperationDefinition, OperationOptions } from '../operation/definition.ts'
 import { breathe } from '../runs/breath.ts'
 import { bytesOf, deviationOf, executionOf, randomOrder, sampleOf, WrongResult } from '../runs/contest.ts'
 import { Gate, type Lap, type Timed } from '../runs/gate.ts'
 import type { Quantity } from '../runs/results.ts'
+import { beyondCaches } from '../world/machine.ts'
 import { intercepted } from '../world/intercept.ts'
 import { WorldError, WorldStopped, type Launch, type World } from '../world/world.ts'
 import { halve, type TimeInTurns } from './halving.ts'
 import type { Asked, Numbers } from './tables.ts'
 
 export interface TuneOptions<Options extends OperationOptions> {
-  /** The options with the variant and without tiles. */
+  /** The options of the operation, with the variant and without tiles. */
   readonly options: Options
-  /** The duration of all rounds together, in seconds. */
+  /** The duration of all tuning rounds together, in seconds. */
   readonly seconds: number
   /** The host's clock in nanoseconds. */
   readonly now: () => number
-  /** True if every worker of every rank has its own core, so that gates may spin. */
+  /** True if every worker of every rank has its own core, so that start gates may spin. */
   readonly spin: boolean
-  /** Bytes over which inputs rotate. */
+  /** Bytes over which inputs rotate. By default, more than the caches of the world's machine hold. */
   readonly rotate?: number
-  /** True to pack weights into the target's layout first. The default is true. */
+  /** True to pack weights into the target's layout before the measurement. By default, weights are packed. */
   readonly pack?: boolean
   readonly seed?: number
   /**
-   * Ends tuning early. The result is then the fastest so far. If nothing was timed yet, `tune` throws the reason of the
-   * signal.
+   * Ends tuning early. After an interrupt, the result is the fastest candidate so far. If nothing was timed yet, `tune`
+   * throws the reason of the signal.
    */
   readonly interrupt?: AbortSignal
   readonly onProgress?: (what: string, done: number) => void
-  /** Receives the launches of one execution with the chosen tiles. */
+  /** Called with the launches of one execution that uses the chosen tiles. */
   readonly onChosen?: (launches: readonly Launch[]) => void
 }
 
@@ -47,17 +48,23 @@ export interface Dropped {
 export interface Tuned {
   readonly asked: Asked
   readonly fallback: { readonly tiles: Numbers; readonly time: Quantity }
-  /** The default tiles, unless other tiles are significantly faster. */
+  /** The best tiles, which are the default tiles unless other tiles are significantly faster. */
   readonly best: { readonly tiles: Numbers; readonly time: Quantity }
-  /** The speed-up over the default. */
+  /** The speed-up of the best tiles over the default tiles. */
   readonly speedup: Quantity
   readonly tried: number
   readonly dropped: readonly Dropped[]
-  /** Present after an interrupt: `best` is the fastest so far and may not be significantly faster than the default. */
+  /**
+   * Present only after an interrupt. In this case `best` is the fastest candidate so far and may not be significantly
+   * faster than the default.
+   */
   readonly interrupted?: true
 }
 
-/** The most sets of inputs, reached if each set is small. Every candidate is made on every set. */
+/**
+ * The largest number of input sets, which is reached if each set is small. Every candidate is constructed on every set
+ * of inputs.
+ */
 const mostSets = 8
 
 export async function tune<Options extends OperationOptions, Contents>(
@@ -68,7 +75,7 @@ export async function tune<Options extends OperationOptions, Contents>(
   const {
     options,
     seconds,
-    rotate = 64e6,
+    rotate = beyondCaches(world.machine),
     pack = true,
     seed = 1,
     onProgress = () => {},
@@ -133,7 +140,7 @@ export async function tune<Options extends OperationOptions, Contents>(
       definition.make(onlySeen, { ...options, tiles: best, stream: stream.id }, sets[0].inputs).launch()
       settings.onChosen(launched)
     } catch (error) {
-      // The candidates may have left no memory for another operation. The tuning result is still valid.
+      // The candidates may have left too little memory for another operation. The tuning result is still valid.
       if (!isAboutTiles(error)) throw error
     }
   }
@@ -152,8 +159,8 @@ const isAboutTiles = (error: unknown): error is Error =>
   [KernelError, WorldError, RangeError, WrongResult].some((kind) => error instanceof kind)
 
 /**
- * The part of an operation that tuning times. Of `bsp` with a gather, only the product is timed: the tiles belong to
- * it, and the gather only adds noise.
+ * The part of an operation that tuning times. For `bsp` with a gather, only the matrix product is timed, because the
+ * tiles belong to the product and the gather only adds noise.
  */
 export function timedPart(operation: Pick<Operation, 'variant' | 'steps' | 'launch'>): Timed {
   const { steps, variant } = operation
@@ -161,7 +168,7 @@ export function timedPart(operation: Pick<Operation, 'variant' | 'steps' | 'laun
   return multiply ? { launches: 1, launch: () => multiply.launch() } : executionOf(operation)
 }
 
-/** Times contenders in a random order every round. The first round is not counted. */
+/** Times the contenders in a new random order in every round. The first round is a warm-up and is not counted. */
 function turnsOf(
   gate: (executions: readonly Timed[]) => Promise<readonly Lap[]>,
   contenders: readonly (readonly Timed[])[],

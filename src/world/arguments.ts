@@ -1,7 +1,9 @@
-/** Validates the arguments, grid and stream of a launch, in the same way on every target. */
+/** Validates the arguments, grid and stream of a launch, in the same way on every target. Errors name the line of the launch. */
+import { dtypes, round, type DType } from '../ir/dtype.ts'
 import type { Kernel } from '../lang/kernel.ts'
+import { groupName, type Members } from './members.ts'
 import {
-  WorldError,
+  misuse,
   type LaunchOptions,
   type PackedTensor,
   type PerRank,
@@ -29,14 +31,15 @@ export function expectArguments(
   for (const [name, param] of Object.entries(kernel.params)) {
     const given = args[name]
     const wrong = (what: string): never => {
-      throw new WorldError(`${kernel.name}: argument ${name} ${what}`)
+      throw misuse(`${kernel.name}: argument ${name} ${what}`)
     }
     if (given === undefined) wrong('is missing')
     const packed = new Set<boolean>()
     for (const rank of typeof given === 'function' ? ranks : ranks.slice(0, 1)) {
       const value = argumentOf(given, rank)
       if (param.kind === 'scalar') {
-        if (typeof value !== 'number') wrong(`must be a number of dtype ${param.dtype}`)
+        const problem = scalarProblem(param.dtype, value)
+        if (problem) wrong(problem)
         continue
       }
       const handle = value as Handle
@@ -45,16 +48,34 @@ export function expectArguments(
       if (packed.add(handle.kind === 'packed').size > 1) wrong('is packed on some ranks only')
       const problem = wrongHandle(handle)
       if (problem) wrong(problem)
+      const problems: string[] = []
       if (handle.shape.length !== param.rank)
-        wrong(`has ${handle.shape.length} axes, the kernel wants ${param.rank}`)
+        problems.push(`has ${handle.shape.length} axes, the kernel wants ${param.rank}`)
       if (handle.kind !== 'flags' && param.kind === 'tensor' && handle.dtype !== param.dtype)
-        wrong(`holds ${handle.dtype}, the kernel wants ${param.dtype}`)
+        problems.push(`holds ${handle.dtype}, the kernel wants ${param.dtype}`)
+      if (problems.length > 0) wrong(problems.join('; it '))
       if (handle.kind === 'flags' && param.kind === 'flags' && handle.arrivals !== param.arrivals)
         wrong(`counts ${handle.arrivals} arrivals per epoch, the kernel wants ${param.arrivals}`)
     }
   }
   for (const name of Object.keys(args))
-    if (!Object.hasOwn(kernel.params, name)) throw new WorldError(`${kernel.name} has no argument ${name}`)
+    if (!Object.hasOwn(kernel.params, name)) throw misuse(`${kernel.name} has no argument ${name}`)
+}
+
+/**
+ * The problem with the value of a scalar argument, or undefined if the dtype can hold it. A float is rounded to the
+ * dtype; an infinity and NaN are floats. An integer must be exact, because targets would truncate or wrap it differently.
+ */
+export function scalarProblem(dtype: DType, value: unknown): string | undefined {
+  if (typeof value !== 'number') return `must be a number of dtype ${dtype}`
+  const { kind, min, max } = dtypes[dtype]
+  if (kind === 'float') {
+    const isHeld = !Number.isFinite(value) || Number.isFinite(round(dtype, value))
+    return isHeld ? undefined : `is ${value}, which is too large for ${dtype}: the largest is ${max}`
+  }
+  return Number.isInteger(value) && value >= min && value <= max
+    ? undefined
+    : `is ${value}, but ${dtype} holds whole numbers from ${min} to ${max}`
 }
 
 /**
@@ -71,7 +92,7 @@ export function expectDistinct(
     if (typeof storage !== 'object') continue
     const other = seen.get(storage)
     if (other && (writes.has(name) || writes.has(other)))
-      throw new WorldError(
+      throw misuse(
         `${kernel}: ${other} and ${name} are the same tensor, and the kernel writes it: pass it once`,
       )
     seen.set(storage, name)
@@ -81,15 +102,25 @@ export function expectDistinct(
 /** The number of programs of a launch on a rank. */
 export function gridOf(grid: PerRank<number> | 'resident', rank: number, resident: number): number {
   const programs = grid === 'resident' ? resident : typeof grid === 'function' ? grid(rank) : grid
+  if (programs === undefined)
+    throw misuse(`the grid is missing: pass { grid: programs } as the last argument of launch`)
   if (!Number.isInteger(programs) || programs < 0)
-    throw new WorldError(
-      `a grid of ${programs} programs on rank ${rank}: it must be a whole number, 0 or more`,
-    )
+    throw misuse(`a grid of ${programs} programs on rank ${rank}: it must be a whole number, 0 or more`)
   return programs
 }
 
 export const streamNumber = (stream: LaunchOptions['stream']): number =>
   stream === undefined ? 0 : typeof stream === 'number' ? stream : stream.id
+
+/**
+ * The problem with passing a flag set to a launch on another group than its own. Undefined if there is none: epochs are
+ * counted by rank of one group.
+ */
+export function wrongGroup(handle: Handle, members: Members): string | undefined {
+  if (handle.kind !== 'flags' || handle.members === members) return undefined
+  const name = (of: Members): string => (of ? groupName(of) : 'the whole world')
+  return `belongs to ${name(handle.members)}, and the launch is on ${name(members)}: allocate flags on the group that uses them`
+}
 
 /**
  * Throws if two launches of a co-launch set are on the same stream of the same rank, where one would queue behind the
@@ -100,20 +131,22 @@ export function expectApart(
   everyRank: readonly number[],
 ): void {
   const taken = new Map<string, string>()
-  for (const { kernel, options } of launches)
-    for (const rank of options.ranks ?? everyRank) {
+  for (const { kernel, options } of launches) {
+    const members = options.group?.members ?? everyRank
+    for (const rank of options.ranks?.map((one) => members[one]) ?? members) {
       const place = `stream ${streamNumber(options.stream)} of rank ${rank}`
       const other = taken.get(place)
       if (other !== undefined)
-        throw new WorldError(
+        throw misuse(
           `${other} and ${kernel.name} are launched together on ${place}, where one follows the other: give each its own stream`,
         )
       taken.set(place, kernel.name)
     }
+  }
 }
 
 export function expectStream(stream: Stream | number | undefined): void {
   const number = streamNumber(stream)
   if (!Number.isInteger(number) || number < 0)
-    throw new WorldError(`there is no stream ${number}: it must be a whole number, 0 or more`)
+    throw misuse(`there is no stream ${number}: it must be a whole number, 0 or more`)
 }

@@ -17,6 +17,8 @@ import type { Kernel } from '../lang/kernel.ts'
 import type { Timeline } from '../timeline/timeline.ts'
 import type { Handle } from './arguments.ts'
 import type { Given } from './launchTraffic.ts'
+import type { Machine } from './machine.ts'
+import type { Members } from './members.ts'
 import type { Waiting } from './residency.ts'
 import type { SymmetricFlags } from './world.ts'
 
@@ -59,7 +61,9 @@ export interface HeapMemory {
 export interface Wanted {
   readonly kernel: Kernel
   readonly ir: KernelIR
+  /** The rank in the world, and the group of the launch. */
   readonly rank: number
+  readonly members: Members
   readonly stream: number
   /** The arguments as the caller passed them. */
   readonly given: Readonly<Record<string, Handle | number>>
@@ -99,6 +103,7 @@ export interface Part {
 export interface Backend<P extends Part, M> {
   readonly target: string
   readonly ranks: number
+  readonly machine: Machine
   readonly memory: HeapMemory
   readonly isIdle: boolean
   /** A callback that the world sets. The backend calls it when no launch is running or pending, and after a reset. */
@@ -108,6 +113,8 @@ export interface Backend<P extends Part, M> {
   /** For a recording world: how its kernels differ from those of a world that does not record, apart from the log. */
   readonly unlike: ReadonlySet<string>
   expectRunning(): void
+  /** Throws if kernels cannot be launched on this group. */
+  expectGroup?(members: readonly number[]): void
 
   load(wanted: Wanted): Loaded<P>
   /** Compiles a kernel in advance, without specialising it for arguments if `wanted` is empty. */

@@ -6,16 +6,18 @@ import { dtypes } from '../ir/dtype.ts'
 import type { KernelIR } from '../ir/node.ts'
 import type { Kernel, Meta, Params } from '../lang/kernel.ts'
 import type { Timeline } from '../timeline/timeline.ts'
-import { expectApart } from './arguments.ts'
+import { expectApart, wrongGroup } from './arguments.ts'
 import type { Backend, HeapFlags, HeapTensor, Part, Stored, Wanted } from './backend.ts'
 import { bytesText, granule, Heap, OutOfHeap } from './heap.ts'
 import { elements, HostWorld, isWords } from './host.ts'
 import { Launches } from './launches.ts'
+import type { Machine } from './machine.ts'
 import {
   WorldError,
   type Launch,
   type LaunchArguments,
   type LaunchOptions,
+  type PrepareOptions,
   type Stream,
   type StreamEvent,
   type SymmetricFlags,
@@ -37,6 +39,7 @@ export abstract class HeapWorld<
   B extends Backend<L, E> = Backend<L, E>,
 > extends HostWorld<Stored> {
   override readonly target: string
+  override readonly machine: Machine
   protected readonly backend: B
   readonly #heap: Heap
   /** Freed allocations whose memory is reused once no launch is running or pending. */
@@ -49,12 +52,14 @@ export abstract class HeapWorld<
   constructor(backend: B, options: { readonly record?: boolean }) {
     super(backend.ranks)
     this.target = backend.target
+    this.machine = backend.machine
     this.backend = backend
     this.#heap = new Heap(backend.memory.bytes)
     this.#launches = new Launches(backend, {
       everyRank: this.everyRank,
       records: options.record ?? false,
-      wrongHandle: (handle) => this.wrongHandle(handle),
+      wrongHandle: (handle, members) => this.wrongHandle(handle) ?? wrongGroup(handle, members),
+      membersOf: (options) => this.membersOf(options),
       expectLocal: (rank) => this.expectLocal(rank),
       stored: (handle) => this.stored(handle),
     })
@@ -88,6 +93,10 @@ export abstract class HeapWorld<
           : ''
       throw new WorldError(`${name}: ${error.message}${more}. Free tensors, or open the world with more heap`)
     }
+  }
+
+  protected override expectGroup(members: readonly number[]): void {
+    this.backend.expectGroup?.(members)
   }
 
   protected override place({ name, dtype, shape }: SymmetricTensor, alignment: number): HeapTensor {
@@ -178,19 +187,20 @@ export abstract class HeapWorld<
 
   override async prepare<P extends Params, M extends Meta>(
     kernel: Kernel<P, M>,
-    { meta, args }: Pick<LaunchOptions<M>, 'meta'> & { readonly args?: LaunchArguments<P> } = {},
+    { meta, args, group }: PrepareOptions<P, M> = {},
   ): Promise<void> {
     this.backend.expectRunning()
-    const ranks = args ? this.everyRank : []
-    const options: LaunchOptions = { grid: 1, meta: meta as Meta | undefined, ranks }
+    const ranks = args ? undefined : []
+    const options: LaunchOptions = { grid: 1, meta: meta as Meta | undefined, ranks, group }
     const { ir, wanted } = this.#wanted({ kernel: kernel as unknown as Kernel, args: args ?? {}, options })
     await this.backend.prepare(ir, wanted)
   }
 
   #wanted({ kernel, args, options }: Launch): CodeWanted {
-    const ir = this.#launches.recorded(kernel, options.meta as Meta | undefined)
-    const ranks = options.ranks ?? this.everyRank
-    return { ir, wanted: ranks.length > 0 ? this.#launches.wanted(kernel, ir, args, ranks) : [] }
+    const members = this.membersOf(options)
+    const ir = this.#launches.recorded(kernel, options.meta as Meta | undefined, members)
+    const ranks = options.ranks ?? this.#launches.ranksOf(members)
+    return { ir, wanted: ranks.length > 0 ? this.#launches.wanted(kernel, ir, args, members, ranks) : [] }
   }
 
   /** Returns the code that the launches in `launches` need, without launching anything. */
@@ -206,13 +216,13 @@ export abstract class HeapWorld<
 
   // Streams and events
 
-  override stream(): Stream {
+  override stream(members = this.everyRank): Stream {
     const { backend } = this
     const id = this.#launches.streams++
     return {
       kind: 'stream',
       id,
-      record: () => this.#record(id),
+      record: () => this.#record(id, members),
       wait: (event) => {
         backend.expectRunning()
         backend.follow(id, this.#marksOf(event))
@@ -221,13 +231,14 @@ export abstract class HeapWorld<
     }
   }
 
-  #record(stream: number): StreamEvent {
+  #record(stream: number, members: readonly number[]): StreamEvent {
     this.backend.expectRunning()
     const marks = this.backend.mark(stream)
     const event: StreamEvent = {
       kind: 'event',
       synchronize: () => this.backend.reachMarks(marks),
-      elapsed: (since, rank) => this.#elapsed(since, event, rank),
+      elapsed: (since, rank) =>
+        this.#elapsed(since, event, rank === undefined ? members : [members[rank] ?? rank]),
     }
     this.#marks.set(event, marks)
     return event
@@ -239,10 +250,12 @@ export abstract class HeapWorld<
     return marks
   }
 
-  #elapsed(from: StreamEvent, to: StreamEvent, rank?: number): number {
-    if (rank !== undefined) this.expectLocal(rank)
-    const of = (event: StreamEvent): readonly E[] =>
-      this.#marksOf(event).filter((_, at) => rank === undefined || at === rank)
+  #elapsed(from: StreamEvent, to: StreamEvent, ranks: readonly number[]): number {
+    for (const rank of ranks) this.expectLocal(rank)
+    const of = (event: StreamEvent): readonly E[] => {
+      const marks = this.#marksOf(event)
+      return ranks.map((rank) => marks[rank])
+    }
     const elapsed = this.backend.elapsed(of(from), of(to))
     if (elapsed === undefined) throw new WorldError('the event has not happened yet: await its synchronize()')
     return elapsed

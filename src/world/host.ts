@@ -7,11 +7,15 @@ import { dtypes, type StorageDType } from '../ir/dtype.ts'
 import type { Kernel, Meta, Params } from '../lang/kernel.ts'
 import type { Timeline } from '../timeline/timeline.ts'
 import type { Handle } from './arguments.ts'
+import './disposal.ts'
+import { GroupWorld, type GroupHost } from './group.ts'
 import { granule, mostAlignment } from './heap.ts'
 import type { Machine } from './machine.ts'
+import { expectMembers, groupName, inGroup, type Members } from './members.ts'
 import { normal, uniform } from './random.ts'
 import { Requests, type Disagreement } from './symmetric.ts'
 import {
+  misuse,
   WorldError,
   type AllocationOptions,
   type Allocator,
@@ -20,6 +24,7 @@ import {
   type LaunchOptions,
   type PackedTensor,
   type PerRank,
+  type PrepareOptions,
   type RandomOptions,
   type Stream,
   type SymmetricFlags,
@@ -27,9 +32,6 @@ import {
   type TensorOptions,
   type World,
 } from './world.ts'
-
-// Node 20 does not define Symbol.asyncDispose. Compilers of `await using` expect the symbol at this name.
-;(Symbol as { asyncDispose?: symbol }).asyncDispose ??= Symbol.for('nodejs.asyncDispose')
 
 export const elements = (shape: readonly number[]): number => shape.reduce((n, extent) => n * extent, 1)
 
@@ -61,6 +63,9 @@ export abstract class HostWorld<Stored extends object = object> implements World
   readonly #requests: Requests<SymmetricTensor | SymmetricFlags>
   readonly #stored = new Map<SymmetricTensor | SymmetricFlags, Stored>()
   readonly #freed = new WeakSet<object>()
+  /** The groups that exist, by the text of their members, and the lists of their members. */
+  readonly #groups = new Map<string, World>()
+  readonly #lists = new WeakSet<readonly number[]>()
   #seeds = 0
 
   constructor(ranks: number, localRanks?: readonly number[]) {
@@ -69,6 +74,10 @@ export abstract class HostWorld<Stored extends object = object> implements World
     this.localRanks = localRanks ?? this.everyRank
     this.#requests = new Requests(ranks)
     Object.assign(this, this.#as(this.everyRank))
+  }
+
+  get members(): readonly number[] {
+    return this.everyRank
   }
 
   get clockTick(): number {
@@ -94,9 +103,10 @@ export abstract class HostWorld<Stored extends object = object> implements World
   abstract launchTogether(launches: readonly Launch[]): void
   abstract prepare<P extends Params, M extends Meta>(
     kernel: Kernel<P, M>,
-    options?: Pick<LaunchOptions<M>, 'meta'>,
+    options?: PrepareOptions<P, M>,
   ): Promise<void>
-  abstract stream(): Stream
+  /** Creates a stream whose events are measured on these ranks. */
+  abstract stream(members?: readonly number[]): Stream
   abstract synchronize(): Promise<void>
   abstract reset(): Promise<void>
   abstract timeline(): Timeline
@@ -105,15 +115,48 @@ export abstract class HostWorld<Stored extends object = object> implements World
   }
   abstract close(): Promise<void>
 
+  // Groups
+
+  /** Throws if the target cannot launch on this group. */
+  protected expectGroup(_members: readonly number[]): void {}
+
+  group(members: readonly number[]): World {
+    expectMembers(members, this.ranks)
+    const key = members.join()
+    let group = this.#groups.get(key)
+    if (!group) {
+      const own = key === this.everyRank.join() ? this.everyRank : Object.freeze([...members])
+      if (own !== this.everyRank) this.expectGroup(own)
+      this.#lists.add(own)
+      this.#groups.set(key, (group = new GroupWorld(this.#groupHost, own)))
+    }
+    return group
+  }
+
+  readonly #groupHost: GroupHost = {
+    world: this,
+    allocator: (group, ranks = this.everyRank) => this.#as(ranks, this.membersOf({ group })),
+    stream: (members) => this.stream(members),
+  }
+
+  /** The members of the group of a launch, the same list for the same group. Undefined for the whole world. */
+  protected membersOf({ group }: Pick<LaunchOptions, 'group'>): Members {
+    if (!group || group.members === this.everyRank) return undefined
+    if (!this.#lists.has(group.members))
+      throw new WorldError(`${groupName(group.members)} is a group of another world`)
+    return group.members
+  }
+
   // Allocation
 
-  #as(ranks: readonly number[]): Allocator {
+  /** Allocates as these ranks. Of a group, only the copies of its members are filled. */
+  #as(ranks: readonly number[], members?: Members): Allocator {
     const make = <D extends StorageDType>(
       dtype: D,
       shape: readonly number[],
       contents: Contents,
       options: TensorOptions = {},
-    ): SymmetricTensor<D> => this.#tensor(ranks, dtype, shape, contents, options)
+    ): SymmetricTensor<D> => this.#tensor(ranks, members, dtype, shape, contents, options)
     const random =
       (what: string, generator: typeof uniform) =>
       <D extends StorageDType>(
@@ -122,7 +165,7 @@ export abstract class HostWorld<Stored extends object = object> implements World
         options: RandomOptions = {},
       ): SymmetricTensor<D> => {
         if (dtypes[dtype]?.kind !== 'float')
-          throw new WorldError(`${what} of ${dtype}: random tensors need a floating-point dtype`)
+          throw misuse(`${what} of ${dtype}: random tensors need a floating-point dtype`)
         const seed = options.seed ?? ++this.#seeds
         return make(dtype, shape, (rank) => drawn(elements(shape), generator(seed, rank)), options)
       }
@@ -131,16 +174,11 @@ export abstract class HostWorld<Stored extends object = object> implements World
       full: (dtype, shape, value, options) => make(dtype, shape, value, options),
       zeros: (dtype, shape, options) => make(dtype, shape, 0, options),
       arange: (dtype, shape, options) =>
-        make(
-          dtype,
-          shape,
-          Float64Array.from({ length: elements(shape) }, (_, i) => i),
-          options,
-        ),
+        make(dtype, shape, () => Float64Array.from({ length: elements(shape) }, (_, i) => i), options),
       rand: random('rand', uniform),
       randn: random('randn', normal),
       from: (dtype, shape, contents, options) => make(dtype, shape, contents, options),
-      flags: (shape = [], options = {}) => this.#flags(ranks, shape, options),
+      flags: (shape = [], options = {}) => this.#flags(ranks, members, shape, options),
     }
   }
 
@@ -151,20 +189,21 @@ export abstract class HostWorld<Stored extends object = object> implements World
 
   #tensor<D extends StorageDType>(
     ranks: readonly number[],
+    members: Members,
     dtype: D,
     shape: readonly number[],
     contents: Contents,
     options: TensorOptions,
   ): SymmetricTensor<D> {
     if (!Object.hasOwn(dtypes, dtype) || (dtype as string) === 'bool')
-      throw new WorldError(`a tensor of ${String(dtype)}: tensors cannot hold this dtype`)
-    if (shape.length < 1 || shape.length > 4 || !shape.every(isExtent))
-      throw new WorldError(
-        `a tensor of shape [${shape.join(', ')}]: it must have one to four extents, each a whole number, 0 or more`,
+      throw misuse(`a tensor of ${String(dtype)}: tensors cannot hold this dtype`)
+    if (!isShape(shape) || shape.length < 1 || shape.length > 4)
+      throw misuse(
+        `a tensor of shape ${shapeText(shape)}: it must have one to four extents, each a whole number, 0 or more`,
       )
     const alignment = options.alignment ?? granule
     if (!Number.isInteger(Math.log2(alignment)) || alignment < granule || alignment > mostAlignment)
-      throw new WorldError(
+      throw misuse(
         `an alignment of ${alignment} bytes: it must be a power of two from ${granule} to ${mostAlignment}`,
       )
     const aligned = alignment === granule ? '' : ` aligned to ${alignment} bytes`
@@ -180,10 +219,10 @@ export abstract class HostWorld<Stored extends object = object> implements World
     }) as SymmetricTensor<D>
     if (contents === undefined) return tensor
     for (const rank of ranks)
-      if (this.localRanks.includes(rank)) {
+      if (this.localRanks.includes(rank) && inGroup(members, rank) >= 0) {
         if (typeof contents === 'number') this.fillWith(tensor, rank, contents)
         else {
-          const given = typeof contents === 'function' ? contents(rank) : contents
+          const given = typeof contents === 'function' ? contents(inGroup(members, rank)) : contents
           expectLength(tensor, rank, given)
           this.fill(tensor, rank, given)
         }
@@ -193,20 +232,23 @@ export abstract class HostWorld<Stored extends object = object> implements World
 
   #flags(
     ranks: readonly number[],
+    members: Members,
     shape: readonly number[],
     options: AllocationOptions & { readonly arrivals?: number },
   ): SymmetricFlags {
-    if (shape.length > 3 || !shape.every(isExtent))
-      throw new WorldError(
-        `flags of shape [${shape.join(', ')}]: it must have up to three extents, each a whole number, 0 or more`,
+    if (!isShape(shape) || shape.length > 3)
+      throw misuse(
+        `flags of shape ${shapeText(shape)}: it must have up to three extents, each a whole number, 0 or more`,
       )
     const arrivals = options.arrivals ?? 1
-    return this.#allocate(ranks, `flags[${shape.join(', ')}] of ${arrivals} arrivals`, (number) => {
+    const where = members ? ` on ${groupName(members)}` : ''
+    return this.#allocate(ranks, `flags[${shape.join(', ')}] of ${arrivals} arrivals${where}`, (number) => {
       const made: SymmetricFlags = {
         kind: 'flags',
         name: options.name ?? `x${number}`,
         shape: [...shape],
         arrivals,
+        ...(members && { members }),
       }
       this.#stored.set(made, this.placeFlags(made))
       return made
@@ -367,6 +409,10 @@ function expectLength({ name, shape }: SymmetricTensor, rank: number, contents: 
       `${name} is [${shape.join(', ')}], ${elements(shape)} elements, but ${contents.length} were given for rank ${rank}`,
     )
 }
+
+const isShape = (shape: unknown): shape is readonly number[] => Array.isArray(shape) && shape.every(isExtent)
+
+const shapeText = (shape: unknown): string => (Array.isArray(shape) ? `[${shape.join(', ')}]` : String(shape))
 
 const isExtent = (extent: number): boolean => Number.isInteger(extent) && extent >= 0
 

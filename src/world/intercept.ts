@@ -11,12 +11,21 @@ export function intercepted(
 ): World {
   const launch: World['launch'] = (kernel, args, options) =>
     onLaunches([launchOf(kernel, args, options)], () => world.launch(kernel, args, options))
+  // Launches on a group are seen with the group among their options.
+  const group: World['group'] = (members) => {
+    const inner = world.group(members)
+    return intercepted(inner, (launches, go) => {
+      const named = launches.map((one) => ({ ...one, options: { group: inner, ...one.options } }))
+      onLaunches(named, go)
+    })
+  }
   const launchTogether: World['launchTogether'] = (launches) =>
     onLaunches(launches, () => world.launchTogether(launches))
   return new Proxy(world, {
     get(target, name) {
       if (name === 'launch') return launch
       if (name === 'launchTogether') return launchTogether
+      if (name === 'group') return group
       const value: unknown = Reflect.get(target, name, target)
       return typeof value === 'function' ? (value.bind(target) as unknown) : value
     },

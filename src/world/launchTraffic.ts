@@ -9,14 +9,16 @@ import { trafficOfCopies } from '../ir/traffic.ts'
 import type { TensorBytes } from '../timeline/timeline.ts'
 import { argumentOf, type Handle } from './arguments.ts'
 import { elements } from './host.ts'
+import { inGroup, type Members } from './members.ts'
 import type { Launch, SymmetricTensor } from './world.ts'
 
 /**
- * A launch on some ranks, with the number of programs and the arguments per rank. Ranks that do not take part have no
- * entry.
+ * A launch on some ranks of a group, with the number of programs and the arguments per rank of the group. Ranks that do
+ * not take part have no entry.
  */
 export interface Given {
   readonly ir: KernelIR
+  readonly members: Members
   readonly programs: ReadonlyMap<number, number>
   readonly args: ReadonlyMap<number, Readonly<Record<string, Handle | number>>>
 }
@@ -26,13 +28,14 @@ export function givenTo(
   args: Launch['args'],
   ranks: readonly number[],
   grids: readonly number[],
+  members?: Members,
 ): Given {
   const of = (rank: number): Record<string, Handle | number> =>
     Object.fromEntries(
       Object.entries(args).map(([name, given]) => [name, argumentOf(given, rank) as Handle | number]),
     )
   return {
-    ir,
+    ...{ ir, members },
     programs: new Map(ranks.map((rank, at) => [rank, grids[at]])),
     args: new Map(ranks.map((rank) => [rank, of(rank)])),
   }
@@ -52,12 +55,12 @@ export class LaunchTraffic {
   readonly #known = new WeakMap<Given, Map<number, readonly TensorBytes[]>>()
   readonly #numbers = new Map<SymmetricTensor, number>()
 
-  /** The traffic that the launch causes, on all its ranks together, to the copies of one rank. */
+  /** The traffic that the launch causes, on all its ranks together, to the copies of one rank of the world. */
   of(given: Given, rank: number): readonly TensorBytes[] {
     let known = this.#known.get(given)
     if (!known) this.#known.set(given, (known = new Map()))
     let traffic = known.get(rank)
-    if (!traffic) known.set(rank, (traffic = this.#traffic(given, rank)))
+    if (!traffic) known.set(rank, (traffic = this.#traffic(given, inGroup(given.members, rank))))
     return traffic
   }
 

@@ -11,22 +11,26 @@ import {
   expectDistinct,
   expectStream,
   gridOf,
+  scalarProblem,
   streamNumber,
   type Handle,
 } from './arguments.ts'
 import type { Backend, Part, Stored, Wanted } from './backend.ts'
 import { givenTo } from './launchTraffic.ts'
+import { expectPlace, inGroup, inWorld, type Members } from './members.ts'
 import { expectResident } from './residency.ts'
 import { usesOf } from './uses.ts'
-import type { Launch, LaunchOptions, SymmetricFlags } from './world.ts'
+import type { Launch, LaunchOptions, SymmetricFlags, World } from './world.ts'
 
 /** The functions of the world that launches need. */
 export interface Tensors {
   readonly everyRank: readonly number[]
   /** True if the world records. Each per-rank launch then stores its arguments. */
   readonly records: boolean
-  /** The problem with a handle, or undefined if the handle is valid. */
-  wrongHandle(handle: Handle): string | undefined
+  /** The problem with a handle in a launch on this group, or undefined if there is none. */
+  wrongHandle(handle: Handle, members: Members): string | undefined
+  /** The group of a launch. */
+  membersOf(options: Pick<LaunchOptions, 'group'>): Members
   expectLocal(rank: number): void
   stored(handle: Handle): Stored
 }
@@ -35,6 +39,7 @@ export interface Tensors {
 interface Asked<P> {
   readonly part: P
   readonly ir: KernelIR
+  readonly members: Members
   readonly stream: number
   readonly grid: number | 'resident'
   readonly meta: Meta | undefined
@@ -49,6 +54,7 @@ interface Asked<P> {
  */
 interface Last<P> {
   readonly parts: readonly P[]
+  readonly group: World | undefined
   readonly stream: number
   readonly grid: number | 'resident'
   readonly meta: Meta | undefined
@@ -80,26 +86,33 @@ export class Launches<P extends Part> {
     this.#last.clear()
   }
 
+  /** All ranks of a group. */
+  ranksOf(members: Members): readonly number[] {
+    return members ? [...members.keys()] : this.#tensors.everyRank
+  }
+
   /** The per-rank launches of a launch, one for each rank with at least one program. */
   parts(kernel: Kernel, args: Launch['args'], options: LaunchOptions): readonly P[] {
     const last = this.#last.get(kernel)
     return last && isSameAs(last, args, options) ? last.parts : this.#parts(kernel, args, options)
   }
 
-  recorded(kernel: Kernel, meta: Meta | undefined): KernelIR {
-    return kernel.record({ world: this.#tensors.everyRank.length, meta })
+  /** The kernel as it is launched on this group. */
+  recorded(kernel: Kernel, meta: Meta | undefined, members: Members): KernelIR {
+    return kernel.record({ world: (members ?? this.#tensors.everyRank).length, meta })
   }
 
-  /** The code that these ranks need for a launch. */
+  /** The code that these ranks of a group need for a launch. */
   wanted(
     kernel: Kernel,
     ir: KernelIR,
     args: Launch['args'],
+    members: Members,
     ranks: readonly number[],
     stream = 0,
   ): readonly Wanted[] {
     const tensors = this.#tensors
-    expectArguments(kernel, args, ranks, (handle) => tensors.wrongHandle(handle))
+    expectArguments(kernel, args, ranks, (handle) => tensors.wrongHandle(handle, members))
     const { writes } = usesOf(ir)
     return ranks.map((rank) => {
       const given: Record<string, Handle | number> = {}
@@ -111,22 +124,23 @@ export class Launches<P extends Part> {
         if (typeof value !== 'number' && value.kind === 'flags') flags[name] = value
       }
       expectDistinct(kernel.name, writes, Object.entries(values))
-      return { kernel, ir, rank, stream, given, values, flags }
+      return { kernel, ir, rank: inWorld(members, rank), members, stream, given, values, flags }
     })
   }
 
   #parts(kernel: Kernel, args: Launch['args'], options: LaunchOptions): readonly P[] {
     // The scalars of its per-rank launches may change below.
     this.#last.delete(kernel)
-    const ranks = options.ranks ?? this.#tensors.everyRank
-    const all = ranks.map((rank) => this.#known(kernel, args, options, rank))
-    if (all.includes(undefined)) this.#ask(kernel, args, options, ranks, all)
+    const members = this.#tensors.membersOf(options)
+    const ranks = options.ranks ?? this.ranksOf(members)
+    const all = ranks.map((rank) => this.#known(kernel, args, options, members, rank))
+    if (all.includes(undefined)) this.#ask(kernel, args, options, members, ranks, all)
     const asked = (all as Asked<P>[]).filter(({ part }) => part.grid > 0)
     const parts = asked.map(({ part }) => part)
     if (this.#tensors.records && asked.length > 0) {
-      const of = asked.map(({ part }) => part.rank)
+      const of = asked.map(({ part }) => inGroup(members, part.rank))
       const grids = asked.map(({ part }) => part.grid)
-      const given = givenTo(asked[0].ir, args, of, grids)
+      const given = givenTo(asked[0].ir, args, of, grids, members)
       for (const part of parts) part.given = given
     }
     this.#remember(kernel, args, options, parts)
@@ -135,26 +149,38 @@ export class Launches<P extends Part> {
 
   /** Remembers a launch unless it depends on functions of the rank, which may return something else next time. */
   #remember(kernel: Kernel, args: Launch['args'], options: LaunchOptions, parts: readonly P[]): void {
-    const { grid, ranks } = options
+    const { grid, ranks, group } = options
     const names = Object.keys(kernel.params)
     const values = names.map((name) => args[name])
     if (ranks || typeof grid === 'function' || values.some((value) => typeof value === 'function')) return
     const meta = options.meta && ({ ...options.meta } as Meta)
     const stream = streamNumber(options.stream)
-    this.#last.set(kernel, { parts, stream, grid, meta, names, values })
+    this.#last.set(kernel, { parts, group, stream, grid, meta, names, values })
   }
 
   /** Returns the layout of an earlier launch, with the scalars of this launch, or undefined if there is none. */
-  #known(kernel: Kernel, args: Launch['args'], options: LaunchOptions, rank: number): Asked<P> | undefined {
-    const ofRank = this.#asked.get(kernel)?.[rank]
+  #known(
+    kernel: Kernel,
+    args: Launch['args'],
+    options: LaunchOptions,
+    members: Members,
+    rank: number,
+  ): Asked<P> | undefined {
+    const ofRank = this.#asked.get(kernel)?.[inWorld(members, rank)]
     if (!ofRank) return undefined
     const stream = streamNumber(options.stream)
     const grid = gridAsked(options, rank)
     const meta = options.meta as Meta | undefined
     for (let at = 0; at < ofRank.length; at++) {
       const asked = ofRank[at]
-      if (asked.stream !== stream || asked.grid !== grid || !isSame(asked.meta, meta)) continue
-      if (!hasHandles(asked, args, rank) || !takeNumbers(asked, args, rank)) continue
+      if (
+        asked.members !== members ||
+        asked.stream !== stream ||
+        asked.grid !== grid ||
+        !isSame(asked.meta, meta)
+      )
+        continue
+      if (!hasHandles(asked, args, rank) || !takeNumbers(kernel, asked, args, rank)) continue
       if (at > 0) {
         ofRank.splice(at, 1)
         ofRank.unshift(asked)
@@ -169,22 +195,25 @@ export class Launches<P extends Part> {
     kernel: Kernel,
     args: Launch['args'],
     options: LaunchOptions,
+    members: Members,
     ranks: readonly number[],
     all: (Asked<P> | undefined)[],
   ): void {
     const meta = options.meta as Meta | undefined
-    const ir = this.recorded(kernel, meta)
-    for (const rank of options.ranks ?? []) this.#tensors.expectLocal(rank)
+    const ir = this.recorded(kernel, meta, members)
+    for (const rank of options.ranks ?? []) {
+      expectPlace(members, rank)
+      this.#tensors.expectLocal(inWorld(members, rank))
+    }
     expectStream(options.stream)
     const stream = streamNumber(options.stream)
-    const wanted = this.wanted(kernel, ir, args, ranks, stream)
+    const wanted = this.wanted(kernel, ir, args, members, ranks, stream)
     this.streams = Math.max(this.streams, stream + 1)
     const made = wanted.map((one, at) => {
       if (all[at]) return undefined
-      const { rank } = one
       const loaded = this.#backend.load(one)
-      const grid = gridOf(options.grid, rank, loaded.resident)
-      expectResident(kernel.name, loaded.waiting, rank, grid, loaded.resident)
+      const grid = gridOf(options.grid, ranks[at], loaded.resident)
+      expectResident(kernel.name, loaded.waiting, one.rank, grid, loaded.resident, members)
       return { loaded, grid }
     })
     made.forEach((one, at) => {
@@ -194,8 +223,8 @@ export class Launches<P extends Part> {
       const scalars = entries.filter(([, value]) => typeof value === 'number')
       all[at] = {
         part: one.loaded.part(one.grid),
-        ...{ ir, stream },
-        grid: gridAsked(options, rank),
+        ...{ ir, members, stream },
+        grid: gridAsked(options, ranks[at]),
         meta: meta && { ...meta },
         handles: entries.filter(([, value]) => typeof value !== 'number'),
         scalars: scalars.map(([name]) => name),
@@ -227,13 +256,19 @@ function hasHandles({ handles, scalars }: Asked<Part>, args: Launch['args'], ran
   return true
 }
 
-/** Passes the scalars of this launch to the layout. Returns false if an argument is not a number. */
-function takeNumbers({ part, scalars, numbers }: Asked<Part>, args: Launch['args'], rank: number): boolean {
+/** Passes the scalars of this launch to the layout. Returns false if an argument is not a number that its dtype holds. */
+function takeNumbers(
+  { params }: Kernel,
+  { part, scalars, numbers }: Asked<Part>,
+  args: Launch['args'],
+  rank: number,
+): boolean {
   for (let n = 0; n < scalars.length; n++) {
     const value = argumentOf(args[scalars[n]], rank)
     if (value === numbers[n]) continue
-    if (typeof value !== 'number') return false
-    part.setNumber(scalars[n], (numbers[n] = value))
+    const param = params[scalars[n]]
+    if (param.kind !== 'scalar' || scalarProblem(param.dtype, value)) return false
+    part.setNumber(scalars[n], (numbers[n] = value as number))
   }
   return true
 }
@@ -243,6 +278,7 @@ function isSameAs<P>(last: Last<P>, args: Launch['args'], options: LaunchOptions
   if (
     options.grid !== last.grid ||
     options.ranks !== undefined ||
+    options.group !== last.group ||
     streamNumber(options.stream) !== last.stream ||
     !isSame(last.meta, options.meta as Meta | undefined)
   )

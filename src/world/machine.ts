@@ -60,7 +60,10 @@ export interface Device {
    * the right operand fills half of the L1 cache. The number was found by measurement.
    */
   readonly panelSteps?: number
-  /** Measured memory read bandwidth of all processors together, in bytes per second. Absent if not measured. */
+  /**
+   * Measured memory read bandwidth of all processors together, in bytes per second. Absent if not measured. CPU worlds never state it:
+   * measuring takes longer than opening a world, and it depends on the other programs of the computer. `readBandwidth` (src/runs) measures it.
+   */
   readonly bandwidth?: number
   /** Measured rate of bf16 products on all processors, in floating-point operations per second. */
   readonly flops?: number
@@ -68,7 +71,7 @@ export interface Device {
    * Link bandwidth between two memories, per direction, in bytes per second. Absent if neither measured nor specified.
    */
   readonly link?: number
-  /** Measured host time of one launch on one rank, in nanoseconds. */
+  /** Measured host time of one launch on one rank, in nanoseconds. Absent if not measured, as on every CPU. */
   readonly launchCost?: number
   readonly capabilities: Capabilities
 }
@@ -126,6 +129,32 @@ export function oneEach({ cacheBytes, ...device }: DeviceDescription, ranks: num
  */
 export const fewestProcessors = ({ processors }: Pick<Machine, 'processors'>): number =>
   Math.min(...processors)
+
+/**
+ * The number of programs that are resident on a rank at once. `perProcessor` is the number of programs of the kernel that fit one
+ * processor together; 1 always fits. It has an effect only if programs share processors.
+ */
+export const residentPrograms = (
+  { processors, capabilities }: Pick<Machine, 'processors' | 'capabilities'>,
+  rank: number,
+  perProcessor = 1,
+): number => processors[rank] * (capabilities.sharedProcessors ? perProcessor : 1)
+
+/**
+ * Bytes that no cache of the machine holds, even partly: several times the largest one. The record of a CPU lists no cache beyond L2, hence
+ * a least size that exceeds the last-level caches of common CPUs.
+ */
+export const beyondCaches = ({ caches }: Pick<Machine, 'caches'>): number =>
+  Math.max(64e6, ...caches.map(({ bytes }) => 5 * bytes))
+
+/**
+ * True if waiting threads may spin: devices poll on their own processors, but CPU ranks share `cores`. If there are more ranks than cores, a
+ * thread that spins takes the core of the one it waits for.
+ */
+export const maySpin = (
+  { processors, capabilities }: Pick<Machine, 'processors' | 'capabilities'>,
+  cores: number,
+): boolean => capabilities.deviceQueues || processors.length <= cores
 
 /** True if all ranks share one memory. */
 export const isOneMemory = ({ memories }: Pick<Machine, 'memories'>): boolean => memories.length === 1

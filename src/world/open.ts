@@ -12,7 +12,7 @@ import { CheckWorld } from '../targets/check/world.ts'
 import type { Stall } from './stops.ts'
 import {
   mostRanks,
-  WorldError,
+  misuse,
   type Launch,
   type LaunchArguments,
   type LaunchOptions,
@@ -76,14 +76,16 @@ async function startThreads({ ranks, workers }: OpenOptions): Promise<void> {
 }
 
 export async function openWorld(options: OpenOptions): Promise<World> {
+  if (typeof options !== 'object' || options === null)
+    throw misuse('openWorld needs options: openWorld({ ranks: 2 }) opens a world of two ranks')
   const { target = 'check', ranks } = options
   const open = Object.hasOwn(worlds, target) ? worlds[target] : undefined
   if (!open)
-    throw new WorldError(
+    throw misuse(
       `there is no target ${JSON.stringify(target)}; choose one of ${Object.keys(worlds).join(', ')}`,
     )
   if (!Number.isInteger(ranks) || ranks < 1 || ranks > mostRanks)
-    throw new WorldError(`a world of ${ranks} ranks: it must have 1 to ${mostRanks}`)
+    throw misuse(`a world of ${ranks} ranks: it must have 1 to ${mostRanks}`)
   return open(options)
 }
 

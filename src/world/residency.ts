@@ -3,6 +3,8 @@
  * progress only if all of them are resident. A launch that does not fit is therefore rejected, because it would hang.
  */
 import type { Site } from '../ir/site.ts'
+import type { Machine } from './machine.ts'
+import { rankName, type Members } from './members.ts'
 import { WorldError } from './world.ts'
 
 /** A line at which programs of a kernel may wait for each other. */
@@ -12,11 +14,11 @@ export interface Waiting {
 
 /**
  * The message for `grid` programs that do not fit a rank with room for `resident` programs, of which `running` are
- * taken. `where` names the line of the wait.
+ * taken. `rank` is the name of the rank, and `where` names the line of the wait.
  */
-export function doesNotFit(grid: number, resident: number, rank: number, running = 0, where = ''): string {
+export function doesNotFit(grid: number, resident: number, rank: string, running = 0, where = ''): string {
   const others = running > 0 ? ` beside ${running} that may be waiting` : ''
-  return `${grid} programs${others} do not fit: ${resident} run at once on rank ${rank}, and a program that waits for one that has not started waits forever${where}. Launch at most ${Math.max(resident - running, 0)}, or grid: 'resident'`
+  return `${grid} programs${others} do not fit: ${resident} run at once on ${rank}, and a program that waits for one that has not started waits forever${where}. Launch at most ${Math.max(resident - running, 0)}, or grid: 'resident'`
 }
 
 /** Throws if the programs of a launch may wait for each other and cannot all be resident on the rank. */
@@ -26,10 +28,11 @@ export function expectResident(
   rank: number,
   grid: number,
   resident: number,
+  members?: Members,
 ): void {
   if (!waiting || grid <= resident) return
   const where = waiting.site ? ` (it may wait at ${waiting.site})` : ''
-  throw new WorldError(`${kernel}: ${doesNotFit(grid, resident, rank, 0, where)}`)
+  throw new WorldError(`${kernel}: ${doesNotFit(grid, resident, rankName(rank, members), 0, where)}`)
 }
 
 /** A per-rank launch whose programs are spread over processors. */
@@ -45,11 +48,11 @@ export interface Spread {
  * Throws if the launches of a co-launch set, which may wait for each other, do not fit the processors of their ranks
  * together.
  */
-export function expectTogether(parts: readonly Spread[], processorsOf: (rank: number) => number): void {
+export function expectTogether(parts: readonly Spread[], machine: Pick<Machine, 'processors'>): void {
   for (const rank of new Set(parts.map((part) => part.rank))) {
     const here = parts.filter((part) => part.rank === rank)
     if (here.length < 2) continue
-    const processors = processorsOf(rank)
+    const processors = machine.processors[rank]
     // There are two ways to fit: the programs share processors, or each program has a processor to itself.
     const spread = here.reduce(
       (sum, part) => sum + Math.ceil(part.grid / processors) / part.programsPerProcessor,

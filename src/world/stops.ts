@@ -3,6 +3,7 @@
  * doing becomes a `WorldStopped`, the same one for everybody, which every call throws until the world is reset; `close` throws it if
  * nobody was told yet. How programs are made to stop is the target's.
  */
+import { inWorld, rankName, type Members } from './members.ts'
 import { signalLines, type FlagSignals } from './signallers.ts'
 import { WorldError, WorldStopped, type StoppedWorker } from './world.ts'
 
@@ -110,10 +111,10 @@ export function stallOf(
 ): Stall | undefined {
   const first = workers.find(({ flag }) => flag)
   if (!first?.flag) return undefined
-  const { rank, program, kernel, site, flag } = first
+  const { rank, members, program, kernel, site, flag } = first
   const others = workers.length > 1 ? `, and ${workers.length - 1} more wait` : ''
   const message = [
-    `rank ${rank}, program ${program} of ${kernel} has waited ${seconds(waited)} at ${site ?? '(unknown line)'} for ${flag.name} on rank ${flag.rank}${others}`,
+    `${rankName(rank, members)}, program ${program} of ${kernel} has waited ${seconds(waited)} at ${site ?? '(unknown line)'} for ${flag.name} on ${rankName(flag.rank, members)}${others}`,
     ...signals.slice(0, 1).flatMap(signalLines),
     `the world stops after ${seconds(timeout)} without progress (timeout)`,
   ].join('; ')
@@ -125,15 +126,17 @@ const seconds = (milliseconds: number): string => `${Number((milliseconds / 1000
 /** What a world does with a stall, unless it was opened with another `onStall`. */
 export const reportStall = ({ message }: Stall): void => console.warn(`arke: ${message}`)
 
+type AwaitedFlag = NonNullable<StoppedWorker['flag']>
 type Doing = Pick<StoppedWorker, 'what' | 'flag'>
 
 export const doing = {
-  waitForFlag: (flag: NonNullable<StoppedWorker['flag']>): Doing => ({
-    what: `waits for ${flag.name} on rank ${flag.rank}: it is ${flag.value}, ${flag.wanted} is wanted`,
-    flag,
+  /** `rank` is the rank of the flag as the kernel numbers it. */
+  waitForFlag: ({ rank, ...flag }: AwaitedFlag, members?: Members): Doing => ({
+    what: `waits for ${flag.name} on ${rankName(inWorld(members, rank), members)}: it is ${flag.value}, ${flag.wanted} is wanted`,
+    flag: { ...flag, rank: inWorld(members, rank) },
   }),
   loop: { what: 'is in a loop that has not ended' },
   barrier: { what: 'waits at a barrier of its program' },
   roles: { what: 'waits for the other roles of its program' },
   computing: { what: 'was computing' },
-} as const satisfies Record<string, Doing | ((flag: NonNullable<StoppedWorker['flag']>) => Doing)>
+} as const satisfies Record<string, Doing | ((flag: AwaitedFlag, members?: Members) => Doing)>

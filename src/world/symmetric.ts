@@ -31,15 +31,16 @@ export class Requests<T> {
     this.#requests = Array.from({ length: ranks }, () => [])
   }
 
-  /** Returns the next allocation of the given ranks. Calls `make` for the first rank that requests it. */
+  /**
+   * Returns the next allocation of the given ranks. Calls `make` for the first rank that requests it. If `make` throws,
+   * no rank has requested anything.
+   */
   add(ranks: readonly number[], text: string, make: (number: number) => T): T {
     const site = Site.here()
+    const most = Math.max(...ranks.map((rank) => this.#requests[rank].length))
+    if (most >= this.#made.length) this.#made.push(make(this.#agreed + most))
     let allocation: T | undefined
-    for (const rank of ranks) {
-      const at = this.#requests[rank].push({ text, site }) - 1
-      if (at >= this.#made.length) this.#made.push(make(this.#agreed + at))
-      allocation = this.#made[at]
-    }
+    for (const rank of ranks) allocation = this.#made[this.#requests[rank].push({ text, site }) - 1]
     return allocation!
   }
 

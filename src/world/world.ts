@@ -11,6 +11,7 @@ import { Site } from '../ir/site.ts'
 import type { FlagsParam, Kernel, Meta, Params, ScalarParam, TensorParam } from '../lang/kernel.ts'
 import type { Timeline } from '../timeline/timeline.ts'
 import type { Machine } from './machine.ts'
+import { rankName } from './members.ts'
 import { signalLines, type FlagSignals } from './signallers.ts'
 
 /** The most ranks that a world can have. */
@@ -28,6 +29,8 @@ export interface SymmetricFlags {
   readonly name: string
   readonly shape: readonly number[]
   readonly arrivals: number
+  /** The members of the group that the flags were allocated on. Absent if it was the whole world. */
+  readonly members?: readonly number[]
 }
 
 /**
@@ -69,6 +72,15 @@ export interface LaunchOptions<M extends Meta = Meta> {
   readonly stream?: Stream | number
   /** The ranks that launch. The default is all ranks. */
   readonly ranks?: readonly number[]
+  /**
+   * A group of the world (`World.group`): the launch is on this group, as with `group.launch`. Ranks in the options,
+   * the arguments and the kernel are ranks of the group.
+   */
+  readonly group?: World
+}
+
+export type PrepareOptions<P extends Params, M extends Meta> = Pick<LaunchOptions<M>, 'meta' | 'group'> & {
+  readonly args?: LaunchArguments<P>
 }
 
 /**
@@ -185,12 +197,20 @@ export interface Allocator {
 export interface World extends Allocator {
   readonly target: string
   readonly ranks: number
+  /** For a group, the ranks of the world that are its ranks 0, 1, and so on. For a world, all its ranks. */
+  readonly members: readonly number[]
   /** The ranks in this process. Only their data can be read and written here. */
   readonly localRanks: readonly number[]
   /** A description of the hardware of the ranks. Operations and tuning branch on it. */
   readonly machine: Machine
   /** The resolution of events and recordings in nanoseconds, or 0 if there is no clock. */
   readonly clockTick: number
+  /**
+   * Some ranks as a world of their own, such as the ranks of one tensor-parallel or data-parallel group. Rank r of the
+   * group is `members[r]`. Groups may overlap. Operations and collectives take a group in place of a world. A tensor
+   * can be used on any group; a flag set only on the group on which it was allocated.
+   */
+  group(members: readonly number[]): World
   /**
    * Allocates as one rank. Every rank must make the same allocations in the same order. If not, the next launch throws.
    */
@@ -213,7 +233,7 @@ export interface World extends Allocator {
    */
   prepare<P extends Params, M extends Meta>(
     kernel: Kernel<P, M>,
-    options?: Pick<LaunchOptions<M>, 'meta'> & { readonly args?: LaunchArguments<P> },
+    options?: PrepareOptions<P, M>,
   ): Promise<void>
   /**
    * Compiles the kernels that `launches` would launch, and launches nothing. The event loop keeps running meanwhile,
@@ -262,17 +282,23 @@ export interface World extends Allocator {
   [Symbol.asyncDispose](): Promise<void>
 }
 
-/** An error in the use of a world. The message says what was wrong and what to do. */
+/** An error in the use of a world. The message says what was wrong and what to do, after the author's line if it is given. */
 export class WorldError extends Error {
-  constructor(message: string) {
-    super(message)
+  constructor(message: string, site?: Site) {
+    super(site?.position ? `${site}: ${message}` : message)
     this.name = 'WorldError'
   }
 }
 
+/** An error in the call that the author is making now. */
+export const misuse = (message: string): WorldError => new WorldError(message, Site.here())
+
 /** The state of a worker when its world was stopped. */
 export interface StoppedWorker {
+  /** The rank in the world. */
   readonly rank: number
+  /** The members of the group on which the kernel was launched. Absent if it was the whole world. */
+  readonly members?: readonly number[]
   readonly stream: number
   readonly kernel: string
   readonly program: number
@@ -300,8 +326,8 @@ export class WorldStopped extends WorldError {
   readonly signals: readonly FlagSignals[]
   constructor(reason: string, workers: readonly StoppedWorker[] = [], signals: readonly FlagSignals[] = []) {
     const lines = workers.map(
-      ({ rank, stream, kernel, program, site, what }) =>
-        `  ${site ?? '(unknown line)'}  rank ${rank}${stream === 0 ? '' : `, stream ${stream}`}, program ${program} of ${kernel} ${what}`,
+      ({ rank, members, stream, kernel, program, site, what }) =>
+        `  ${site ?? '(unknown line)'}  ${rankName(rank, members)}${stream === 0 ? '' : `, stream ${stream}`}, program ${program} of ${kernel} ${what}`,
     )
     const signalled = signals.flatMap(signalLines).map((line) => `  ${line}`)
     super([`the world has stopped: ${reason}`, ...lines, ...signalled].join('\n'))

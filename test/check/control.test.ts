@@ -261,6 +261,71 @@ describe('flags', () => {
   })
 })
 
+describe('waits for a part of an epoch', () => {
+  const parts = (sent: number, wanted: readonly number[]) => async (world: World) => {
+    const tell = kernel('tell', { cells: tensor(i32, 1), some: flags(0, { arrivals: 3 }) }, (t, args) =>
+      t.for(sent, (k) => {
+        t.store(args.cells.at([k]), k.add(10))
+        t.signal(args.some)
+      }),
+    )
+    const listen = kernel(
+      'listen',
+      { cells: tensor(i32, 1), out: tensor(i32, 1), some: flags(0, { arrivals: 3 }), n: scalar(i32) },
+      (t, { cells, out, some, n }) => {
+        t.wait(some, { atLeast: n })
+        t.for(n, (k) => t.store(out.at([k]), t.load(cells.at([k]))))
+      },
+    )
+    const [cells, out] = [world.empty(i32, [3]), world.zeros(i32, [3])]
+    const some = world.flags([], { name: 'some', arrivals: 3 })
+    world.launch(tell, { cells, some }, { grid: 1 })
+    for (const n of wanted) world.launch(listen, { cells, out, some, n }, { grid: 1, stream: 1 })
+    return [...(await world.read(out, 0))]
+  }
+
+  it('see what the first signals published', async () => {
+    for (const value of await everywhere(1, parts(3, [2]))) expect(value).toEqual([10, 11, 0])
+  })
+
+  it('return at once if no signal is required', async () => {
+    for (const value of await everywhere(1, parts(3, [0]))) expect(value).toEqual([0, 0, 0])
+  })
+
+  it('are reported if they require more signals than an epoch has', async () => {
+    const tell = kernel('tell', { some: flags(0, { arrivals: 2 }) }, (t, { some }) =>
+      t.for(4, () => t.signal(some)),
+    )
+    const listen = kernel('listen', { some: flags(0, { arrivals: 2 }), n: scalar(i32) }, (t, { some, n }) =>
+      t.wait(some, { atLeast: n }),
+    )
+    const { findings } = await findingsOf(1, async (world) => {
+      const some = world.flags([], { name: 'some', arrivals: 2 })
+      world.launch(tell, { some }, { grid: 1 })
+      world.launch(listen, { some, n: 3 }, { grid: 1, stream: 1 })
+      await world.synchronize()
+    })
+    expect(findings.map(({ kind }) => kind)).toEqual(['flag-reuse'])
+    expect(findings[0].message).toContain('awaited with atLeast 3, but an epoch has 2 signals')
+  })
+
+  it('are reported if the rest of the epoch is never signalled', async () => {
+    const { findings } = await findingsOf(1, parts(2, [2]))
+    expect(findings.map(({ kind }) => kind)).toEqual(['lost-signal'])
+    expect(findings[0].message).toContain('has 2 signals at the end, but epoch 1 is complete with 3')
+  })
+
+  it('are refused if the number is known to be too large or negative', () => {
+    const waits = (n: number) =>
+      kernel('waits', { some: flags(0, { arrivals: 2 }) }, (t, { some }) =>
+        t.wait(some, { atLeast: n }),
+      ).record({ world: 1 })
+    expect(() => waits(3)).toThrow('atLeast 3 is more than the 2 signals of an epoch')
+    expect(() => waits(-1)).toThrow('atLeast -1 is not a number of signals')
+    expect(() => waits(2)).not.toThrow()
+  })
+})
+
 describe('flags misused', () => {
   it('are reported when a late signal overwrites a later epoch', async () => {
     const turn = kernel('turn', { go: flags() }, (t, { go }) => t.signal(go.on(2)))

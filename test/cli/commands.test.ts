@@ -6,6 +6,7 @@ import { emit } from '../../src/cli/emit.ts'
 import { load } from '../../src/cli/load.ts'
 import { Progress } from '../../src/cli/progress.ts'
 import { irStageNames, stageNames } from '../../src/targets/stages.ts'
+import { long } from '../long.ts'
 import { arke, authorFolder, placeOf, project, root } from './arke.ts'
 
 const file = authorFolder()
@@ -200,31 +201,35 @@ describe('targets', () => {
 })
 
 describe('demo', () => {
-  it('audits, finds a race, shows what a GPU did, runs operations, writes a page and says what to do next', async () => {
-    const { code, stdout, stderr } = await arke('demo')
-    const broken = 'examples/broken/message-passing.ts'
-    const { line, column } = placeOf(readFileSync(join(root, broken), 'utf8'), 'store(inbox')
-    expect(stderr).toBe('')
-    expect(stdout).toMatch(/\d+\.\d % of GPU time lost.*; rank 5 causes \d+\.\d % of the waiting\./)
-    expect(stdout).toContain('race in signalTooEarly')
-    // The demo shows both operations that were measured on a GPU, with ratio, interval and provenance.
-    expect(stdout).toMatch(/Measured on one NVIDIA H200 .*: virtual ranks .*, no link between ranks/)
-    expect(
-      stdout.match(
-        /speed-up of fused over bulk synchronous: \d\.\d\dx \(95 % interval \d\.\d\d to \d\.\d\d\)/g,
-      ),
-    ).toHaveLength(2)
-    expect(stdout).toMatch(/Contention before the run: /)
-    expect(stdout).toContain(`${broken}:${line}:${column}  rank 0, program 0 writes inbox[0]`)
-    expect(stdout).toContain('again: npx arke check ')
-    expect(stdout).toMatch(
-      /\d+ distinct interleavings? searched .* random schedules, on .* ranks: nothing found/,
-    )
-    expect(readFileSync(join(project.folder, 'arke-report.html'), 'utf8')).toMatch(/^<!doctype html>/)
-    expect(stdout).toContain('Next:')
-    expect(stdout).toContain('node_modules/arke/docs/language.md')
-    expect(code).toBe(0)
-  })
+  it(
+    'audits, finds a race, shows what a GPU did, runs operations, writes a page and says what to do next',
+    long,
+    async () => {
+      const { code, stdout, stderr } = await arke('demo')
+      const broken = 'examples/broken/message-passing.ts'
+      const { line, column } = placeOf(readFileSync(join(root, broken), 'utf8'), 'store(inbox')
+      expect(stderr).toBe('')
+      expect(stdout).toMatch(/\d+\.\d % of GPU time lost.*; rank 5 causes \d+\.\d % of the waiting\./)
+      expect(stdout).toContain('race in signalTooEarly')
+      // The demo shows both operations that were measured on a GPU, with ratio, interval and provenance.
+      expect(stdout).toMatch(/Measured on one NVIDIA H200 .*: virtual ranks .*, no link between ranks/)
+      expect(
+        stdout.match(
+          /speed-up of fused over bulk synchronous: \d\.\d\dx \(95 % interval \d\.\d\d to \d\.\d\d\)/g,
+        ),
+      ).toHaveLength(2)
+      expect(stdout).toMatch(/Contention before the run: /)
+      expect(stdout).toContain(`${broken}:${line}:${column}  rank 0, program 0 writes inbox[0]`)
+      expect(stdout).toContain('again: npx arke check ')
+      expect(stdout).toMatch(
+        /\d+ distinct interleavings? searched .* random schedules, on .* ranks: nothing found/,
+      )
+      expect(readFileSync(join(project.folder, 'arke-report.html'), 'utf8')).toMatch(/^<!doctype html>/)
+      expect(stdout).toContain('Next:')
+      expect(stdout).toContain('node_modules/arke/docs/language.md')
+      expect(code).toBe(0)
+    },
+  )
 })
 
 describe('help', () => {

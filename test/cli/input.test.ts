@@ -26,7 +26,7 @@ describe('files', () => {
   it('that are folders', () => refused(['check', 'examples'], /examples: is not a file/))
   it('that hold no program', () => refused(['check', 'package.json'], /\.ts, \.js, \.mjs/))
   it('that export no kernel', () =>
-    refused(['check', file('empty.mjs', 'export const x = 1\n')], /exports no kernel and no scenario/))
+    refused(['check', file('empty.mjs', 'export const x = 1\n')], /exports no kernel, scenario or operation/))
 
   it('that throw while loading, in TypeScript', () => {
     const text = "interface A { a: 1 }\nexport const a: A = { a: 1 }\n  throw new Error('not\\ntoday')\n"
@@ -81,6 +81,7 @@ it('an unknown command lists the commands', async () => {
     'emit',
     'bench',
     'tune',
+    'run',
     'targets',
     'operations',
     'demo',

@@ -11,7 +11,7 @@ import { bf16, f32, flags, kernel, tensor, type Meta, type Program } from 'arke'
 import { emit } from '../../src/cli/emit.ts'
 import { load } from '../../src/cli/load.ts'
 import * as collectives from '../../src/ops/collectives/index.ts'
-import { operandDTypes } from '../../src/ops/operation.ts'
+import { operandDTypes } from '../../src/operation/definition.ts'
 import { operations } from '../../src/ops/operations.ts'
 import { factsOf, type EmittedKernel } from '../../src/targets/cuda/emit/recipe.ts'
 import { unlikeUnrecorded } from '../../src/targets/cuda/emit/recorded.ts'
@@ -24,6 +24,7 @@ import { intercepted } from '../../src/world/intercept.ts'
 import { sharedOut } from '../../src/world/machine.ts'
 import { h200 } from '../../src/world/machines.ts'
 import type { Launch, World } from '../../src/world/world.ts'
+import { itForSome } from '../long.ts'
 import { fakeDriver } from './fakeDriver.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -41,7 +42,7 @@ async function compare(ranks: number, record: boolean, use: (world: World) => un
   const platform = { devices: [new Device(fakeDriver({ kernels }).driver, 0)], compile }
   const world = new CudaWorld(platform, { ranks, heap: 1 << 22, record })
   const seen = intercepted(world, (launches, go) => {
-    for (const launch of launches) printed.add(print(launch, ranks, record))
+    for (const launch of launches) printed.add(print(launch, launch.options.group?.ranks ?? ranks, record))
     go()
   })
   try {
@@ -61,7 +62,7 @@ function print(launch: Launch, ranks: number, record: boolean): string {
     .filter(([name]) => name in kernel.meta)
     .map(([name, value]) => `${name}=${String(value)}`)
   const extents = Object.entries(shapes).map(([name, shape]) => `${name}=${shape.join('x')}`)
-  const source = { file: 'kernel.ts', kernels: [kernel], scenarios: [] }
+  const source = { file: 'kernel.ts', kernels: [kernel], scenarios: [], operations: [] }
   return emit(source, { target: 'cuda', ranks, extents, meta, record }).text
 }
 
@@ -118,7 +119,8 @@ const cells = operations.flatMap((definition) =>
 
 /** Every form at every usual shape, as `CudaBackend.load` specialises its kernels; no memory is allocated. */
 describe('what is printed is what is launched', () => {
-  it.each(cells)('%s, %s, %i ranks', (_, dtype, ranks, { points, make, tiling }) => {
+  const isShort = ([, dtype, ranks]: (typeof cells)[number]): boolean => dtype === 'bf16' && ranks === 8
+  itForSome(cells, isShort)('%s, %s, %i ranks', ([, dtype, ranks, { points, make, tiling }]) => {
     const machine = sharedOut(h200, ranks)
     for (const shape of Object.values(points.usual)) {
       const forms = Object.values(points.forms({ machine, ranks, dtype, shape }))

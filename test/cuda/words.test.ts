@@ -12,7 +12,7 @@ import { peerOf, signalEach } from '../../src/ops/flashDecode/fusedForAll.ts'
 import { combine, carryingParams, on, slotOf, store } from '../../src/ops/flashDecode/partials.ts'
 import { emitCuda } from '../../src/targets/cuda/emit/emit.ts'
 import { factsOf } from '../../src/targets/cuda/emit/recipe.ts'
-import { randomNumbers } from '../../src/ops/operation.ts'
+import { randomNumbers } from '../../src/operation/definition.ts'
 import { openOnCpu, unavailable } from './onCpu/onCpu.ts'
 import { itForSome } from '../long.ts'
 

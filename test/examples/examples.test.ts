@@ -28,6 +28,8 @@ const says: Readonly<Record<string, readonly string[]>> = {
   '11-running-ahead.ts': ['rank 0 has ended 3 launches', 'has 111 222 333 444 555 666'],
   '12-teams.ts': ['every rank has the product'],
   '13-decode-to-owners.ts': ['all 5 tokens of the first sequence, 3 times', 'all 9 tokens'],
+  '14-your-operation.ts': ['gemmAllReduce bsp, 2 ranks:', '2 kernels, 24 bytes', 'one kernel, 24 bytes'],
+  '15-groups.ts': ['rank 0 has the gradient 416', 'rank 3 has the gradient 598'],
 }
 const files = Object.keys(says)
 

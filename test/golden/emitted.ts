@@ -28,7 +28,14 @@ import { renderCpp } from '../../src/targets/native/render.ts'
 import { wasmMachine } from '../../src/targets/wasm/engine.ts'
 import { renderWasm } from '../../src/targets/wasm/render.ts'
 import { opProbes } from './opProbes.ts'
-import { exampleLaunches, shippedLaunches, type GoldenTarget, type Launched } from './shippedLaunches.ts'
+import {
+  exampleLaunches,
+  shippedLaunches,
+  whole,
+  type GoldenTarget,
+  type Launched,
+  type Range,
+} from './shippedLaunches.ts'
 
 export const root = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '')
 export const targets: readonly GoldenTarget[] = ['cuda', 'native', 'wasm']
@@ -55,8 +62,8 @@ export function hashOf({ contents }: Emitted): string {
   return hash.digest('hex').slice(0, 16)
 }
 
-/** `sizes` are those of the worlds that operations and collectives run on; all sizes by default. */
-export async function* allEmitted(sizes?: readonly number[]): AsyncGenerator<Emitted> {
+/** Emits all examples and probes, and the operations and collectives in `range`. */
+export async function* allEmitted(range: Range = whole): AsyncGenerator<Emitted> {
   const clock = { cu: textOf(readClock) }
   yield { target: 'cuda', kernel: 'world/read_clock', facts: 'any', contents: clock, ir: undefined }
   const probes = opProbes().map((probe) => ({
@@ -67,7 +74,7 @@ export async function* allEmitted(sizes?: readonly number[]): AsyncGenerator<Emi
   for (const target of targets) {
     const known = new Map<KernelIR, Set<string>>()
     const named = new Map<string, number>()
-    for (const launch of [...(await shippedLaunches(target, sizes)), ...others]) {
+    for (const launch of [...(await shippedLaunches(target, range)), ...others]) {
       const { kernel, ranks, meta, shapes, packed } = launch
       const ir = kernel.record({ world: ranks, meta })
       // A kernel that several operations launch is emitted once, under its first name.

@@ -10,6 +10,7 @@ import { ops } from '../../src/ir/ops/index.ts'
 import { lower } from '../../src/ir/stages.ts'
 import { allEmitted, hashOf, keyOf, renderedOps } from './emitted.ts'
 import { long } from '../long.ts'
+import type { Range } from './shippedLaunches.ts'
 
 const path = fileURLToPath(new URL('hashes.txt', import.meta.url))
 const isUpdate = process.env.ARKE_GOLDEN === 'update'
@@ -20,9 +21,9 @@ interface Emission {
   readonly usedOps: ReadonlySet<string>
 }
 
-async function emission(sizes?: readonly number[]): Promise<Emission> {
+async function emission(range?: Range): Promise<Emission> {
   const [hashes, usedOps] = [new Map<string, string>(), new Set<string>()]
-  for await (const one of allEmitted(sizes)) {
+  for await (const one of allEmitted(range)) {
     const key = keyOf(one)
     expect(hashes.has(key), `${key} is emitted twice`).toBe(false)
     hashes.set(key, hashOf(one))
@@ -88,20 +89,24 @@ describe('emitted text', () => {
 
   const patient = { timeout: 300_000 }
   let emitted: Promise<Emission> | undefined
-  const ofEight = (): Promise<Emission> => (emitted ??= emission([8]))
+  const some = (): Promise<Emission> => (emitted ??= emission({ sizes: [8], dtypes: ['bf16'] }))
   it.skipIf(isUpdate)(
-    'of examples, of probes and of operations on 8 ranks is what it was',
+    'of examples, of probes and of operations in bf16 on 8 ranks is what it was',
     patient,
     async () => {
-      const { hashes } = await ofEight()
-      const known = new Map([...golden()].filter(([key]) => hashes.has(key)))
-      const found = differences(known, hashes)
+      const { hashes } = await some()
+      const all = golden()
+      // A kernel that several dtypes share has the name of the first of them, which may be outside this range.
+      const shared = new Map([...hashes].filter(([key]) => all.has(key)))
+      expect(shared.size).toBeGreaterThan(0.95 * hashes.size)
+      const known = new Map([...all].filter(([key]) => shared.has(key)))
+      const found = differences(known, shared)
       expect(found.length, [...found, advice].join('\n')).toBe(0)
     },
   )
 
   it('covers every op of the IR', patient, async () => {
-    const { usedOps } = await ofEight()
+    const { usedOps } = await some()
     const missing = Object.keys(ops).filter(
       (op) => op !== 'param' && !usedOps.has(op) && !renderedOps.has(op),
     )

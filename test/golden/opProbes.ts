@@ -386,7 +386,21 @@ function synchronisation(): Probe[] {
       second: { warps: 6, body: () => (t.barrier(), t.store(x.at([0, 1]), t.load(x.at([0, 0])))) },
     })
   })
-  return [flagged, roles, meeting].map((made) => ({
+  const counted = kernel(
+    'counted',
+    { x: tensor('f32', 2), one: flags(), many: flags(1, { arrivals: 3 }) },
+    (t, { x, one, many }) => {
+      t.signal(one.on(1))
+      t.wait(one, { atLeast: 1 })
+      t.for(3, (k) => {
+        t.signal(many.on(1).at([0]))
+        t.wait(many.at([0]), { atLeast: k.add(1) })
+        t.wait(many.at([0]), { atLeast: k, lag: 1, order: 'relaxed', scope: 'device' })
+        t.if(t.reached(many.at([1]), { atLeast: k, lag: 2 }), () => t.store(x.at([0, k]), 1))
+      })
+    },
+  )
+  return [flagged, roles, meeting, counted].map((made) => ({
     name: `ops/${made.name}`,
     kernel: made as never,
     ranks: 2,

@@ -6,7 +6,7 @@ import { load } from '../../src/cli/load.ts'
 import type { Kernel, Meta } from '../../src/lang/kernel.ts'
 import * as collectives from '../../src/ops/collectives/index.ts'
 import { gemmKernel } from '../../src/ops/gemm.ts'
-import { operandDTypes, type OperandDType } from '../../src/ops/operation.ts'
+import { operandDTypes, type OperandDType } from '../../src/operation/definition.ts'
 import { operations } from '../../src/ops/operations.ts'
 import { gemmTiles } from '../../src/ops/tiles.ts'
 import { Gate } from '../../src/runs/gate.ts'
@@ -157,14 +157,18 @@ async function others(target: GoldenTarget, ranks: number): Promise<Launched[]> 
   return all
 }
 
-/** What a target runs of the shipped operations, on worlds of these sizes. */
-export async function shippedLaunches(
-  target: GoldenTarget,
-  sizes: readonly number[] = worldSizes,
-): Promise<Launched[]> {
+/** The worlds and dtypes of operations and collectives. */
+export interface Range {
+  readonly sizes: readonly number[]
+  readonly dtypes: readonly OperandDType[]
+}
+export const whole: Range = { sizes: worldSizes, dtypes: operandDTypes }
+
+/** What a target runs of the shipped operations. */
+export async function shippedLaunches(target: GoldenTarget, { sizes, dtypes }: Range): Promise<Launched[]> {
   const all: Launched[] = []
   for (const ranks of sizes) {
-    for (const dtype of operandDTypes)
+    for (const dtype of dtypes)
       all.push(...(await ofOperations(target, ranks, dtype)), ...(await ofCollectives(target, ranks, dtype)))
     all.push(...(await others(target, ranks)))
   }

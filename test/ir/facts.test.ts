@@ -94,6 +94,8 @@ describe('facts', () => {
       'roles: outside roles',
       'teams: outside roles',
       'last: outside loops',
+      'words.take: inside until',
+      'once: inside loops',
     ])
   })
 

@@ -5,7 +5,9 @@
 import { describe, expect, it } from 'vitest'
 import { Node, type Block, type KernelIR } from '../../src/ir/node.ts'
 import { KernelError } from '../../src/ir/site.ts'
-import { barriersType, refType, tensorType, valueType, voidType } from '../../src/ir/type.ts'
+import { ops, type OpName } from '../../src/ir/ops/index.ts'
+import { stageOps } from '../../src/ir/ops/stages.ts'
+import { barriersType, flagsType, refType, tensorType, valueType, voidType } from '../../src/ir/type.ts'
 import { verify } from '../../src/ir/verify.ts'
 import { block, kernelOf, node, param } from './build.ts'
 
@@ -239,5 +241,143 @@ describe('8. last is not inside a loop', () => {
     const [x, index] = [one(), param(i32)]
     const body = block([index], [node('last', [], {}, [block([], [])])])
     refuses(kernelOf(block([], [x, loop([x, x, x], body)])), /last: is in a loop/)
+  })
+})
+
+describe('9. ops of a stage occur after the stage', () => {
+  const flagSet = param(flagsType(1), 'flags')
+  const [zero, vector] = zeros()
+  const cases: Readonly<Partial<Record<OpName, readonly Node[]>>> = {
+    convert: [zero, vector, node('convert', [vector])],
+    meet: [node('meet')],
+    'fence.async': [node('fence.async', [], { space: 'all' })],
+    drain: [node('drain')],
+    'advance.signal': [node('advance.signal', [flagSet])],
+    'advance.wait': [node('advance.wait', [flagSet])],
+  }
+  it.each(Object.entries(cases))('%s', (op, nodes) => {
+    const body = block([flagSet], nodes)
+    for (const stage of ['recorded', 'lowered', 'courier'])
+      refuses(
+        kernelOf(body, stage),
+        new RegExp(`${op}: is inserted by the stage \\w+, which ${stage} IR has not passed`),
+      )
+    const ir = { ...kernelOf(body, 'order'), passed: ['lowered', 'layouts', 'words', 'order'] }
+    if (op !== 'drain') verify(ir)
+  })
+
+  it('every op that authors cannot write names its stage', () => {
+    const inserted = Object.entries(ops).filter(([, { inserted }]) => inserted !== 'recorded')
+    expect(inserted.map(([name]) => name).sort()).toEqual(Object.keys(stageOps).sort())
+  })
+})
+
+const last = (body: Block): KernelIR => ({
+  ...kernelOf(body, 'order'),
+  passed: ['lowered', 'courier', 'layouts', 'words', 'order'],
+})
+
+describe('10. ops of repeated code are in repeated code', () => {
+  const tiles = (): readonly [Node, Node, Node] => {
+    const [x, at] = [param(tensorType('f32', 1), 'x'), one()]
+    return [x, at, node('tile', [x, at], { shape: [4] })]
+  }
+  const flagSet = param(flagsType(1), 'flags')
+  const strong = { order: 'relaxed', scope: 'system' }
+
+  it('words.take outside until', () => {
+    const [x, at, tile] = tiles()
+    const taken = node('words.take', [tile, flagSet], strong)
+    const advance = node('advance.wait', [flagSet])
+    refuses(last(block([x, flagSet], [at, tile, advance, taken])), /words.take: is outside `until`/)
+    const until = node('until', [], {}, [block([], [taken], [taken])])
+    verify(last(block([x, flagSet], [at, tile, advance, until])))
+  })
+
+  it('until without words, or around a store', () => {
+    expect(() => node('until', [], {}, [block([], [])])).toThrow(/has no words.take in its block/)
+    const [, , tile] = tiles()
+    const taken = node('words.take', [tile, flagSet], strong)
+    const store = node('store', [tile, taken])
+    expect(() => node('until', [], {}, [block([], [taken, store])])).toThrow(
+      /repeats store, which may be executed only once/,
+    )
+  })
+
+  it('once outside a loop, or without a wait', () => {
+    const set = param(flagsType(0), 'one')
+    const wait = node('wait', [set], { order: 'acquire', scope: 'system', lag: 0 })
+    const once = node('once', [], { remembers: 'last' }, [block([], [wait])])
+    refuses(last(block([set], [once])), /once: is outside loops/)
+    expect(() => node('once', [], {}, [block([], [])])).toThrow(/skips 1 wait, has 0/)
+    const [x, index] = [one(), param(i32)]
+    verify(last(block([set], [x, loop([x, x, x], block([index], [once]))])))
+  })
+})
+
+describe('11. ops have what they need', () => {
+  const flagSet = param(flagsType(1), 'flags')
+  const stored = (by: string): Node[] => {
+    const [zero, vector] = zeros()
+    const at = one()
+    const tile = node('tile', [x, at], { shape: [4] })
+    return [zero, vector, at, tile, node('store', [tile, vector], { by })]
+  }
+  const x = param(tensorType('f32', 1), 'x')
+
+  it('drain without a store by an engine', () => {
+    refuses(last(block([x], [...stored('threads'), node('drain')])), /drain: needs a store by an engine/)
+    verify(last(block([x], [...stored('engine'), node('drain')])))
+  })
+  it('drain in another role than the store', () => {
+    const roles = node('roles', [], { names: ['a', 'b'] }, [
+      block([], stored('engine')),
+      block([], [node('drain')]),
+    ])
+    refuses(last(block([x], [roles])), /drain: needs a store by an engine in its role/)
+  })
+  it('words without the epoch of their flags', () => {
+    const [zero, vector] = zeros()
+    const at = one()
+    const tile = node('tile', [x, at], { shape: [4] })
+    const post = node('words.post', [tile, flagSet, vector], { order: 'relaxed', scope: 'system' })
+    const nodes = [zero, vector, at, tile, post]
+    refuses(last(block([x, flagSet], nodes)), /words.post: needs advance.signal of its flags in the kernel/)
+    const wrong = [...nodes, node('advance.wait', [flagSet])]
+    refuses(last(block([x, flagSet], wrong)), /words.post: needs advance.signal/)
+    verify(last(block([x, flagSet], [...nodes, node('advance.signal', [flagSet])])))
+    const taken = node('words.take', [tile, flagSet], { order: 'relaxed', scope: 'system' })
+    const until = node('until', [], {}, [block([], [taken], [taken])])
+    refuses(last(block([x, flagSet], [at, tile, until])), /words.take: needs advance.wait of its flags/)
+  })
+  it('the epoch of a part of a flag set', () => {
+    const at = one()
+    const part = node('at', [flagSet, at])
+    for (const op of ['advance.signal', 'advance.wait'] as const)
+      expect(() => node(op, [part])).toThrow(/needs a flag set of the kernel/)
+  })
+  it('combine of something else than a reduction', () => {
+    const [zero, vector] = zeros()
+    refuses(
+      last(block([], [zero, vector, node('combine', [vector])])),
+      /combine: needs a reduction as its input/,
+    )
+  })
+})
+
+describe('12. threads do not meet in a loop that is divided among them', () => {
+  it.each(['meet', 'drain', 'fence.async', 'barrier'] as const)('%s', (op) => {
+    const [x, index] = [one(), param(i32)]
+    const inner = node(op, [], { space: 'all' })
+    const apart = node('for', [x, x, x], { apart: true }, [block([index], [inner])])
+    refuses(last(block([], [x, apart])), new RegExp(`${op}: threads act together in a loop`))
+    if (op !== 'drain') verify(last(block([], [x, loop([x, x, x], block([index], [inner]))])))
+  })
+  it('a reduction', () => {
+    const [zero, vector] = zeros()
+    const [x, index] = [one(), param(i32)]
+    const reduce = node('reduce.sum', [vector], { axis: 0 })
+    const apart = node('for', [x, x, x], { apart: true }, [block([index], [reduce])])
+    refuses(last(block([], [x, zero, vector, apart])), /reduce.sum: threads act together/)
   })
 })

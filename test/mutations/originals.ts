@@ -1,5 +1,6 @@
 /** All original (correct) kernels of the mutation suite. */
 import { collectives } from './kernels/collectives.ts'
+import { counts } from './kernels/counts.ts'
 import { gemms } from './kernels/gemms.ts'
 import { locks } from './kernels/locks.ts'
 import { passing } from './kernels/passing.ts'
@@ -13,5 +14,6 @@ export const originals: readonly Original[] = [
   ...gemms,
   ...reductions,
   ...locks,
+  ...counts,
   ...roles,
 ]

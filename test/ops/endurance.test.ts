@@ -23,7 +23,7 @@ import {
   type AllGatherGemmOptions,
 } from '../../src/ops/allGatherGemm/index.ts'
 import { flashDecode } from '../../src/ops/flashDecode/index.ts'
-import type { Operation } from '../../src/ops/operation.ts'
+import type { Operation } from '../../src/operation/definition.ts'
 import { randomNumbers } from '../targets/differential/choices.ts'
 import { realTargets } from '../targets/differential/targets.ts'
 import { choices } from './flashDecode/choices.ts'

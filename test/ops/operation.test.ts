@@ -4,7 +4,7 @@ import { allGatherGemm, allGatherGemmOperation } from '../../src/ops/allGatherGe
 import { matrixProduct } from '../../src/ops/allGatherGemm/reference.ts'
 import { flashDecode, flashDecodeOperation } from '../../src/ops/flashDecode/index.ts'
 import { attentionOf } from '../../src/ops/flashDecode/reference.ts'
-import { randomNumbers } from '../../src/ops/operation.ts'
+import { randomNumbers } from '../../src/operation/definition.ts'
 import { openWorld } from '../../src/world/open.ts'
 import { expectClose } from '../../src/world/world.ts'
 

@@ -313,6 +313,7 @@ export function makeBench(options: BenchSampleOptions = {}): BenchResult {
       cores: 2,
       bandwidth: 11.8e9,
       tick: 41,
+      threads: target !== 'cuda',
     },
     points: [...products, decode].map((place, i) => pointOf(place, options, 7 + i)),
     warnings: [...warnings, ...(text === '' ? [] : [text])],

@@ -8,7 +8,7 @@ import { format, resolveConfig } from 'prettier'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { openWorld } from '../../src/index.ts'
 import { allGatherGemm, allGatherGemmOperation } from '../../src/ops/allGatherGemm/index.ts'
-import { flashDecode } from '../../src/ops/flashDecode/index.ts'
+import { flashDecode, flashDecodeOperation } from '../../src/ops/flashDecode/index.ts'
 import { remember, tunedHere } from '../../src/tune/cache.ts'
 import { tilesFor, type Tiling } from '../../src/tune/configurations.ts'
 import { shippedTables } from '../../src/tune/shipped.ts'
@@ -23,6 +23,7 @@ const asked = (M: number) => ({
   processors: 16,
   device: 'NVIDIA H200',
   shape: { M, N: 3584, K: 8192 },
+  growing: { M: 'neighbouring' } as const,
 })
 type Tiles = { readonly BM: number; readonly BN: number }
 /** A tiling in which tiles may not have more rows than the shape. */
@@ -44,13 +45,16 @@ describe('a table', () => {
     expect(settingOf({ ...asked(1), variant: undefined, shard: undefined })).toBe('product bf16 8x16')
   })
 
-  it('groups rows, batches and tokens by the next power of two, and keeps other extents exact', () => {
-    expect(classOf({ M: 33, N: 100, K: 7 })).toBe('M=64 N=100 K=7')
-    expect(classOf({ M: 64, N: 100, K: 7 })).toBe('M=64 N=100 K=7')
-    expect(classOf({ batch: 3, queryHeads: 96, D: 128, tokens: 5000 })).toBe(
+  it('groups growing extents by the next power of two, and keeps other extents exact', () => {
+    const { growing } = allGatherGemmOperation
+    expect(classOf({ shape: { M: 33, N: 100, K: 7 }, growing })).toBe('M=64 N=100 K=7')
+    expect(classOf({ shape: { M: 64, N: 100, K: 7 }, growing })).toBe('M=64 N=100 K=7')
+    expect(classOf({ shape: { M: 33, N: 100, K: 7 } })).toBe('M=33 N=100 K=7')
+    const decode = flashDecodeOperation.growing
+    expect(classOf({ shape: { batch: 3, queryHeads: 96, D: 128, tokens: 5000 }, growing: decode })).toBe(
       'batch=4 queryHeads=96 D=128 tokens=8192',
     )
-    expect(classOf({ batch: 3, tokens: 5000 }, -1)).toBe('batch=4 tokens=4096')
+    expect(classOf({ shape: { batch: 3, tokens: 5000 }, growing: decode }, -1)).toBe('batch=4 tokens=4096')
   })
 
   it('is sorted, with numbers by value, and replaces existing entries', () => {

@@ -6,13 +6,13 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { notesOnLaunches } from '../../src/cli/cudaNotes.ts'
+import { notesOnLaunches } from '../../src/cli/notes.ts'
 import { Progress } from '../../src/cli/progress.ts'
 import { tuneCommand, tuneNotes, tuneTables, type TuneCommand, type TuneResult } from '../../src/cli/tune.ts'
 import { openWorld } from '../../src/index.ts'
 import { interruptAt } from '../cli/interruptAt.ts'
 import { allGatherGemm, allGatherGemmOperation } from '../../src/ops/allGatherGemm/index.ts'
-import type { OperationDefinition } from '../../src/ops/operation.ts'
+import type { OperationDefinition } from '../../src/operation/definition.ts'
 import { tune, type Tuned } from '../../src/tune/tune.ts'
 import type { Launch } from '../../src/world/world.ts'
 
@@ -57,7 +57,7 @@ describe('tuning', () => {
     const { best } = await tuned(allGatherGemmOperation, (launches) => launched.push(...launches))
     const [multiply] = launched.filter(({ options }) => options.meta && 'BM' in options.meta)
     expect(multiply.options.meta).toMatchObject(best.tiles)
-    expect(notesOnLaunches(launched, 2)).toEqual([
+    expect(notesOnLaunches('cuda', launched, 2)).toEqual([
       expect.stringMatching(
         /^src\/ops\/allGatherGemm\/\w+\.ts:\d+:\d+: this product of f32 values does not use the matrix unit/,
       ),

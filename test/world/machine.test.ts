@@ -3,12 +3,19 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import ts from 'typescript'
 import { describe, expect, it } from 'vitest'
-import { variantOf } from '../../src/ops/choice.ts'
+import { variantOf } from '../../src/operation/choice.ts'
 import { operations } from '../../src/ops/operations.ts'
 import { nativeStatus } from '../../src/targets/native/world.ts'
 import { Device } from '../../src/targets/cuda/runtime.ts'
 import { CudaWorld } from '../../src/targets/cuda/world.ts'
-import { oneEach, sharedOut, type Machine } from '../../src/world/machine.ts'
+import {
+  beyondCaches,
+  maySpin,
+  oneEach,
+  residentPrograms,
+  sharedOut,
+  type Machine,
+} from '../../src/world/machine.ts'
 import { cpuMachine, h200 } from '../../src/world/machines.ts'
 import { openWorld, worlds } from '../../src/world/open.ts'
 import { fakeDriver } from '../cuda/fakeDriver.ts'
@@ -49,6 +56,23 @@ describe('the machine of a world', () => {
     const { bandwidth, flops, link, launchCost, ...stated } = sharedOut({ ...h200, name: 'fake' }, 8, 16)
     expect(machine).toEqual(stated)
     expect([bandwidth, flops, link, launchCost].every((measured) => measured! > 0)).toBe(true)
+  })
+
+  it('limits resident programs, with or without a world', async () => {
+    const [cpu, gpu] = [cpuMachine('wasm', 3, { workers: 2 }), sharedOut(h200, 8)]
+    expect([residentPrograms(cpu, 2), residentPrograms(cpu, 2, 4)]).toEqual([2, 2])
+    expect([residentPrograms(gpu, 7), residentPrograms(gpu, 7, 4)]).toEqual([16, 64])
+    expect(residentPrograms(oneEach(h200, 2), 1)).toBe(132)
+    const world = await openWorld({ target: 'wasm', ranks: 3, workers: 2, heap: 1 << 20 })
+    await world.close()
+    expect(residentPrograms(world.machine, 2)).toBe(residentPrograms(cpu, 2))
+  })
+
+  it('says whether threads may spin, and how much memory exceeds its caches', () => {
+    expect([2, 3].map((cores) => maySpin(cpuMachine('wasm', 3), cores))).toEqual([false, true])
+    expect(maySpin(sharedOut(h200, 8), 2)).toBe(true)
+    expect(beyondCaches(sharedOut(h200, 8))).toBeGreaterThan(4 * h200.cacheBytes)
+    expect(beyondCaches(cpuMachine('native', 2, { caches: [{ level: 2, bytes: 2 ** 20 }] }))).toBe(64e6)
   })
 
   it('may be described without a world', () => {

@@ -1,5 +1,17 @@
 /** Behaviour of every world, whatever its target: allocation, reading and writing, streams. */
-import { bf16, f32, flags, i32, kernel, launchOf, openWorld, tensor, WorldError, type World } from 'arke'
+import {
+  bf16,
+  f32,
+  flags,
+  i32,
+  kernel,
+  launchOf,
+  openWorld,
+  scalar,
+  tensor,
+  WorldError,
+  type World,
+} from 'arke'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openHandmade } from '../targets/cpu/handmade.ts'
 
@@ -92,6 +104,30 @@ describe.each(worlds)('on %s', (name, open) => {
     expect(() => world.flags([1, 1, 1, 1])).toThrow('up to three extents')
   })
 
+  it('a shape that is a number is rejected at its line', () => {
+    const three = 3 as never
+    for (const allocate of [
+      () => world.zeros(f32, three),
+      () => world.arange(f32, three),
+      () => world.flags(three),
+    ])
+      expect(allocate).toThrow(
+        /^test\/world\/world\.test\.ts:\d+:\d+: (a tensor|flags) of shape 3: it must have/,
+      )
+  })
+
+  it('a launch without a grid, or with a tensor of another rank and dtype, is rejected at its line', () => {
+    const one = kernel('one', { x: tensor(f32, 1) }, (t, { x }) => t.store(x.at([0]), 1))
+    const x = world.zeros(f32, [1])
+    expect(() => world.launch(one, { x }, {} as never)).toThrow(
+      /^test\/world\/world\.test\.ts:\d+:\d+: the grid is missing/,
+    )
+    const wide = world.zeros(bf16, [1, 1]) as never
+    expect(() => world.launch(one, { x: wide }, { grid: 1 })).toThrow(
+      /world\.test\.ts:\d+:\d+: one: argument x has 2 axes, the kernel wants 1; it holds bf16, the kernel wants f32/,
+    )
+  })
+
   it('every rank must make the same allocations', async () => {
     const other = await open()
     other.on(0).zeros(f32, [4])
@@ -155,3 +191,53 @@ describe('a heap that is full', () => {
 
 const mean = (values: ArrayLike<number>): number =>
   Array.from(values).reduce((sum, value) => sum + value, 0) / values.length
+
+it('openWorld without options is rejected at its line', async () => {
+  await expect(openWorld(undefined as never)).rejects.toThrow(
+    /^test\/world\/world\.test\.ts:\d+:\d+: openWorld needs options/,
+  )
+})
+
+describe.each(['check', 'wasm'])('a scalar argument on %s', (target) => {
+  const unfit = {
+    i32: [1.5, 2 ** 31, -(2 ** 31) - 1, NaN, Infinity],
+    u32: [0.5, -1, 2 ** 32, NaN],
+    i64: [0.5, 2 ** 53, NaN, -Infinity],
+    f32: [1e39, -1e39],
+  } as const
+  const fit = {
+    i32: [-(2 ** 31), 2 ** 31 - 1],
+    u32: [0, 2 ** 32 - 1],
+    i64: [-(2 ** 53) + 1, 2 ** 53 - 1],
+    f32: [0.1, 1e38, -Infinity, NaN],
+  } as const
+  it.each(['i32', 'u32', 'i64', 'f32'] as const)('must be a number that %s holds', async (dtype) => {
+    await using world = await openWorld({ target, ranks: 1 })
+    const put = kernel('put', { x: tensor(dtype, 1), n: scalar(dtype) }, (t, { x, n }) =>
+      t.store(x.at([0]), n as never),
+    )
+    const x = world.zeros(dtype, [1])
+    const launch = (n: number): void => world.launch(put, { x, n } as never, { grid: 1 })
+    const refused = (): void => {
+      for (const n of unfit[dtype])
+        expect(() => launch(n), String(n)).toThrow(/world\.test\.ts:\d+:\d+: put: argument n is /)
+    }
+    refused()
+    for (const n of fit[dtype]) {
+      launch(n)
+      expect((await world.read(x, 0))[0]).toBe(dtype === 'f32' ? Math.fround(n) : n)
+    }
+    // A later launch reuses the layout of an earlier one, and is validated, too.
+    refused()
+  })
+})
+
+it('an allocation that a stopped world refuses leaves no trace', async () => {
+  const wait = kernel('wait', { ready: flags() }, (t, { ready }) => t.wait(ready))
+  await using world = await openWorld({ target: 'wasm', ranks: 2, timeout: 50 })
+  world.launch(wait, { ready: world.flags() }, { grid: 1 })
+  await expect(world.synchronize()).rejects.toThrow('the world has stopped')
+  expect(() => world.zeros(f32, [4])).toThrow('the world has stopped')
+  await world.reset()
+  expect([...(await world.read(world.full(f32, [1], 3), 1))]).toEqual([3])
+})

@@ -11,10 +11,10 @@ import type { Operator, Phase } from './workload.ts'
 import { kinetoTextOf, type WriteOptions } from './write.ts'
 
 export const RANKS = 8
-/** The straggler, and the layer in which it is slow. */
+/** The straggler rank of the demo, and the layer in which it is slow. */
 export const STRAGGLER = 5
 export const SLOW_LAYER = 2
-/** The rank whose clock is ahead, and the clock offset in nanoseconds. */
+/** The rank whose clock is ahead, and the offset of its clock in nanoseconds. */
 export const AHEAD = 3
 export const CLOCK_OFFSET = 3_000_000
 
@@ -82,7 +82,7 @@ export function demoJob({ seed = 7, steps = 3, layers = 4, unit = 1 }: DemoOptio
       operator: operator(name, [TOKENS, columns], [TOKENS, columns]),
     }),
   ]
-  /** Small kernels in a row, as in a router or a sampler. */
+  /** The model runs small kernels in a row, as a router or a sampler does. */
   const statistics = (): Phase[] =>
     ['exp', 'sum', 'div', 'mul', 'to', 'add'].flatMap((name) =>
       pointwise(`aten::${name}`, `${name}_kernel_cuda(at::TensorIteratorBase&)::{lambda(float)#1}`, 64, 3400),
@@ -98,8 +98,8 @@ export function demoJob({ seed = 7, steps = 3, layers = 4, unit = 1 }: DemoOptio
     dependency(about(1500)),
   ]
   /**
-   * Each rank holds the columns of its own heads. The gathered columns of all ranks are the first operand of the
-   * product.
+   * Each rank holds the columns of its own attention heads. The gathered columns of all ranks are the first operand of
+   * the product.
    */
   const gatheredHeads = (): Phase[] => [
     dependency(about(1500)),
@@ -111,7 +111,7 @@ export function demoJob({ seed = 7, steps = 3, layers = 4, unit = 1 }: DemoOptio
     }),
     dependency(about(1500)),
   ]
-  /** Transposes the sharding: from some columns of all tokens to all columns of some tokens. */
+  /** An all-to-all changes the sharding from some columns of all tokens to all columns of some tokens. */
   const exchanged = (): Phase[] => [
     dependency(about(1500)),
     collective('allToAll', 0, 31_000, {
@@ -132,7 +132,9 @@ export function demoJob({ seed = 7, steps = 3, layers = 4, unit = 1 }: DemoOptio
     }),
     dependency(about(1500)),
   ]
-  /** The operands are the rows, the list of normalised extents, weights, bias and epsilon. */
+  /**
+   * The operands of the layer normalisation are the rows, the list of normalised extents, weights, bias and epsilon.
+   */
   const layerNorm: Operator = {
     name: 'aten::native_layer_norm',
     shapes: [[TOKENS / RANKS, HIDDEN], [], [HIDDEN], [HIDDEN], []],
@@ -225,7 +227,7 @@ export function demoJob({ seed = 7, steps = 3, layers = 4, unit = 1 }: DemoOptio
   }
 }
 
-/** A pseudo-random generator of numbers from 0 up to 1. The same seed gives the same numbers. */
+/** A pseudo-random generator of numbers from 0 (included) to 1 (excluded). The same seed gives the same numbers. */
 function random(seed: number): () => number {
   let state = seed >>> 0
   return () => {

@@ -1,6 +1,6 @@
 /**
- * The layout of a job on the timelines of its ranks. `layOut` produces it. The truth and the traces are derived from
- * it.
+ * The layout of a job on the timelines of its ranks. `layOut` produces it. The expected results and the traces are both
+ * derived from this layout.
  */
 import type { CollectiveWork, Group, Job, Operator } from './workload.ts'
 
@@ -20,17 +20,17 @@ export interface LaidEvent {
   readonly name: string
   readonly start: number
   readonly duration: number
-  /** The stream of device events, the thread of host events. */
+  /** For a device event, the number of its stream; for a host event, the number of its thread. */
   readonly track: number
   readonly correlation?: number
   readonly externalId?: number
   readonly operator?: Operator
   readonly bytes?: number
-  /** Index into the laid-out collectives. */
+  /** The index of the event's collective among the collectives of the layout. */
   readonly collective?: number
 }
 
-/** An interval of device work, or of idle time with its reason. */
+/** An interval in which the device works, or in which it is idle for one known reason. */
 export type Span =
   | {
       readonly part: 'dispatch' | 'gap' | 'hostBlocked' | 'hostAbsent' | 'dependency'
@@ -62,8 +62,8 @@ export interface LaidRank {
   /** The spans cover the time from the first device work to the last without gaps. */
   readonly spans: readonly Span[]
   /**
-   * Per step: the time at which the host begins it, when all earlier work is done, and the start of its first device
-   * work.
+   * For each step: the time at which the host begins the step, and the start of its first device work. All earlier work
+   * is done when the host begins.
    */
   readonly steps: readonly { readonly host: number; readonly device: number }[]
   readonly end: number

@@ -1,7 +1,7 @@
 /**
  * Lays a job out on the timelines of its ranks: device work, host calls, operators, links and steps, all on one clock.
- * Throws if the description is impossible or ambiguous, such as a launch without time to happen or an idle interval
- * with two possible reasons. Descriptions are part of this code base, not user input.
+ * It throws if the job description is impossible or ambiguous. Examples are a launch that has no time to happen, or an
+ * idle interval with two possible reasons. Job descriptions are part of this code base, not user input.
  */
 import type { Laid, LaidCollective, LaidEvent, LaidRank, Span, SpanWork } from './laid.ts'
 import type { AnyWork, Idle, Job, Operator } from './workload.ts'
@@ -54,14 +54,14 @@ class RankLayout {
   private readonly spans: Span[] = []
   private readonly steps: { host: number; device: number }[] = []
   private readonly firstStep: number
-  /** The time at which the device has finished all work. All host threads are free by then, too. */
+  /** The time at which the device has finished all work. All host threads are free by that time, too. */
   private device = 0
   private started = false
-  /** The stream whose work ended last; NaN if two streams ended at the same time. */
+  /** The stream whose work ended last, or NaN if two streams ended at the same time. */
   private lastStream = 0
-  /** Per host thread: the time until which it is occupied. */
+  /** For each host thread: the time until which the thread is occupied. */
   private readonly taken = [0, 0]
-  /** The number of stream-wait calls so far, and, per stream, their number before the stream's last launch. */
+  /** The number of stream-wait calls so far; and, for each stream, the number of such calls before its last launch. */
   private waits = 0
   private readonly waitsBefore = new Map<number, number>()
   private correlation: number
@@ -105,7 +105,7 @@ class RankLayout {
     return this.host().reduce((sum, [, duration]) => sum + duration, this.device) + (this.hole()?.[1] ?? 0)
   }
 
-  /** True if an idle phase is pending that no later work has ended yet. */
+  /** True if an idle phase is still open because no later work has ended it. */
   isIdle(): boolean {
     return this.nextStart() > this.device
   }
@@ -164,8 +164,8 @@ class RankLayout {
   }
 
   /**
-   * Adds the busy spans. Works that run one after the other, as in a graph, become one span each, with gaps between
-   * them.
+   * Adds the busy spans. If several works run one after the other, as in a CUDA graph, each becomes one span, with gaps
+   * between the spans.
    */
   private busy(works: readonly SpanWork[]): void {
     let group: SpanWork[] = []
@@ -226,7 +226,7 @@ class RankLayout {
     }
   }
 
-  /** Lays out host activity from `from` on, while the device is idle. The last activity is the launch. */
+  /** Lays out host activity that starts at `from` while the device is idle. The last host activity is the launch. */
   private hostBound(
     host: readonly (readonly [HostActivity, number])[],
     from: number,
@@ -255,7 +255,7 @@ class RankLayout {
           this.idleSpan('dispatch', at, to)
           break
         case 'synchronize': {
-          // The call begins when the host has nothing else to do, which may be long before the device is idle.
+          // The call begins when the host has nothing else to do. This may be long before the device is idle.
           const begin = i === 0 ? Math.max(...this.taken) : at
           this.hostEvent('call', 'cudaDeviceSynchronize', begin, to - begin, thread)
           this.idleSpan('hostBlocked', at, to)
@@ -282,7 +282,7 @@ class RankLayout {
     throw new Error('unreachable')
   }
 
-  /** Enqueues the work not later than `deadline`. Until then the device is busy with earlier work. */
+  /** Enqueues the work at `deadline` at the latest. The device is busy with earlier work until `deadline`. */
   private ahead(
     deadline: number,
     thread: number,
@@ -290,7 +290,7 @@ class RankLayout {
     operator: Operator,
     waiting: unknown,
   ): { correlation: number; externalId: number } {
-    // Start after everything that any thread has enqueued before.
+    // The work starts after everything that any thread has enqueued before it.
     const from = Math.max(...this.taken)
     const to = from + Math.min(deadline - from, Math.ceil(this.cost / this.unit) * this.unit)
     return this.enqueue(from, to, to - this.unit, thread, work, operator, waiting)

@@ -1,7 +1,8 @@
 /**
- * Computes how the time of a laid-out job divides into parts. It reads the layout span by span and uses none of the
- * analysis code. The traces of some ranks may be missing. The last arrival at a collective is then the last known
- * arrival. A collective with only one known rank cannot be split into wait and transfer.
+ * Computes how the time of a laid-out job divides into parts. The computation reads the layout span by span and uses
+ * none of the audit's analysis code. The traces of some ranks may be missing. If traces are missing, the last arrival
+ * at a collective means the last known arrival. If only one rank of a collective is known, its time cannot be split
+ * into wait and transfer.
  */
 import { type Part, partNames } from '../../taxes/ledger.ts'
 import type { Laid, LaidRank, Span } from './laid.ts'
@@ -10,7 +11,7 @@ export interface Tally {
   readonly wall: number
   readonly busy: number
   readonly idle: number
-  /** Time with any compute, any communication or any copy, hidden or not. */
+  /** The time in which any compute, any communication or any copy runs, whether it is hidden or not. */
   readonly compute: number
   readonly communication: number
   readonly copy: number
@@ -24,8 +25,8 @@ export interface RankTruth extends Tally {
   readonly from: number
   readonly to: number
   /**
-   * Per step: from its first device work to that of the next step, or, for the last step, to the rank's last device
-   * work.
+   * The window of each step goes from its first device work to the first device work of the next step. The last window
+   * ends with the rank's last device work.
    */
   readonly steps: readonly Tally[]
 }
@@ -50,13 +51,13 @@ export interface Truth {
   readonly ranks: readonly RankTruth[]
   readonly collectives: readonly CollectiveTruth[]
   /**
-   * Waiting time, indexed by the rank that arrived last and then by the rank that waited. Ties count for the lower
-   * rank.
+   * Waiting time, indexed by the rank that arrived last and then by the rank that waited. If several ranks arrive last
+   * together, the lowest of them counts.
    */
   readonly keptWaiting: readonly (readonly number[])[]
 }
 
-/** The truth of a job if only the traces of the `known` ranks are available. */
+/** The expected result for a job if only the traces of the `known` ranks are available. */
 export function truthOf(laid: Laid, known: readonly number[] = laid.ranks.map(({ rank }) => rank)): Truth {
   const keptWaiting = laid.ranks.map(() => laid.ranks.map(() => 0))
   const collectives = laid.collectives.map(
@@ -117,7 +118,8 @@ interface Piece {
 }
 
 /**
- * Cuts a span wherever a work begins or ends or the last rank of a collective arrives. Each piece belongs to one part.
+ * Cuts a span wherever a work begins or ends, and wherever the last rank of a collective arrives. Each piece of a span
+ * belongs to one part of the ledger.
  */
 function piecesOf(span: Span, lasts: readonly number[]): Piece[] {
   const { from, to } = span

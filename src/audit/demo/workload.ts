@@ -6,45 +6,47 @@
  * other. Consecutive idle phases accumulate until the next work ends them.
  */
 
-/** One value for all ranks, or one value per rank. */
+/** Either one value for all ranks, or one value per rank. */
 export type PerRank = number | readonly number[]
 
 export const ofRank = (value: PerRank, rank: number): number =>
   typeof value === 'number' ? value : value[rank]
 
-/** The activity of the launching thread while the device is idle. */
+/** What the launching thread does while the device is idle. */
 export type HostActivity =
   /** The thread is inside an operator. This time counts as dispatch. */
   | 'operator'
   /**
-   * The thread is in a runtime call, outside operators, that neither launches nor waits. This time counts as dispatch.
+   * The thread is in a runtime call that neither launches nor waits, and is outside any operator. This time counts as
+   * dispatch.
    */
   | 'call'
   /** The thread waits for the device. */
   | 'synchronize'
   /**
-   * The thread waits inside `aten::item`. The operator starts one unit earlier and ends one unit later; both units are
-   * dispatch.
+   * The thread waits inside `aten::item`. The operator `aten::item` starts one unit before the wait and ends one unit
+   * after it; both units count as dispatch.
    */
   | 'item'
-  /** The thread runs nothing that is recorded. */
+  /** The profiler records no activity of the thread in this time. */
   | 'absent'
 
-/** The device is idle, first because of the host, then because of the device itself. */
+/** The device is idle, first because of the host and then for reasons of the device itself. */
 export interface Idle {
   readonly phase: 'idle'
   /**
-   * Host activities in order. The last activity with a non-zero duration must be an operator, which makes the launch at
-   * its end. Without host activities, the next work was enqueued while the previous work was running.
+   * Host activities in order. The last activity with a non-zero duration must be an operator. The launch is at the end
+   * of this operator. If there are no host activities, the next work was enqueued while the previous work was running.
    */
   readonly host?: readonly (readonly [activity: HostActivity, duration: PerRank])[]
   /**
-   * Idle time from the launch to the start of the work: a gap between enqueued kernels, or a wait for another stream's
-   * event.
+   * The idle time between the launch and the start of the work. It is a gap between enqueued kernels, or a wait for an
+   * event of another stream.
    */
   readonly device?: readonly [why: 'gap' | 'dependency', duration: PerRank]
   /**
-   * True if the trace contains the wait of the stream, not only the host's call. If false, the two streams must differ.
+   * True if the trace contains the stream's wait itself, and not only the host call that requested it. If `recorded` is
+   * false, the two streams must differ.
    */
   readonly recorded?: boolean
 }
@@ -59,9 +61,9 @@ interface Enqueued {
   readonly operator?: Operator
   /** The stream number; 0 is the compute stream. */
   readonly stream?: number
-  /** The host thread; 0 is the main thread and 1 the thread of the backward pass. */
+  /** The host thread: 0 is the main thread, and 1 is the thread of the backward pass. */
   readonly thread?: number
-  /** The delay after the beginning of the phase. Only allowed in phase `together`. */
+  /** The delay of the work after the beginning of its phase. A delay is only allowed in the phase `together`. */
   readonly offset?: PerRank
 }
 
@@ -89,13 +91,13 @@ export const collectiveKinds = ['allReduce', 'allGather', 'reduceScatter', 'allT
 export type CollectiveKind = (typeof collectiveKinds)[number]
 
 /**
- * A collective. Each rank of the group starts the collective on arrival. It ends on all ranks at the same time, which
- * is `transfer` after the last start.
+ * A collective. Each rank of the group starts the collective on arrival. A collective ends on all ranks at the same
+ * time, which is `transfer` after the last rank has started it.
  */
 export interface CollectiveWork extends Enqueued {
   readonly kind: 'collective'
   readonly collective: CollectiveKind
-  /** Index into the job's groups. */
+  /** The index of the collective's group in the list of the job's groups. */
   readonly group: number
   readonly transfer: number
   readonly elementsIn?: number
@@ -107,7 +109,10 @@ export type AnyWork = Work | Graph | CollectiveWork
 export type Phase =
   | Idle
   | { readonly phase: 'work'; readonly work: AnyWork; readonly ranks?: readonly number[] }
-  /** Several works on different streams, in order of their launch. The device must not be idle between them. */
+  /**
+   * Several works on different streams, in the order in which they are launched. The device must not be idle between
+   * these works.
+   */
   | { readonly phase: 'together'; readonly works: readonly (Work | CollectiveWork)[] }
 
 export interface Group {
@@ -118,18 +123,19 @@ export interface Group {
 
 export interface Job {
   readonly ranks: number
-  /** All times are multiples of this unit, in nanoseconds; 1 by default. */
+  /** All times of the job are multiples of this unit, which is in nanoseconds and 1 by default. */
   readonly unit?: number
   readonly groups: readonly Group[]
   /**
-   * The phases of each step. A step begins when all work of the previous step is done, with an idle phase of the host.
+   * The phases that each rank runs through in each step. A step begins when all work of the previous step is done, and
+   * its first phase is idle time caused by the host.
    */
   readonly steps: readonly (readonly Phase[])[]
   /** The number of the first step. */
   readonly firstStep?: number
   /**
-   * The host time per enqueued operator, in nanoseconds. The time is shorter if the device would otherwise have to
-   * wait.
+   * The time that the host needs to enqueue one operator, in nanoseconds. The host takes less time if the device would
+   * otherwise have to wait.
    */
   readonly hostCost?: number
 }

@@ -7,9 +7,10 @@ import type { Laid, LaidCollective, LaidEvent } from './laid.ts'
 import { type CollectiveKind, ofRank, type PerRank } from './workload.ts'
 
 /**
- * The versions of the schema. `2021` has capitalised categories and integer microseconds since 1970. `2023` has
- * fractions of microseconds. `2026` has times relative to `baseTimeNanoseconds`, `distributedInfo`, and metadata on
- * collective kernels. `rocm` has HIP calls, kernels without external id, and default stream 0.
+ * The versions of the trace schema that can be written. Schema `2021` has capitalised categories and integer
+ * microseconds since 1970. Schema `2023` has times with fractions of microseconds. Schema `2026` has times relative to
+ * `baseTimeNanoseconds`, a `distributedInfo` field, and metadata on collective kernels. Schema `rocm` has HIP calls,
+ * kernels without external id, and 0 as its default stream.
  */
 export const schemas = ['2021', '2023', '2026', 'rocm'] as const
 export type Schema = (typeof schemas)[number]
@@ -20,13 +21,16 @@ export interface WriteOptions {
   clockOffset?: PerRank
   /** The drift of a rank's clock as a fraction: 1e-6 means one microsecond per second. */
   clockDrift?: PerRank
-  /** True if collective kernels carry their group and sequence number; by default only in schema `2026`. */
+  /**
+   * True if collective kernels carry their process group and sequence number; by default, this is so only in schema
+   * `2026`.
+   */
   metadata?: boolean
   /** True if the steps are annotated on the host. */
   steps?: boolean
   /** The number of Python function events around each operator. */
   python?: number
-  /** The number of times that the job is written, one repetition after the other. */
+  /** The number of times that the job is written; the repetitions follow one after the other. */
   repeat?: number
 }
 
@@ -35,10 +39,10 @@ const EPOCH = 1_700_000_000_000_000_000n
 
 const isRelative = (schema: Schema): boolean => schema === '2026' || schema === 'rocm'
 
-/** The value of `ts` at time 0 of the layout, in nanoseconds. */
+/** The value of `ts` in the trace that corresponds to time 0 of the layout, in nanoseconds. */
 const firstTime = (schema: Schema): bigint => (isRelative(schema) ? 4_458_676_000_000_000n : EPOCH)
 
-/** The time on the machine's clock at time 0 of the layout, in nanoseconds. */
+/** The time on the machine's clock that corresponds to time 0 of the layout, in nanoseconds. */
 export const originOf = (schema: Schema): bigint => firstTime(schema) + (isRelative(schema) ? EPOCH : 0n)
 
 /** Generates the text of one rank's trace, in pieces. */
@@ -143,7 +147,9 @@ function collectiveKernel(kind: CollectiveKind, schema: Schema): string {
   }
 }
 
-/** Formats a time as decimal microseconds: `nanoseconds` plus `after` whole microseconds. Both are below 2^53. */
+/**
+ * Formats a time as decimal microseconds: `nanoseconds` plus `after` whole microseconds. Both arguments are below 2^53.
+ */
 export function microseconds(nanoseconds: number, after = 0, decimals = true): string {
   const whole = Math.floor(nanoseconds / 1000)
   const rest = nanoseconds - whole * 1000
@@ -164,7 +170,10 @@ class EventWriter {
   private readonly rank: number
   private readonly schema: Schema
   private readonly python: number
-  /** The time between the starts of two repetitions, in nanoseconds. Later repetitions use higher ids. */
+  /**
+   * The time between the starts of two repetitions, in nanoseconds. Each repetition of the job uses higher ids than the
+   * previous one.
+   */
   private readonly period: number
   private readonly ids: number
   private readonly collectives: number

@@ -1,7 +1,7 @@
 /**
- * Skips over JSON bytes without building values. Each function takes the position of a value's first byte. It returns
- * the position after the value, `MORE` if the bytes end inside the value, or `BAD` if the bytes are not JSON. Inside a
- * skipped value, only strings and brackets are checked.
+ * Skips over JSON bytes without building values. Each function takes the position of the first byte of a JSON value. It
+ * returns the position after the value, `MORE` if the bytes end inside the value, or `BAD` if the bytes are not JSON.
+ * Inside a skipped value, only strings and brackets are checked.
  */
 
 export const MORE = -1
@@ -17,8 +17,8 @@ export const OPEN_ARRAY = 0x5b
 export const CLOSE_ARRAY = 0x5d
 
 /**
- * The deepest nesting that is accepted. No event nests deeper, and damaged input must not turn the whole file into one
- * value.
+ * The deepest nesting that is accepted. No trace event nests deeper than this, and damaged input must not turn the
+ * whole file into one value.
  */
 export const DEPTH_LIMIT = 64
 
@@ -31,7 +31,9 @@ STRUCTURE[QUOTE] = STRING
 STRUCTURE[OPEN_OBJECT] = STRUCTURE[OPEN_ARRAY] = OPEN
 STRUCTURE[CLOSE_OBJECT] = STRUCTURE[CLOSE_ARRAY] = CLOSE
 
-/** True for white space. Control characters count as white space too, which takes one comparison instead of four. */
+/**
+ * True for white space. Control characters count as white space too, because a single comparison then replaces four.
+ */
 export const isSpace = (byte: number): boolean => byte <= 0x20
 
 /** The position of the next byte that is not white space, or `end`. */
@@ -95,13 +97,13 @@ export function skipValue(data: Uint8Array, at: number, end: number): number {
   return skipScalar(data, at, end)
 }
 
-/** Skips a value of any size that arrives in several pieces. */
+/** Skips a JSON value of any size whose bytes arrive in several pieces. */
 export class ValueSkipper {
   private depth = 0
   private inString = false
   private escaped = false
 
-  /** The position after the value that began in this or an earlier piece, or `MORE`. */
+  /** Returns the position after the value, which may have begun in an earlier piece, or `MORE`. */
   skip(data: Uint8Array, at: number, end: number): number {
     for (; at < end; at++) {
       const byte = data[at]
@@ -123,7 +125,7 @@ export class ValueSkipper {
   }
 }
 
-/** Joins the unread rest of the previous piece and the next piece, in a buffer that is reused. */
+/** Joins the unread rest of the previous piece with the next piece in a buffer that is reused. */
 export class JoinedPieces {
   private buffer = new Uint8Array(0)
 

@@ -15,30 +15,36 @@ import { scanned, scanString, skipRest, viewOf } from './words.ts'
 const NUMBERS = Object.keys(NumberField).length
 const TEXTS = Object.keys(TextField).length
 const NULL = 0x6e
-/** The most bytes of distinct operand texts. A list of all parameters of a model has tens of kilobytes. */
+/**
+ * The limit on the bytes of all distinct operand texts together. A single text, such as the list of all parameters of a
+ * model, may have tens of kilobytes.
+ */
 const OPERAND_LIMIT = 8 << 20
 
 export class TraceEvent {
   /** The index of the JSON document that contains the event. */
   document = 0
-  /** The phase's character: X for an event with a duration. */
+  /** The character of the event's phase; X means an event with a duration. */
   phase = ''
-  /** String ids of the scanner; -1 if absent. */
+  /** String ids given by the scanner, or -1 if the field is absent. */
   category = -1
   name = -1
-  /** Process and thread ids; NaN if absent. A name instead of a number is mapped to a negative number of its own. */
+  /**
+   * Process and thread ids, or NaN if they are absent. If a process or thread id is a name instead of a number, the
+   * name is mapped to its own negative number.
+   */
   process = NaN
   thread = NaN
-  /** True if the event has a readable time, which is then in `time`. */
+  /** True if the event has a readable time, which is in `time`. */
   timed = false
   readonly time = new Microseconds()
-  /** The duration in integer nanoseconds; NaN if absent, unreadable or beyond 2^53. */
+  /** The duration in integer nanoseconds, or NaN if it is absent, unreadable or beyond 2^53. */
   duration = NaN
-  /** Numeric args, indexed by `NumberField`; NaN if absent. */
+  /** The numeric args of the event, indexed by `NumberField`, or NaN for an absent one. */
   readonly numbers = new Float64Array(NUMBERS)
-  /** Text args as string ids, indexed by `TextField`; -1 if absent. */
+  /** The text args of the event as string ids, indexed by `TextField`, or -1 for an absent one. */
   readonly texts = new Int32Array(TEXTS)
-  /** Ids of texts in `operandTexts`; -1 if absent. */
+  /** The ids of the operand texts in `operandTexts`, or -1 for an absent text. */
   shapes = -1
   types = -1
   readonly operandTexts = new ByteStrings(OPERAND_LIMIT)
@@ -58,19 +64,22 @@ export class TraceEvent {
   }
 }
 
-/** The most digits that the fast path for integers reads. */
+/** The fast path for integers reads at most this many digits. */
 const DIGITS = 15
 
 export class EventReader {
   readonly event = new TraceEvent()
   private readonly strings: ByteStrings
   private readonly accept: (phase: string, category: string) => boolean
-  /** The phases whose events may be wanted; null for all phases. */
+  /** The phases whose events may be wanted, or null if events of all phases may be wanted. */
   private readonly phases: string | null
-  /** Per category: true if its events of phase X are wanted; undefined if not asked yet. */
+  /** For each category: true if its events of phase X are wanted, or undefined if `accept` was not asked yet. */
   private readonly wanted: (boolean | undefined)[] = []
   private readonly span = new Microseconds()
-  /** Per name: the name and the category that followed it the last time. They are the guess for the next event. */
+  /**
+   * For each event name: the name and the category of the event that followed it the last time. The reader expects the
+   * same name and category in the next event.
+   */
   private readonly nameAfter: number[] = []
   private readonly categoryAfter: number[] = []
   private lastName = OTHER
@@ -78,7 +87,7 @@ export class EventReader {
   private readonly argSeparators = new Separators()
   private data: Uint8Array = new Uint8Array(0)
   private view = viewOf(this.data)
-  /** The result of `plain`. */
+  /** The number that `plain` has read. */
   private readonly value = new Float64Array(1)
 
   constructor(
@@ -129,7 +138,10 @@ export class EventReader {
     }
   }
 
-  /** Results of `key`: true if the object ended, otherwise the range of the key. The key's hash is in `scanned`. */
+  /**
+   * The results of `key`: true if the object ended, otherwise the byte range of the key. The hash of the key is in
+   * `scanned`.
+   */
   private closed = false
   private keyFrom = 0
   private keyTo = 0
@@ -209,8 +221,8 @@ export class EventReader {
   }
 
   /**
-   * Reads the name or the category. Programs repeat themselves, so the string that followed the last name is tried
-   * first.
+   * Reads the name or the category of an event. Programs repeat the same sequences of events, so the string that
+   * followed the previous name last time is tried first.
    */
   private string(field: number, data: Uint8Array, at: number, end: number): number {
     const { view, strings, lastName } = this
@@ -230,7 +242,7 @@ export class EventReader {
     return to
   }
 
-  /** Reads a numeric field, whether it is written as a number or as text. */
+  /** Reads a numeric field that is written either as a number or as text. */
   private number(field: number, data: Uint8Array, at: number, to: number): void {
     const { event } = this
     const quoted = data[at] === QUOTE ? 1 : 0
@@ -318,7 +330,10 @@ export class EventReader {
     return this.strings.intern(this.view, from, to)
   }
 
-  /** Reads digits into `value`. Returns the position after them, or -1 if they are not a complete value. */
+  /**
+   * Reads decimal digits into `value`. Returns the position after the digits, or -1 if they are not a complete JSON
+   * value.
+   */
   private plain(data: Uint8Array, at: number, end: number): number {
     const from = at
     let digit: number
@@ -334,7 +349,7 @@ export class EventReader {
     return at
   }
 
-  /** Parses a number, or text that contains a number, also in hexadecimal; NaN otherwise. */
+  /** Parses a number or a text that contains a decimal or hexadecimal number, and returns NaN for anything else. */
   private numberIn(data: Uint8Array, from: number, to: number): number {
     if (data[from] === QUOTE) {
       from++

@@ -1,8 +1,11 @@
-/** The event fields that the audit reads. All other fields are skipped unread. To read another field, add it here. */
+/**
+ * The event fields that the audit reads. All other fields of an event are skipped unread. To read another event field,
+ * add it to this file.
+ */
 
 import { hashOf, viewOf } from './words.ts'
 
-/** Fields of the event object itself. */
+/** The fields of the event object itself. */
 export const Field = {
   phase: 0,
   category: 1,
@@ -14,7 +17,7 @@ export const Field = {
   args: 7,
 } as const
 
-/** Numeric fields in `args`. */
+/** The numeric fields in the event's `args`. */
 export const NumberField = {
   correlation: 0,
   externalId: 1,
@@ -27,11 +30,11 @@ export const NumberField = {
   sequence: 8,
   source: 9,
   destination: 10,
-  /** Only in traces that Arke wrote: the id of a communication record. */
+  /** The id of a communication record, which only traces written by Arke have. */
   communication: 11,
 } as const
 
-/** Text fields in `args`. An array or a number is kept as its source text. */
+/** The text fields in the event's `args`. If such a field holds an array or a number, its source text is kept. */
 export const TextField = {
   collective: 0,
   group: 1,
@@ -40,12 +43,13 @@ export const TextField = {
   communicator: 4,
   dtype: 5,
   library: 6,
-  /** Only in traces that Arke wrote: the bytes that a kernel reads and writes. */
+  /** The bytes that a kernel reads and writes, which only traces written by Arke have. */
   traffic: 7,
 } as const
 
 /**
- * The operands of an operator, as source text. They are interned separately, so that many shapes do not displace names.
+ * The operands of an operator, as source text. Operand texts are interned separately from names, so that many distinct
+ * shapes do not displace names.
  */
 export const OperandField = {
   shapes: 0,
@@ -60,8 +64,8 @@ export class Keys {
   private readonly fields: number[] = []
   private readonly hashes: number[] = []
   /**
-   * `slots` holds the last key of each slot, and `before` the previous key in the same slot. Both count from 1; 0 means
-   * none.
+   * `slots` holds the last key of each slot, and `before` the previous key in the same slot. The numbers in `slots` and
+   * `before` count from 1, and 0 means no key.
    */
   private readonly slots = new Uint8Array(SLOTS)
   private readonly before: number[] = []
@@ -77,7 +81,7 @@ export class Keys {
     }
   }
 
-  /** The field of the key between `from` and `to` with this hash, or -1. */
+  /** The field whose key has this hash and lies between `from` and `to`, or -1 if there is none. */
   find(data: Uint8Array, from: number, to: number, hash: number): number {
     for (let i = this.slots[hash & (SLOTS - 1)] - 1; i >= 0; i = this.before[i] - 1)
       if (this.hashes[i] === hash && this.is(this.bytes[i], data, from, to)) return this.fields[i]

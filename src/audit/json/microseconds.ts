@@ -7,7 +7,7 @@
 
 import { endsScalar } from './bytes.ts'
 
-/** The number of digits that fit into 32 bits, and the number of further digits on the fast path. */
+/** The number of digits that fit into 32 bits, and the number of further digits that the fast path accepts. */
 const FIRST = 9
 const MORE_DIGITS = 6
 const powers = Float64Array.from({ length: MORE_DIGITS + 1 }, (_, i) => 10 ** i)
@@ -17,8 +17,9 @@ export class Microseconds {
   nanoseconds = 0
 
   /**
-   * The fast path for numbers as profilers write them: up to 15 digits before the decimal point and up to three after
-   * it. Returns the position after the number, or -1 if the number has another form or may continue after `end`.
+   * The fast path reads numbers in the form that profilers write: up to 15 digits before the decimal point and up to
+   * three after it. Returns the position after the number, or -1 if the number has another form or may continue after
+   * `end`.
    */
   scan(data: Uint8Array, at: number, end: number): number {
     const from = at
@@ -85,12 +86,12 @@ export class Microseconds {
     return true
   }
 
-  /** The time in nanoseconds as one number, which is not exact beyond 2^53. */
+  /** The time in nanoseconds as a single number, which is not exact beyond 2^53. */
   total(): number {
     return this.whole * 1000 + this.nanoseconds
   }
 
-  /** The slow path, for numbers with many digits or an exponent. */
+  /** The slow path reads numbers with many digits or with an exponent. */
   private readLong(data: Uint8Array, from: number, end: number): boolean {
     if (end - from > 400) return false
     const text = String.fromCharCode(...data.subarray(from, end))

@@ -3,9 +3,9 @@
  * bare array of events. Bytes are pushed in pieces of any size. Wanted events are passed to a callback while they are
  * read; metadata is available at the end. Unwanted values are skipped without being parsed.
  *
- * The scanner never throws on bad input. After a damaged event it searches for the next `{ "ph"`. Truncated input
- * yields all events before the cut. Both cause a warning. The scanner holds one event or one metadata value at a time,
- * and gives up on values of more than `VALUE_LIMIT` bytes.
+ * The scanner never throws on bad input. After a damaged event it searches for the next `{ "ph"`. If the input is
+ * truncated, the scanner yields all events before the cut. Damage and truncation each cause a warning. The scanner
+ * holds one event or one metadata value at a time, and gives up on values of more than `VALUE_LIMIT` bytes.
  */
 import type { Warnings } from '../../timeline/warnings.ts'
 import {
@@ -26,22 +26,25 @@ import { ByteStrings } from './strings.ts'
 export const VALUE_LIMIT = 8 << 20
 
 export interface TraceSink {
-  /** True if events of this phase and category are wanted. The answer for phase X must not change. */
+  /**
+   * True if events of this phase and category are wanted. For phase X, `accept` must always give the same answer for
+   * the same category.
+   */
   accept(phase: string, category: string): boolean
   event(event: TraceEvent): void
-  /** The phases whose events may be wanted, one character each; all phases if absent. */
+  /** The phases whose events may be wanted, one character each; if absent, all phases may be wanted. */
   readonly phases?: string
 }
 
-/** The metadata of a document. Any field may be absent. */
+/** The metadata of a document. Any field of the metadata may be absent. */
 export interface TraceMetadata {
   schemaVersion?: unknown
   displayTimeUnit?: unknown
   distributedInfo?: unknown
   deviceProperties?: unknown
-  /** Only in traces that Arke wrote: the description that `readArkeTrace` needs. */
+  /** The description that `readArkeTrace` needs, which only traces written by Arke have. */
   arke?: unknown
-  /** A bigint, because a double cannot hold nanoseconds since 1970 exactly. */
+  /** The time is a bigint, because a double cannot hold nanoseconds since 1970 exactly. */
   baseTimeNanoseconds?: bigint
 }
 
@@ -54,9 +57,9 @@ export class TraceScanner {
   readonly strings = new ByteStrings()
   /** The metadata of each document. */
   readonly documents: TraceMetadata[] = []
-  /** The number of all events, wanted or not. */
+  /** The number of all events in the input, whether they are wanted or not. */
   events = 0
-  /** A list of events was found, be it an empty one. */
+  /** True if a list of events was found, even an empty one. */
   hasEvents = false
   private readonly reader: EventReader
   private readonly sink: TraceSink
@@ -66,7 +69,10 @@ export class TraceScanner {
   /** True if the document is a bare array of events. */
   private bare = false
   private needsComma = false
-  /** The bytes that will be scanned again, joined to the next piece. `passed` counts the bytes before them. */
+  /**
+   * The bytes that will be scanned again after the next piece is appended to them. `passed` counts the input bytes
+   * before `rest`.
+   */
   private rest: Uint8Array = new Uint8Array(0)
   private readonly joined = new JoinedPieces()
   private passed = 0
@@ -92,7 +98,7 @@ export class TraceScanner {
   }
 
   end(): void {
-    // The rest may be one unfinished event, or complete events after a stray quote.
+    // The unscanned rest may be one unfinished event, or it may be complete events after a stray quote.
     while (this.rest.length > 0 && this.state !== 'lost') {
       const where = this.passed
       this.warnings.add('truncated', () => `the input ends inside a value that begins at byte ${where}`)
@@ -110,17 +116,17 @@ export class TraceScanner {
   private advance(data: Uint8Array, from: number): void {
     const at = this.scan(data, from, data.length)
     this.passed += at
-    // The rest is copied, so that the caller can reuse or free the piece.
+    // The unscanned rest is copied, so that the caller can reuse or free the piece.
     this.rest = new Uint8Array(data.subarray(at))
   }
 
-  /** Gives up on the current value and searches for an event after its beginning. */
+  /** Gives up on the current value and searches for the next event after the beginning of that value. */
   private abandon(): void {
     this.state = 'lost'
     this.advance(this.rest, 1)
   }
 
-  /** Scans as far as possible. Returns the position of the first byte that must be scanned again. */
+  /** Scans as many bytes as possible. Returns the position of the first byte that must be scanned again. */
   private scan(data: Uint8Array, at: number, end: number): number {
     for (;;) {
       at = this.state === 'lost' || this.state === 'skip' ? at : skipSpace(data, at, end)
@@ -246,8 +252,8 @@ export class TraceScanner {
   }
 
   /**
-   * Searches for `{ "ph"` and returns its position. If not found, returns the position of a possible beginning, or
-   * `end`.
+   * Searches for `{ "ph"` and returns its position. If `{ "ph"` is not found, returns the position at which it may
+   * begin, or `end`.
    */
   private find(data: Uint8Array, at: number, end: number): number {
     for (; at < end; at++) {

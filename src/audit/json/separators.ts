@@ -1,19 +1,22 @@
 /**
  * Predicts the bytes between two values of an object, such as `, "name": `. A profiler writes the same few separators
  * in nearly the same order, so the next separator is guessed from the previous one and only compared, four bytes at a
- * time. If all bytes are equal, the guess identifies the field of the next value without parsing.
+ * time. If all bytes are equal, the guessed separator identifies the field of the next value without parsing.
  */
 
-/** The most distinct separators that are stored. Further separators and longer ones are never guessed. */
+/**
+ * At most this many distinct separators are stored. Separators beyond this number, and longer separators, are never
+ * guessed.
+ */
 const MOST = 250
 const LONGEST = 64
 const SHORTEST = 4
-/** The most guesses per separator, in the order in which they were first seen. */
+/** The largest number of guesses per separator; guesses are tried in the order in which they were first seen. */
 const GUESSES = 4
 const NONE = 0
 /** The state before the first value of an object. */
 export const START = 0
-/** A separator that is not stored. */
+/** The id of every separator that is not stored. */
 export const UNKNOWN = MOST + 1
 
 export class Separators {
@@ -23,7 +26,7 @@ export class Separators {
   private readonly next = new Uint8Array((MOST + 2) * GUESSES)
   private count = 0
 
-  /** The id of the separator that follows `before` at this position; 0 if no guess matches. */
+  /** The id of the separator that follows `before` at this position, or 0 if no guess matches. */
   guess(before: number, data: DataView, at: number, end: number): number {
     for (let i = before * GUESSES; i < (before + 1) * GUESSES; i++) {
       const guess = this.next[i]

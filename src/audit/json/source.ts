@@ -27,7 +27,8 @@ export async function readBytes(
   const input = typeof source === 'string' ? piecesOfFile(source) : pieces(source)
   let raw = 0
   let total = 0
-  // An error in `push` is not an error of the file. It is rethrown at the end, outside any stream callback.
+  // An error that `push` throws is not an error of the file. Such an error is rethrown at the end, outside any stream
+  // callback.
   let fault: { error: unknown } | undefined
   const give = (piece: Uint8Array): void => {
     if (fault) return
@@ -63,7 +64,7 @@ export async function readBytes(
   return total
 }
 
-/** Reads one piece while the caller uses the previous one. The two buffers alternate. */
+/** Reads the next piece while the caller uses the previous one. The two buffers alternate. */
 async function* piecesOfFile(path: string): AsyncGenerator<Uint8Array> {
   const file = await open(path)
   try {
@@ -73,7 +74,7 @@ async function* piecesOfFile(path: string): AsyncGenerator<Uint8Array> {
       const { bytesRead } = await reading
       if (bytesRead === 0) return
       reading = file.read(other, 0, PIECE, null)
-      // A caller that stops early never awaits this read.
+      // A caller that stops early does not await the read that is in progress.
       reading.catch(() => undefined)
       yield current.subarray(0, bytesRead)
       ;[current, other] = [other, current]
@@ -88,7 +89,8 @@ function* pieces(bytes: Uint8Array): Generator<Uint8Array> {
 }
 
 /**
- * If zlib finds damage, it drops the output of the whole write. Small writes therefore lose less data of a small file.
+ * If zlib finds damage, it drops the output of the whole write call. Writes are small for small files, so that damage
+ * loses less of their data.
  */
 const SLICE = 1 << 16
 const FIRST_SLICES = 1 << 12
@@ -118,7 +120,7 @@ class Gunzip {
     })
   }
 
-  /** Returns false if further writes are useless. */
+  /** Returns false if no further input can be decompressed. */
   async write(piece: Uint8Array): Promise<boolean> {
     const bytes = new Uint8Array(this.held.length + piece.length)
     bytes.set(this.held)

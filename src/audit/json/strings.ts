@@ -1,7 +1,7 @@
 /**
  * Interns strings by their bytes. A trace repeats the same few thousand names millions of times, and creating a
  * JavaScript string for each occurrence would dominate the time for reading. Each distinct string is decoded only once.
- * After the limit, every new string becomes `OTHER`, so that memory stays bounded.
+ * Once the limit is reached, every new string becomes `OTHER`, so that memory stays bounded.
  */
 
 import { QUOTE } from './bytes.ts'
@@ -31,8 +31,8 @@ export class ByteStrings {
   }
 
   /**
-   * The id of the string with these bytes, taken between the quotes with escapes unresolved. `hash` is the hash of the
-   * bytes.
+   * The id of the string with these bytes, which are the bytes between the quotes with escape sequences left as they
+   * are. `hash` is the hash of the bytes.
    */
   intern(data: DataView, from: number, to: number, hash = hashOf(data, from, to)): number {
     const mask = this.slots.length - 1

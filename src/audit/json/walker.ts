@@ -1,9 +1,10 @@
 /**
- * Walks through a JSON document of any size and passes the values at chosen paths, one at a time, as text. Bytes are
- * pushed in pieces of any size. The walker holds one value at a time, of at most `VALUE_LIMIT` bytes.
+ * Walks through a JSON document of any size and passes the text of each value at a chosen path to a callback, one value
+ * at a time. Bytes are pushed in pieces of any size. The walker holds one value at a time, of at most `VALUE_LIMIT`
+ * bytes.
  *
  * A path is a list of keys; an element of an array has the key `*`. Damage between values ends the walk with a warning.
- * The values before the damage have been passed on by then.
+ * The values before the damage have already been passed to the callback.
  */
 import type { Warnings } from '../../timeline/warnings.ts'
 import {
@@ -20,13 +21,13 @@ import {
 import { JoinedPieces, skipSpace, skipString, skipValue, ValueSkipper } from './bytes.ts'
 import { VALUE_LIMIT } from './scanner.ts'
 
-/** The action for a value: enter an object or array, take the value whole, or skip it. */
+/** What to do with a value: enter an object or array, pass the value whole, or skip it. */
 export type Visit = 'enter' | 'take' | 'skip'
 
 export interface WalkSink {
   visit(path: readonly string[]): Visit
   value(path: readonly string[], text: string): void
-  /** Called at the end of an object or array that was entered. */
+  /** Called at the end of each object or array that was entered. */
   leave(path: readonly string[]): void
 }
 
@@ -34,7 +35,7 @@ export class JsonWalker {
   private readonly sink: WalkSink
   private readonly warnings: Warnings
   private readonly path: string[] = []
-  /** The open containers: for an array the action for its elements, for an object null. */
+  /** The open containers. An array is represented by the action for its elements, and an object by null. */
   private readonly open: (Visit | null)[] = []
   private expect: 'value' | 'key' | 'next' | 'end' | 'lost' = 'value'
   /** True if nothing has been read yet in the innermost open object or array. */
@@ -69,7 +70,7 @@ export class JsonWalker {
       this.warnings.add('truncated', () => `the input ends inside a document, at byte ${this.passed}`)
   }
 
-  /** Scans as far as possible. Returns the position of the first byte that must be scanned again. */
+  /** Scans as many bytes as possible. Returns the position of the first byte that must be scanned again. */
   private scan(data: Uint8Array, at: number, end: number): number {
     for (;;) {
       let next: number

@@ -1,6 +1,6 @@
 /**
  * Scans JSON strings four bytes at a time. As in `bytes.ts`, functions return the position after the scanned text, or
- * `MORE` or `BAD`. Functions take a `DataView` besides the byte array, because only a view can read four unaligned
+ * `MORE`, or `BAD`. Functions take a `DataView` besides the byte array, because only a view can read four unaligned
  * bytes.
  */
 import { BACKSLASH, BAD, CLOSE_ARRAY, CLOSE_OBJECT, MORE, OPEN_ARRAY, OPEN_OBJECT, QUOTE } from './bytes.ts'
@@ -12,8 +12,8 @@ export const viewOf = ({ buffer, byteOffset, length }: Uint8Array): DataView =>
   new DataView(buffer, byteOffset, length)
 
 /**
- * Zero if none of the four bytes is a quote, a backslash or a control character. Otherwise the lowest set bit is the
- * high bit of the first such byte.
+ * Returns zero if none of the four bytes is a quote, a backslash or a control character. Otherwise the lowest set bit
+ * of the result is the high bit of the first byte that is one of these characters.
  */
 function special(word: number): number {
   const quote = word ^ 0x22222222
@@ -34,7 +34,7 @@ function mixed(hash: number, word: number): number {
   return product ^ (product >>> 15)
 }
 
-/** The hash of the bytes. The last incomplete word is padded with zeros. */
+/** The hash of the bytes. An incomplete last word is padded with zeros before it is hashed. */
 export function hashOf(view: DataView, from: number, to: number): number {
   let hash = 0
   let at = from
@@ -50,7 +50,10 @@ export function hashOf(view: DataView, from: number, to: number): number {
 /** The hash of the string that `scanString` scanned last. */
 export const scanned = new Int32Array(1)
 
-/** Like `skipString`, but also computes the hash of the bytes between the quotes, with escapes unresolved. */
+/**
+ * Works like `skipString`, but also computes the hash of the bytes between the quotes, with escape sequences left as
+ * they are.
+ */
 export function scanString(data: Uint8Array, view: DataView, at: number, end: number): number {
   const from = at + 1
   let hash = 0
@@ -67,7 +70,7 @@ export function scanString(data: Uint8Array, view: DataView, at: number, end: nu
     scanned[0] = mixed(hash, at + left - from)
     return at + left + 1
   }
-  // The string has an escape, is damaged, or reaches the end of the bytes.
+  // In this case the string has an escape sequence, is damaged, or reaches the end of the bytes.
   const to = skipString(data, from - 1, end)
   if (to >= 0) scanned[0] = hashOf(view, from, to - 1)
   return to

@@ -1,12 +1,12 @@
 /**
  * A read-only reader of SQLite files of any size. It walks tables row by row in the order of their row ids and reads
- * pages on demand. It writes nothing, not even a lock, so it works in a folder without write permission. There is no
- * SQL: an audit needs only whole tables and single rows by row id.
+ * pages on demand. It writes nothing, not even a lock, so it works in a folder without write permission. The reader
+ * does not interpret SQL, because an audit needs only whole tables and single rows by row id.
  *
- * The reader follows https://www.sqlite.org/fileformat.html for ordinary tables. It does not support tables without row
- * ids, or a write-ahead log that was not merged.
+ * The reader supports ordinary tables as https://www.sqlite.org/fileformat.html defines them. It does not support
+ * tables without row ids, or a write-ahead log that was not merged.
  *
- * After the constructor, damage never throws: unreadable rows are left out with a warning.
+ * After the constructor, damage never causes an exception: unreadable rows are left out with a warning.
  */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
 import type { Warnings } from '../../timeline/warnings.ts'
@@ -20,7 +20,8 @@ const DEPTH_LIMIT = 32
 const BLOCK = 1 << 18
 const BLOCKS = 64
 /**
- * The largest record that is read. No profiler writes a larger one, and a damaged length must not exhaust the memory.
+ * The size of the largest record that is read, in bytes. No profiler writes a larger record, and a damaged length must
+ * not exhaust the memory.
  */
 const PAYLOAD_LIMIT = 64 << 20
 
@@ -33,7 +34,7 @@ export class SqliteDatabase {
   private readonly file: number
   private readonly warnings: Warnings
   private readonly pageSize: number
-  /** The number of bytes of a page that hold content. */
+  /** The number of bytes in a page that hold content. */
   private readonly usable: number
   private readonly records: RecordReader
   private readonly varints = new Varints()
@@ -69,7 +70,10 @@ export class SqliteDatabase {
     })
   }
 
-  /** The header has the number of pages, which counts where the file was changed last by a writer that knows of it. */
+  /**
+   * Warns if the file is shorter than the number of pages in its header says. That number is valid only if the last
+   * program that changed the file also maintained it.
+   */
   private expectWhole(header: DataView): void {
     const pages = header.getUint32(28)
     const isCounted = header.getUint32(24) === header.getUint32(92)
@@ -94,15 +98,18 @@ export class SqliteDatabase {
   }
 
   /**
-   * Calls `row` with the values of the columns for each row. A column that the table lacks is null. The same array is
-   * reused for every row.
+   * Calls `row` with the values of the columns for each row. If the table lacks a column, its value is null. The same
+   * array is reused for every row.
    */
   rows(table: string, columns: readonly string[], row: (values: readonly SqlValue[]) => void): void {
     const found = this.tables.get(table)
     if (found) this.walk(found, table, columns, row)
   }
 
-  /** The values of the row with this row id, or null. Only for tables whose primary key is the row id. */
+  /**
+   * The values of the row with this row id, or null if there is no such row. This works only for tables whose primary
+   * key is the row id.
+   */
   find(table: string, number: number, columns: readonly string[]): SqlValue[] | null {
     const found = this.tables.get(table)
     if (!found || found.rowNumber < 0) return null
@@ -116,7 +123,7 @@ export class SqliteDatabase {
       if (start + 12 + cells * 2 > data.length) return null
       if (data[start] === INTERIOR) {
         let next = word(data, start + 8)
-        // Find the first child whose largest row id is not below the wanted one.
+        // Find the first child page whose largest row id is not below the wanted row id.
         let [low, high] = [0, cells]
         while (low < high) {
           const middle = (low + high) >> 1
@@ -186,7 +193,9 @@ export class SqliteDatabase {
     visit(table.root, 0)
   }
 
-  /** Reads the record of `length` bytes that begins at `at`. A long record continues in overflow pages. */
+  /**
+   * Reads the record of `length` bytes that begins at `at`. A long record continues in overflow pages of the database.
+   */
   private record(
     data: Uint8Array,
     at: number,

@@ -1,11 +1,11 @@
 /**
- * Decodes records of SQLite's file format: a header of serial types, then the values. Only the wanted columns are
- * decoded. Integers beyond 2^53 are returned as bigints.
+ * Decodes records of SQLite's file format. A record has a header of serial types, followed by the values. Only the
+ * wanted columns are decoded. Integers beyond 2^53 are returned as bigints.
  */
 
 export type SqlValue = number | bigint | string | Uint8Array | null
 
-/** Reads variable-length integers. `at` is the position after the last one that was read. */
+/** Reads variable-length integers. `at` is the position after the integer that was read last. */
 export class Varints {
   at = 0
 
@@ -46,7 +46,7 @@ export class RecordReader {
 
   /**
    * Fills `values` from the record in `data` between `from` and `to`. `slots[c]` is the index in `values` for column
-   * `c`, or -1. Returns false if the record is damaged.
+   * `c` of the table, or -1 if the column is not wanted. Returns false if the record is damaged.
    */
   read(data: Uint8Array, from: number, to: number, slots: readonly number[], values: SqlValue[]): boolean {
     const { types } = this

@@ -2,7 +2,10 @@
 
 export interface Columns {
   readonly names: readonly string[]
-  /** The index of the column that is the row id, whose value is not stored in the records; -1 if there is none. */
+  /**
+   * The index of the column that is an alias of the row id, or -1 if there is none. Its value is not stored in the
+   * records.
+   */
   readonly rowNumber: number
 }
 
@@ -23,7 +26,7 @@ export function columnsOf(sql: string): Columns {
   return { names, rowNumber }
 }
 
-/** Splits the text inside the outermost brackets at its commas, and removes comments. */
+/** Splits the text inside the outermost parentheses at its commas, and removes comments. */
 function definitionsOf(sql: string): string[] {
   const tokens =
     sql.match(/--[^\n]*|\/\*[\s\S]*?\*\/|'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\]|[\s\S]/g) ?? []

@@ -37,7 +37,7 @@ function linesOf(node: Node): Line[] {
   }))
 }
 
-const reducing = { ...computed, elements: 'reduced' } as const
+const reducing = { ...computed, elements: 'reduced', meets: 'exchange' } as const
 
 function reduction(
   summary: string,
@@ -70,7 +70,7 @@ function reduction(
   }
 }
 
-const gathered = { ...computed, elements: 'gathered' } as const
+const gathered = { ...computed, elements: 'gathered', meets: 'exchange' } as const
 
 /** The index of the best element along an axis. A NaN is better than any number, and of equals the first is best. */
 function argument(summary: string, isBetter: (a: number, b: number) => boolean): Op & typeof gathered {
@@ -128,6 +128,7 @@ export const axisOps = {
   reshape: {
     ...free,
     elements: 'gathered',
+    meets: 'exchange',
     numbers: [0],
     summary: 'the same elements in row-major order, in another shape',
     infer(node) {
@@ -146,6 +147,7 @@ export const axisOps = {
   interleave: {
     ...free,
     elements: 'gathered',
+    meets: 'exchange',
     numbers: [0, 1],
     summary: 'the elements of a and b in turn along the last axis, a first',
     infer(node) {

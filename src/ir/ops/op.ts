@@ -88,6 +88,15 @@ export type OrderScope = 'none' | 'threads' | 'program' | 'rank' | 'attribute'
 export type Blocking = 'nobody' | 'programs' | 'roles' | 'threads'
 
 /**
+ * Where the threads of a role act together in an op, so that none of them may execute it alone:
+ *
+ * never     each thread executes the op on its own, unless the layout of its operands requires an exchange
+ * exchange  the threads combine elements that different threads hold
+ * barrier   all threads meet at the end of the op: what each did before comes before what any does after
+ */
+export type Meeting = 'never' | 'exchange' | 'barrier'
+
+/**
  * The control flow of an op:
  *
  * straight  execution continues with the next node
@@ -108,8 +117,23 @@ export type Flow = 'straight' | 'branches' | 'repeats' | 'warps' | 'programs'
  */
 export type State = 'none' | 'yielded' | 'carried' | 'tested'
 
-/** Where an op may occur: anywhere; at the top level of the kernel; not inside a role; not inside a loop. */
-export type Place = 'anywhere' | 'top' | 'outside roles' | 'outside loops'
+/**
+ * Where an op may occur: anywhere; at the top level of the kernel; not inside a role; not inside a loop; only inside a
+ * loop; only inside the block of an `until`.
+ */
+export type Place = 'anywhere' | 'top' | 'outside roles' | 'outside loops' | 'inside loops' | 'inside until'
+
+/** The stage that inserts an op. Authors write the ops of `recorded`. */
+export type Inserted = 'recorded' | 'layouts' | 'words' | 'order'
+
+/** A node without which an op would have nothing to do. */
+export interface Companion {
+  /** Where the companion must be: in the same role, or anywhere in the kernel. */
+  readonly where: 'role' | 'kernel'
+  /** Describes the companion in an error message. */
+  readonly what: string
+  is(node: Node, other: Node): boolean
+}
 
 /**
  * The role that executes an op if the copies of a pipeline's producer depend on it:
@@ -141,9 +165,12 @@ export interface Facts {
   readonly order: Ordering
   readonly scope: OrderScope
   readonly waitsFor: Blocking
+  readonly meets: Meeting
   readonly flow: Flow
   readonly state: State
   readonly place: Place
+  readonly inserted: Inserted
+  readonly needs: 'nothing' | Companion
   readonly ahead: Ahead
   /** The ids on which the result depends, apart from the inputs. `by program` includes `by rank`. */
   readonly varies: 'never' | 'by rank' | 'by program'
@@ -166,9 +193,12 @@ export const noMemory = { accesses: [], order: 'none', scope: 'none' } as const 
 /** Facts of ops without control flow, waiting, or epochs. */
 export const straight = {
   waitsFor: 'nobody',
+  meets: 'never',
   flow: 'straight',
   state: 'none',
   place: 'anywhere',
+  inserted: 'recorded',
+  needs: 'nothing',
   varies: 'never',
   advances: 'none',
   looks: 'none',

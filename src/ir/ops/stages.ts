@@ -4,7 +4,7 @@
  * can be verified, printed and checked.
  */
 import { round } from '../dtype.ts'
-import type { Node } from '../node.ts'
+import { walk, type Node } from '../node.ts'
 import { typeName, valueType, voidType, type RefType, type Type } from '../type.ts'
 import {
   expectInputs,
@@ -14,13 +14,38 @@ import {
   noMemory,
   straight,
   yieldsNothing,
+  type Companion,
   type Op,
   type Unplaced,
 } from './op.ts'
+import { opOf } from './table.ts'
 
-function expectFlags(node: Node | undefined): void {
+/** Checks that the input is a flag set of the kernel, not a part of one: epochs belong to sets. */
+function expectFlagSet(node: Node | undefined): void {
   if (node?.type.kind !== 'flags') fail(`needs flags, not ${node ? typeName(node.type) : 'nothing'}`)
+  if (node.op !== 'param') fail('needs a flag set of the kernel, not a part of one')
 }
+
+/** The partial results of warps are those of a reduction. */
+const ownReduction: Companion = {
+  where: 'role',
+  what: 'a reduction as its input',
+  is: ({ inputs: [input] }, other) => input === other && opOf(other).elements === 'reduced',
+}
+
+/** Without a store by an engine, nothing is under way. */
+const engineStore: Companion = {
+  where: 'role',
+  what: 'a store by an engine',
+  is: (_, { op, attributes }) => op === 'store' && attributes.by === 'engine',
+}
+
+/** Words hold the epoch of a flag set, which has to advance. */
+const epochOf = (side: 'signal' | 'wait'): Companion => ({
+  where: 'kernel',
+  what: `advance.${side} of its flags`,
+  is: ({ inputs: [, flags] }, { op, inputs }) => op === `advance.${side}` && inputs[0] === flags,
+})
 
 /**
  * Checks that the inputs are a tile of f32 flag-in-data words in a tensor, and the flags whose epochs the words
@@ -29,7 +54,7 @@ function expectFlags(node: Node | undefined): void {
 function expectWords(node: Unplaced): RefType {
   const ref = expectRef(node.inputs[0], 'the places')
   if (ref.dtype !== 'f32' || ref.space !== 'global') fail(`words are f32 in a tensor, not ${typeName(ref)}`)
-  expectFlags(node.inputs[1])
+  expectFlagSet(node.inputs[1])
   return ref
 }
 
@@ -58,6 +83,7 @@ const ofThreads = {
   ahead,
   effect: 'sync',
   waitsFor: 'threads',
+  inserted: 'order',
 } as const
 
 const advance = (side: 'signal' | 'wait') =>
@@ -68,10 +94,11 @@ const advance = (side: 'signal' | 'wait') =>
     ahead,
     effect: 'sync',
     advances: side,
+    inserted: 'words',
     summary: `the epoch of a flag set advances on its ${side} side, and nobody is told: words carry it`,
     infer(node) {
       expectInputs(node, 1)
-      expectFlags(node.inputs[0])
+      expectFlagSet(node.inputs[0])
       return voidType
     },
   }) as const satisfies Op
@@ -80,6 +107,7 @@ export const stageOps = {
   convert: {
     ...noMemory,
     ...straight,
+    inserted: 'layouts',
     effect: 'pure',
     elements: 'same',
     numbers: [0],
@@ -98,10 +126,13 @@ export const stageOps = {
   combine: {
     ...noMemory,
     ...straight,
+    inserted: 'layouts',
+    needs: ownReduction,
     effect: 'pure',
     elements: 'same',
     numbers: 'other',
     isView: false,
+    meets: 'exchange',
     ahead: 'both',
     operations: 1,
     summary:
@@ -116,6 +147,8 @@ export const stageOps = {
   'words.post': {
     ...yieldsNothing,
     ...straight,
+    inserted: 'words',
+    needs: epochOf('signal'),
     ahead,
     effect: 'write',
     accesses: [{ at: 0, reads: false, writes: true, values: [2] }],
@@ -133,6 +166,9 @@ export const stageOps = {
   },
   'words.take': {
     ...straight,
+    inserted: 'words',
+    place: 'inside until',
+    needs: epochOf('wait'),
     ahead,
     effect: 'read',
     elements: 'other',
@@ -156,20 +192,30 @@ export const stageOps = {
     flow: 'repeats',
     state: 'yielded',
     place: 'anywhere',
+    inserted: 'words',
+    needs: 'nothing',
     ahead,
     varies: 'never',
     waitsFor: 'programs',
+    meets: 'never',
     advances: 'none',
     looks: 'none',
     summary: 'executes its block again until all words that it takes carry the epoch of this launch',
     infer(node): Type {
       expectInputs(node, 0)
       if (node.blocks.length !== 1) fail(`owns 1 block, has ${node.blocks.length}`)
+      const nodes = [...walk(node.blocks[0])]
+      if (!nodes.some(({ op }) => op === 'words.take')) fail('has no words.take in its block')
+      const harmful = nodes
+        .map(opOf)
+        .findIndex(({ effect, waitsFor }) => ['write', 'sync'].includes(effect) && waitsFor !== 'threads')
+      if (harmful >= 0) fail(`repeats ${nodes[harmful].op}, which may be executed only once`)
       return voidType
     },
   },
   meet: {
     ...ofThreads,
+    meets: 'barrier',
     order: 'both',
     scope: 'threads',
     summary: 'the threads of the role meet: what each did before comes before what any does after',
@@ -193,6 +239,7 @@ export const stageOps = {
   },
   drain: {
     ...ofThreads,
+    needs: engineStore,
     order: 'releases',
     scope: 'threads',
     summary: 'stores that engines have under way for the role are complete',
@@ -207,10 +254,13 @@ export const stageOps = {
     effect: 'control',
     flow: 'branches',
     state: 'yielded',
-    place: 'anywhere',
+    place: 'inside loops',
+    inserted: 'order',
+    needs: 'nothing',
     ahead,
     varies: 'never',
     waitsFor: 'nobody',
+    meets: 'never',
     advances: 'none',
     looks: 'none',
     summary:
@@ -218,7 +268,8 @@ export const stageOps = {
     infer(node): Type {
       expectInputs(node, 0)
       if (node.blocks.length !== 1) fail(`owns 1 block, has ${node.blocks.length}`)
-      if (node.blocks[0].nodes.find(({ op }) => op === 'wait') === undefined) fail('has no wait in its block')
+      const waits = node.blocks[0].nodes.filter(({ op }) => op === 'wait')
+      if (waits.length !== 1) fail(`skips 1 wait, has ${waits.length} in its block`)
       return voidType
     },
   },

@@ -4,11 +4,12 @@
  *
  * A flag set has two epochs: the number of launches on this rank that have signalled it, and the number of launches
  * that have waited for it. `signal` signals that this launch has done its work. `wait` waits for the signal of the
- * launch with the same epoch or, with lag L, of the launch L epochs earlier. `reached` polls once whether a `wait`
- * would succeed, and does not advance the wait epoch.
+ * launch with the same epoch or, with lag L, of the launch L epochs earlier. An optional second input of a `wait` is
+ * the number of that epoch's signals for which it waits, instead of all. `reached` polls once whether a `wait` would
+ * succeed, and does not advance the wait epoch.
  */
-import { barriersType, typeName, valueType, voidType } from '../type.ts'
-import type { Node } from '../node.ts'
+import { barriersType, typeName, valueType, voidType, type FlagsType } from '../type.ts'
+import { attribute, type Node } from '../node.ts'
 import { scopes, type Scope } from './memory.ts'
 import {
   expectInputs,
@@ -31,13 +32,27 @@ function expectBarrier(node: Node | undefined): void {
     fail(`needs one barrier, not ${node ? typeName(node.type) : 'nothing'}: choose it with .at(i)`)
 }
 
-/** Checks the flag, order, scope and lag of `wait` and `reached`. */
+/** Checks the flag, count, order, scope and lag of `wait` and `reached`. */
 function expectAwaited(node: Unplaced): void {
-  expectInputs(node, 1)
+  expectInputs(node, 1, 2)
   expectFlag(node.inputs[0])
+  expectCount(node)
   expectOrderIn(node, ['acquire', 'relaxed'])
   const lag = node.attributes.lag as number
   if (!Number.isInteger(lag) || lag < 0) fail(`lag ${lag} is not a whole number of launches`)
+}
+
+/** Checks the number of signals that a wait requires, as far as it is known. */
+function expectCount({ inputs: [flag, count] }: Unplaced): void {
+  if (!(count as Node | undefined)) return
+  expectScalar(count, 'atLeast', ['i32'])
+  const { arrivals } = flag.type as FlagsType
+  const value = count.op === 'const' ? attribute<number>(count, 'value') : 0
+  if (value < 0) fail(`atLeast ${value} is not a number of signals`)
+  if (value > arrivals)
+    fail(
+      `atLeast ${value} is more than the ${arrivals} ${arrivals === 1 ? 'signal' : 'signals'} of an epoch: declare the flags with arrivals ${value}`,
+    )
 }
 
 function expectOrderIn(node: Unplaced, allowed: readonly string[]): void {
@@ -96,7 +111,7 @@ export const syncOps = {
     waitsFor: 'programs',
     ahead: 'producer',
     summary:
-      'blocks until the flag is marked for this epoch (less `lag`), then acquires what the signaller released',
+      'blocks until the flag is marked for this epoch (less `lag`), or has so many of its signals; then acquires what the signallers released',
     infer(node) {
       expectAwaited(node)
       return voidType
@@ -132,6 +147,7 @@ export const syncOps = {
     order: 'both',
     scope: 'program',
     waitsFor: 'roles',
+    meets: 'barrier',
     summary: 'all roles of the program meet',
     infer(node) {
       expectInputs(node, 0)

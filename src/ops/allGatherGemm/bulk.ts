@@ -1,8 +1,8 @@
 /**
- * The all-gather of the bulk-synchronous variant of C = gather(A) x B. A plain matrix product follows in a second
- * kernel.
+ * The all-gather of the bulk-synchronous variant of C = gather(A) x B. A second kernel then computes a plain matrix
+ * product.
  *
- * The all-gather writes each shard directly to its final position, so no data is moved twice. Sending to a peer starts
+ * The all-gather writes each shard directly to its final position, so no data is moved twice. A rank sends to a peer
  * once that peer has reached this launch, because only then has the peer's previous product finished reading the
  * buffer. The launch ends when every rank has received all shards.
  *
@@ -13,7 +13,7 @@
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
 import { ceilDiv } from '../../lang/tensor.ts'
 import { announce, leaveTogether } from '../meeting.ts'
-import { oncePer, type OperandDType } from '../operation.ts'
+import { oncePer, type OperandDType } from '../../operation/definition.ts'
 import type { Shard } from './product.ts'
 
 export const gatherKernel = oncePer(({ dtype, shard }: { dtype: OperandDType; shard: Shard }) =>

@@ -1,10 +1,10 @@
 /**
- * C = gather(A) x B in one kernel that sends and multiplies. With `senders` > 0, a team of that many programs per rank
- * sends while the other programs multiply. With `senders` = 0, every program first sends its share and then multiplies,
- * so one program per rank is enough.
+ * C = gather(A) x B in one kernel that sends and multiplies. With `senders` > 0, that many programs per rank form a
+ * team that sends, while the other programs multiply. With `senders` = 0, every program first sends its share and then
+ * multiplies, so one program per rank is enough.
  */
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
-import { oncePer, type OperandDType } from '../operation.ts'
+import { oncePer, type OperandDType } from '../../operation/definition.ts'
 import { inboxMeta, receiving, send } from './inbox.ts'
 import type { Shard } from './product.ts'
 

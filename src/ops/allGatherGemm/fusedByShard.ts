@@ -1,38 +1,41 @@
 /**
  * C = gather(A) x B in one kernel for a GPU, with A sharded along K. Programs send parts of this rank's shard into the
- * inboxes of all peers, starting with the highest-numbered programs. Then they multiply, beginning with this rank's own
- * shard, which is read directly from A. Loads of B are already in flight while warps send.
+ * inboxes of all peers, starting with the highest-numbered programs. After sending, the programs multiply, beginning
+ * with this rank's own shard, which is read directly from A. Loads of B are already in flight while the warps send.
  *
  *   inbox    [2, source, M, K per rank], two slots selected by epoch parity
  *   arrived  [source]: all parts of that source's shard are in the inbox
  *
- * There is one flag per shard. On a GPU one thread starts all copies of a program and polls flags in between, so one
- * flag per tile would cost more than it saves. No credits are returned: inbox.ts explains why none are needed.
+ * Each shard has one flag. On a GPU one thread starts all copies of a program and polls flags in between, so one flag
+ * per tile would cost more than it saves. The kernel returns no credits; inbox.ts explains why none are needed.
  */
 import { i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
 import { ceilDiv } from '../../lang/tensor.ts'
-import { oncePer, type OperandDType } from '../operation.ts'
+import { oncePer, type OperandDType } from '../../operation/definition.ts'
 import type { Tiles } from '../tiles.ts'
 import { product, productMeta, type Take } from './product.ts'
 
-/** The columns of one part, given its rows. A program holds the whole part in registers while it sends. */
+/**
+ * The number of columns of one part, given its number of rows. A program holds the whole part of a shard in registers
+ * while it sends the part.
+ */
 const partColumns = (BM: number): number => (BM <= 32 ? 256 : 64)
 
-/** The number of parts of a shard. */
+/** The number of parts into which a shard is divided. */
 export const partsOf = ([rows, depth]: readonly [number, number], { BM }: Pick<Tiles, 'BM'>): number =>
   Math.ceil(rows / BM) * Math.ceil(depth / partColumns(BM))
 
-/** The most ranks for which one 32-bit word can hold the set of shards that are not yet multiplied. */
+/** With at most this many ranks, one 32-bit word can hold the set of shards that are not yet multiplied. */
 export const mostInAnyOrder = 30
 
 export interface FusedByShard {
   readonly dtype: OperandDType
-  /** The number of parts per shard, from `partsOf`. */
+  /** The number of parts per shard, as `partsOf` computes it. */
   readonly parts: number
   /**
-   * True to multiply shards in rank order, so that sums are bitwise reproducible. False to multiply them in order of
-   * arrival.
+   * True to multiply shards in rank order, so that sums are bitwise reproducible. False to multiply shards in the order
+   * of their arrival.
    */
   readonly inOrder: boolean
 }
@@ -56,7 +59,7 @@ export const fusedByShardKernel = oncePer(({ dtype, parts, inOrder }: FusedBySha
       const [rows, depth] = [a.dim(0), a.dim(1)]
       const width = partColumns(BM)
       const across = ceilDiv(depth, width)
-      // The highest-numbered programs send first, because they have one tile less to multiply, or none.
+      // The highest-numbered programs send first, because they have one tile less to multiply, or no tile.
       const fromBehind = t.programs.sub(1).sub(t.program)
       t.for({ from: fromBehind, to: ceilDiv(rows, BM).mul(across), step: t.programs }, (n) => {
         const part = [n.div(across), n.mod(across)] as const

@@ -1,21 +1,21 @@
 /**
- * Sends tiles of A through inboxes. The owner of a tile writes it into the inbox of every rank, including its own, and
- * signals the tile's flag there. The inbox thus becomes the gathered matrix, and a tile may be read once its flags are
- * signalled. With `ownFirst`, a rank multiplies its own shard directly from A (ownFirst.ts) and sends nothing to
+ * Sends tiles of A through inboxes. The owner of a tile writes it into the inbox of every rank, including its own rank,
+ * and signals the tile's flag there. The inbox thus becomes the gathered matrix, and a tile may be read once its flags
+ * are signalled. With `ownFirst`, a rank multiplies its own shard directly from A (ownFirst.ts) and sends nothing to
  * itself.
  *
  *   inbox    two slots selected by epoch parity; K: [2, source, M, K per rank]; M: [2, 1, ranks x M per rank, K]
  *   arrived  [source, i, k]: that tile of the source's shard is in the inbox
  *
- * No credits are returned. In every launch each rank receives a signal from every other rank. A sender overwrites a
- * slot two launches later. By then the reader has begun the launch in between, and has therefore ended the launch that
- * read the slot.
+ * The reader of an inbox returns no credits. In every launch each rank receives a signal from every other rank. A
+ * sender overwrites an inbox slot two launches after it was written. At that time the reader has begun the launch in
+ * between, and has therefore ended the launch that read the slot.
  */
 import { bool, i32 } from '../../lang/dtypes.ts'
 import type { Program } from '../../lang/program.ts'
 import { ceilDiv, type Flags, type Tensor } from '../../lang/tensor.ts'
 import type { Scalar } from '../../lang/value.ts'
-import type { OperandDType } from '../operation.ts'
+import type { OperandDType } from '../../operation/definition.ts'
 import {
   product,
   productMeta,
@@ -40,13 +40,14 @@ export interface InboxMeta extends TileMeta {
 }
 export const inboxMeta = { ...productMeta, ownFirst: false }
 
-/** The view of a source's shard within a rank's inbox. */
+/** The view of the inbox that holds the shard of one source rank. */
 const shardIn = (shard: Shard, box: Tensor<OperandDType, 3>, source: Scalar, height: Scalar) =>
   shard === 'K' ? box.pick(source) : box.pick(0).slice(0, source.mul(height), height)
 
 /**
  * Sends this rank's tiles to all peers, beginning with the peer that needs them first and ending with this rank. An
- * empty shard sends one row of tiles, so that every rank receives a signal. `rows` is M over all ranks.
+ * empty shard sends one row of tiles, so that every rank receives a signal. `rows` is the number of rows of all ranks
+ * together (M).
  */
 export function send(
   t: Program,
@@ -73,7 +74,7 @@ export function send(
 /** The number of ranks whose shards have rows. */
 const holders = (rows: Scalar, height: Scalar): Scalar => rows.add(height).sub(1).div(height)
 
-/** Returns a function that waits for a tile of one source's shard and copies it. */
+/** Returns a function that waits for a tile of one source rank's shard and copies the tile. */
 function taking(t: Program, shard: Shard, { a, inbox, arrived }: Mail, { BM, BK }: TileMeta): Take {
   const slot = t.epoch(arrived, 'wait').mod(2).to(i32)
   return (owner, [i, k], into) => {
@@ -82,7 +83,7 @@ function taking(t: Program, shard: Shard, { a, inbox, arrived }: Mail, { BM, BK 
   }
 }
 
-/** The gathered matrix of shards along M, viewed as one matrix in the inbox. */
+/** The gathered matrix of shards along M, seen as one matrix in the inbox. */
 function gathered(t: Program, { a, inbox, arrived }: Mail, rows: Scalar, { BM, BK }: TileMeta): Gathered {
   const slot = t.epoch(arrived, 'wait').mod(2).to(i32)
   const height = a.dim(0)
@@ -127,7 +128,7 @@ export function receiving(
   }
 }
 
-/** Waits for the ranks with empty shards, because no product waits for their tiles. */
+/** Waits for the ranks with empty shards, because no product waits for tiles from them. */
 function hearFromEmpty(t: Program, shard: Shard, { a, arrived }: Mail, rows: Scalar): void {
   if (shard === 'K') return
   t.last(() =>

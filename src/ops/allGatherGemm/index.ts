@@ -1,6 +1,6 @@
 /**
  * All-Gather + GEMM on a world: C = gather(A) x B. Every rank holds a shard of A, along K or along M, and its own B.
- * Every rank computes its whole C.
+ * Every rank computes all of its own C.
  *
  *   bsp    one kernel gathers all of A, the next kernel multiplies
  *   pull   one kernel that loads the tiles of A from their owners
@@ -11,7 +11,7 @@
 import { fewestProcessors, isCached, type Machine } from '../../world/machine.ts'
 import type { LaunchOptions, PackedTensor, SymmetricTensor, World } from '../../world/world.ts'
 import { dtypes } from '../../ir/dtype.ts'
-import { variantOf } from '../choice.ts'
+import { variantOf } from '../../operation/choice.ts'
 import { gemmKernel } from '../gemm.ts'
 import { isLegalProduct } from '../limits.ts'
 import { productCandidates } from '../../tune/candidates.ts'
@@ -23,17 +23,18 @@ import {
   randomNumbers,
   roundoff,
   type Operation,
-  type OperationDefinition,
   type OperandDType,
   type Step,
   type TilingWorld,
   type Traffic,
-} from '../operation.ts'
+} from '../../operation/definition.ts'
 import { gatherKernel } from './bulk.ts'
 import { fusedKernel } from './fused.ts'
+import type { ShippedOperation } from '../shipped.ts'
 import { measurements } from './measurements.ts'
 import { fusedByShardKernel, mostInAnyOrder, partsOf } from './fusedByShard.ts'
-import { packWeights, unpackWeights, weightsIn, windowOf } from '../matrices.ts'
+import { packWeights, unpackWeights, weightsIn } from '../../operation/weights.ts'
+import { windowOf } from '../matrices.ts'
 import { points } from './points.ts'
 import type { ProductMeta, Shard } from './product.ts'
 import { pullKernel } from './pullInPlace.ts'
@@ -47,7 +48,7 @@ export type { Shard } from './product.ts'
 export type { Tiles } from './tiles.ts'
 export type AllGatherGemmVariant = 'bsp' | 'pull' | 'push' | 'fused'
 
-/** A type alias, not an interface, so that it is assignable to a record of extents. */
+/** This is a type alias and not an interface, so that it is assignable to a record of extents. */
 
 export type MatrixShape = {
   readonly M: number
@@ -62,30 +63,36 @@ export interface AllGatherGemmOptions {
   readonly variant: AllGatherGemmVariant | 'auto'
   readonly shard: Shard
   readonly tiles?: Partial<Tiles>
-  /** The number of programs per rank. By default, as many as can be resident at once. */
+  /**
+   * The number of programs that each rank runs. By default, a rank runs as many programs as can be resident at once.
+   */
   readonly grid?: LaunchOptions['grid']
-  /** For `fused`: the number of programs per rank that only send. With 0, all programs send first and then multiply. */
+  /**
+   * For `fused`: the number of programs per rank that only send. With 0, all programs send first and multiply
+   * afterwards.
+   */
   readonly senders?: number
   /**
-   * For `push` and `fused` on a CPU: multiply this rank's own shard before waiting for the shards of other ranks.
+   * For `push` and `fused` on a CPU: multiply this rank's own shard before waiting for the shards of the other ranks.
    *
-   * Along K, the own shard is multiplied for all tiles of C, and C holds the partial sums meanwhile. This needs f32,
-   * where it is the default. Along M, strips of C are multiplied with the own rows until the rows of other ranks have
-   * arrived. This needs all rows in one tile. It is the default on two ranks. GPUs reject the option, because it has
-   * not been tried there.
+   * With shards along K, the own shard is multiplied for all tiles of C, and C holds the partial sums in the meantime.
+   * Multiplying the own shard first along K needs f32, for which it is the default. With shards along M, strips of C
+   * are multiplied with the own rows until the rows of the other ranks have arrived. Multiplying the own rows first
+   * needs all rows in one tile. Multiplying the own rows first is the default on two ranks. GPUs reject `ownFirst`,
+   * because it has not been tried on them.
    */
   readonly ownFirst?: boolean
   /** For `fused` along K: one flag per tile of A, or one flag per shard. One flag per shard is the default on a GPU. */
   readonly flagPer?: 'tile' | 'shard'
   /**
-   * For `fused` with one flag per shard: multiply shards in rank order, which makes results bitwise reproducible. By
-   * default, if all rows fit one tile, shards that have arrived are multiplied first, so that a late rank does not
-   * delay the others. The last bits of sums may then differ between launches.
+   * For `fused` with one flag per shard: multiply shards in rank order, which makes the results bitwise reproducible.
+   * By default, if all rows fit into one tile, shards that have arrived are multiplied first, so that a late rank does
+   * not delay the others. In this case the last bits of sums may differ between launches.
    */
   readonly inOrder?: boolean
   /**
-   * For `pull` along K: peers pull from a copy of this rank's A, so that no rank waits for its peers at the end. This
-   * is the default on a GPU if some programs have no tile of C in the last round and can make the copy.
+   * For `pull` along K: peers pull from a copy of this rank's A, so that no rank has to wait for its peers at the end.
+   * Staging is the default on a GPU if some programs have no tile of C in the last round and can make the copy.
    */
   readonly staged?: boolean
   readonly stream?: number
@@ -93,9 +100,9 @@ export interface AllGatherGemmOptions {
 
 /** The matrices of all ranks. */
 export interface AllGatherGemmContents {
-  /** The whole A, M x K elements. */
+  /** The whole matrix A, with M x K elements. */
   readonly a: ArrayLike<number>
-  /** The B of each rank, K x N elements. */
+  /** The matrix B of each rank, with K x N elements. */
   readonly b: readonly ArrayLike<number>[]
 }
 
@@ -113,7 +120,7 @@ interface Plan {
   readonly shard: Shard
   readonly dtype: OperandDType
   readonly shape: MatrixShape
-  /** Rows and columns of one rank's A, including padding. */
+  /** The number of rows and columns of one rank's A, including padding. */
   readonly local: readonly [rows: number, depth: number]
   readonly a: SymmetricTensor<OperandDType>
   /** Returns B, in packed form if it has been packed. */
@@ -123,14 +130,14 @@ interface Plan {
   readonly aligned: boolean
   readonly senders: number
   readonly ownFirst: boolean
-  /** The strips of C for shards along M whose own rows are multiplied first. Undefined otherwise. */
+  /** The strips of C, if shards are along M and a rank's own rows are multiplied first. Undefined otherwise. */
   readonly strips: Pick<ProductMeta, 'ownRows' | 'ownColumns'> | undefined
   readonly flagPer: 'tile' | 'shard'
   readonly inOrder: boolean
   readonly staged: boolean
   readonly options: Pick<LaunchOptions, 'grid' | 'stream'>
 }
-/** Allocates the buffers of a variant other than A, B and C, and returns the launches of one execution, in order. */
+/** Allocates the buffers of a variant besides A, B and C, and returns the launches of one execution, in order. */
 type Variant = (plan: Plan) => readonly Step[]
 
 const variants: Readonly<Record<AllGatherGemmVariant, Variant>> = {
@@ -230,26 +237,29 @@ function mailbox({ world, shard, dtype, local: [rows, depth], tiles: { BM, BK } 
 const fewRows = 128
 
 /**
- * The columns of a strip of C. A strip is narrow, so that it ends soon after the rows of other ranks have arrived, and
- * wide enough to read B in several streams.
+ * The number of columns of a strip of C. A strip is narrow, so that it ends soon after the rows of other ranks have
+ * arrived. It is wide enough to read B in several streams.
  */
 const stripColumns = 128
 
-/** The size of the strips of C for a rank's own rows. The width of a tile is a multiple of the width of a strip. */
+/**
+ * The size of a strip of C that is multiplied with a rank's own rows. The width of a tile is a multiple of the width of
+ * a strip.
+ */
 const stripsOf = (ownRows: number, { BN }: Tiles): Plan['strips'] => ({
   ownRows,
   ownColumns: BN % stripColumns === 0 ? stripColumns : BN,
 })
 
-/** Rows and columns of one rank's A, including padding. */
+/** The number of rows and columns of one rank's A, including padding. */
 const localExtents = (
   ranks: number,
   { shape: { M, K }, shard }: Pick<AllGatherGemmOptions, 'shape' | 'shard'>,
 ) => (shard === 'K' ? ([M, Math.ceil(K / ranks)] as const) : ([Math.ceil(M / ranks), K] as const))
 
 /**
- * True if tiles may span shards: always for `bsp`; for `push` and `fused`, along M when a shard has fewer than
- * `fewRows` rows.
+ * True if tiles may span shards. For `bsp` they always may. For `push` and `fused` they may along M if a shard has
+ * fewer than `fewRows` rows.
  */
 const isOfGathered = (variant: string, shard: Shard, rows: number): boolean =>
   variant === 'bsp' || (variant !== 'pull' && shard === 'M' && rows < fewRows)
@@ -267,6 +277,7 @@ function tilingOf(world: TilingWorld, options: Omit<AllGatherGemmOptions, 'tiles
       ...{ variant, shard, dtype, ranks, shape },
       processors: fewestProcessors(machine),
       device: machine.name,
+      growing: allGatherGemmOperation.growing,
     },
     fallback,
     isLegal: (tiles) => isLegalProduct(machine, product, tiles, fallback()),
@@ -308,7 +319,7 @@ export function allGatherGemm(
   const { tiles, tilesFrom } = tilesFor(tiling, options.tiles)
   const isInbox = variant === 'push' || variant === 'fused'
   const isOneTile = !isInbox || (isOfGathered(variant, shard, rows) && M <= tiles.BM)
-  // Along K, C holds the partial sums between the two passes, which is cheap if C stays in a cache.
+  // With shards along K, C holds the partial sums between the two passes, which is cheap if C stays in a cache.
   const mayGoFirst = isCached(machine) && (shard === 'K' ? dtype === 'f32' : isOneTile)
   const { ownFirst = mayGoFirst && (shard === 'K' || ranks === 2) } = options
   if (ownFirst && !mayGoFirst)
@@ -377,21 +388,21 @@ export function allGatherGemm(
     },
     result: (rank) => world.read(c, rank),
     reference: (contents, rank, rows) => matrixProduct(contents.a, contents.b[rank], shape, rows),
-    // Each sum has K products of numbers up to 1 and is accumulated in f32. The largest sum is rounded once to the
-    // dtype.
+    // Each element of C is a sum of K products of numbers up to 1, accumulated in f32. The final sum is rounded once to
+    // the dtype.
     tolerance: K * roundoff.f32 + 2 * Math.sqrt(K) * roundoff[dtype],
   }
 }
 
 /**
- * The most parts of a shard that one program copies while other programs multiply their own shard. More parts would not
- * be ready in time.
+ * One program copies at most this many parts of a shard while other programs multiply their own shard. A larger number
+ * of parts would not be ready in time.
  */
 const mostStagedParts = 4
 
 /**
  * True if every rank has enough programs without a tile of C in the last round to copy its shard in time. On machines
- * with near peers the answer is false, because waiting for peers at the end costs less than the copy. The function
+ * with near peers the result is false, because waiting for peers at the end costs less than the copy. The function
  * assumes one resident program per processor.
  */
 function hasProgramsLeft(
@@ -430,7 +441,7 @@ function trafficOf(
   return { remoteBytes: leastRemoteBytes * times, leastRemoteBytes, flops: 2 * M * N * K, launches }
 }
 
-export const allGatherGemmOperation: OperationDefinition<AllGatherGemmOptions, AllGatherGemmContents> = {
+export const allGatherGemmOperation: ShippedOperation<AllGatherGemmOptions, AllGatherGemmContents> = {
   name: 'allGatherGemm',
   title: 'All-Gather + GEMM',
   variants: ['bsp', 'pull', 'push', 'fused'],
@@ -438,6 +449,7 @@ export const allGatherGemmOperation: OperationDefinition<AllGatherGemmOptions, A
   limit: { step: 'multiply', name: 'GEMM on data already gathered' },
   defaults: { shape: { M: 64, N: 1024, K: 2048 }, dtype: 'f32', variant: 'fused', shard: 'K' },
   layouts: { shard: ['K', 'M'] },
+  growing: { M: 'neighbouring' },
   packs: true,
   demo: { shape: { M: 16 }, skews: [0, 20] },
   measurements,

@@ -1,18 +1,18 @@
 /**
- * The product of shards along K in two passes over C. The first pass multiplies every tile by this rank's own shard,
- * directly from A. The second pass adds the products of all other shards. A rank thus waits for a late peer only after
- * it has done all work that needs no peer. C holds the partial sums between the passes, so C must be f32. Each program
- * has the same tiles in both passes.
+ * Computes the product of shards along K in two passes over C. The first pass multiplies every tile by this rank's own
+ * shard, directly from A. The second pass adds the products of all other shards. A rank thus waits for a late peer only
+ * after it has done all work that needs no peer. C holds the partial sums between the passes, so C must be f32. Each
+ * program has the same tiles in both passes.
  */
 import { f32 } from '../../lang/dtypes.ts'
 import { ceilDiv, type Ref } from '../../lang/tensor.ts'
 import type { Fragment } from '../../lang/value.ts'
-import type { OperandDType } from '../operation.ts'
+import type { OperandDType } from '../../operation/definition.ts'
 import type { Multiply, Take } from './product.ts'
 
 export const ownFirst: Multiply = (t, { a, b, c }, { as, bs }, { BM, BN, BK, stages }, take) => {
   const depth = a.dim(1)
-  /** One pass over C with the shards of `ranks` ranks, starting `first` ranks after this one. */
+  /** One pass over C with the shards of `ranks` ranks, starting with the rank that is `first` ranks after this one. */
   const pass = (
     first: number,
     ranks: number,

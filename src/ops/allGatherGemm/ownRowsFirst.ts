@@ -1,16 +1,17 @@
 /**
- * The product of shards along M whose rows, taken together, fit one tile.
+ * Computes the product of shards along M if the rows of all shards together fit into one tile.
  *
  * Until the rows of other ranks have arrived, this rank multiplies its own rows, directly from A, one strip of C at a
- * time. A strip is narrower than a tile. After the rows have arrived, those strips are multiplied by the rows of the
- * other ranks. The last strip comes first, while its part of B is still in a cache. The rest of C is then multiplied
- * with all rows at once, so that B is read once: first the remaining strips of a tile that was begun, then whole tiles.
+ * time. A strip is narrower than a tile. After the rows of the other ranks have arrived, the finished strips are
+ * multiplied with those rows. The strip that was multiplied last comes first, while its part of B is still in a cache.
+ * The rest of C is multiplied with all rows at once, so that B is read only once. The remaining strips of a tile that
+ * was begun come first, followed by whole tiles.
  */
 import { f32, i32 } from '../../lang/dtypes.ts'
 import type { Program } from '../../lang/program.ts'
 import { ceilDiv, type Shared, type Tensor } from '../../lang/tensor.ts'
 import type { Scalar } from '../../lang/value.ts'
-import type { OperandDType } from '../operation.ts'
+import type { OperandDType } from '../../operation/definition.ts'
 import type { Gathered, Operands, ProductMeta } from './product.ts'
 
 /** The left and the right operand of a product. */
@@ -20,7 +21,7 @@ interface Pair {
 }
 export interface StripTiles {
   readonly tile: Pair
-  /** Operands of a strip with all rows (`strip`) and with the rows of one shard (`ownStrip`). */
+  /** The operands of a strip with all rows (`strip`), and with the rows of one shard (`ownStrip`). */
   readonly strip: Pair
   readonly ownStrip: Pair
 }
@@ -52,8 +53,8 @@ export function ownRowsFirst(
   const shardOf = (whole: Matrix, owner: Scalar): Matrix =>
     whole.slice(0, owner.mul(height).min(c.dim(0)), rowsOf(owner))
 
-  // The tiles of this program, in the assignment of `persistent`, and their strips. Only the last tile of C may have
-  // fewer strips.
+  // The tiles of this program, as `persistent` assigns them, and the strips of these tiles. Only the last tile of C may
+  // have fewer strips than the others.
   const perTile = BN / ownColumns
   const tiles = ceilDiv(c.dim(1), BN).sub(t.program).add(t.programs).sub(1).div(t.programs)
   const tileAt = (n: Scalar): Scalar => n.mul(t.programs).add(t.program)

@@ -4,7 +4,10 @@ import { powers, type Form, type GpuPoints, type Points, type Setting } from '..
 import { mostInAnyOrder } from './fusedByShard.ts'
 import type { AllGatherGemmContents, AllGatherGemmOptions } from './index.ts'
 
-/** Forms that cover every kernel: all variants in both layouts, with the options that select among their kernels. */
+/**
+ * Together, these sets of options cover every kernel: all variants in both layouts, with the options that select among
+ * their kernels.
+ */
 function forms({ machine, ranks, dtype, shape }: Setting<AllGatherGemmOptions>) {
   const all: Record<string, Form<AllGatherGemmOptions>> = {}
   const inTurn = isCached(machine) ? { ownFirst: false } : {}
@@ -32,7 +35,7 @@ const cpuPoints = (['K', 'M'] as const).flatMap((shard) =>
   powers(1, 1024, 4).map((M) => ({
     name: `along ${shard}, M=${M}`,
     options: { shape: { M, N: 1024, K: 2048 }, shard },
-    // The other ranks need the shard of a late rank and nothing else from it.
+    // The other ranks need only the shard of a late rank, and nothing else from it.
     without: (ranks: number) => {
       const rows = shard === 'K' ? M / ranks : Math.max(0, M - (ranks - 1) * Math.ceil(M / ranks))
       return { share: 1 - rows / M }
@@ -60,7 +63,7 @@ const gpu: GpuPoints<AllGatherGemmOptions> = {
       ...{ key: `gemm M=${M} ranks=${ranks}`, ranks, dtype: 'bf16', shard: 'K' },
       shape: { M, N: 28672 / ranks, K: 8192 },
     })),
-  // The minimum traffic reads every B and every shard of A once and writes every C once.
+  // With the minimum traffic, a rank reads every B and every shard of A once and writes every C once.
   work: ({ ranks, shape: { M, N, K } }) => ({
     bytes: 2 * (ranks * (K * N + M * N) + M * K),
     flops: ranks * 2 * M * N * K,
@@ -80,7 +83,7 @@ export const points: Points<AllGatherGemmOptions, AllGatherGemmContents> = {
   odd: [
     { shape: { M: 7, N: 37, K: 45 }, tiles: { ...tiles, BM: 8 } },
     { shape: { M: 1, N: 70, K: 33 }, tiles },
-    // Tiles that are larger than the matrices.
+    // These tiles are larger than the matrices.
     { shape: { M: 9, N: 3, K: 5 }, tiles },
   ],
   cpu: cpuPoints,

@@ -9,7 +9,7 @@
  */
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
 import { announce, leaveTogether } from '../meeting.ts'
-import { oncePer, type OperandDType } from '../operation.ts'
+import { oncePer, type OperandDType } from '../../operation/definition.ts'
 import { product, productMeta, type Shard } from './product.ts'
 
 export const pullKernel = oncePer(({ dtype, shard }: { dtype: OperandDType; shard: Shard }) =>
@@ -21,7 +21,7 @@ export const pullKernel = oncePer(({ dtype, shard }: { dtype: OperandDType; shar
       const multiply = product(t, shard, { a, b, c }, meta)
       announce(t, ready)
       multiply.ofShards((owner, at, into) => {
-        // This rank's own A was ready before the launch, so no wait is needed.
+        // This rank's own A was ready before the launch, so the program need not wait for it.
         t.if(owner.ne(t.rank), () => t.wait(ready.at([owner])))
         t.copy(a.on(owner).tile(at, [meta.BM, meta.BK]), into)
       })

@@ -1,9 +1,9 @@
 /**
  * C = gather(A) x B in two kernels on one stream. The first kernel sends this rank's tiles of A to every peer. The
- * second kernel multiplies and waits for one tile at a time, so no rank waits for the whole shard of another rank.
+ * second kernel multiplies and waits for only one tile at a time, so no rank waits for the whole shard of another rank.
  */
 import { flags, kernel, scalar, tensor } from '../../lang/kernel.ts'
-import { oncePer, type OperandDType } from '../operation.ts'
+import { oncePer, type OperandDType } from '../../operation/definition.ts'
 import { inboxMeta, receiving, send } from './inbox.ts'
 import type { Shard } from './product.ts'
 

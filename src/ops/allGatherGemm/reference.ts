@@ -1,4 +1,4 @@
-/** The reference: C = A x B, or some rows of C, computed in float64 from the definition. */
+/** The reference result, which is C = A x B or some rows of C, computed in float64 from the definition. */
 export function matrixProduct(
   a: ArrayLike<number>,
   b: ArrayLike<number>,

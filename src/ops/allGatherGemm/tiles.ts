@@ -5,12 +5,14 @@ import { scratchTiles, upTo, type ProductShape, type Tiles } from '../tiles.ts'
 
 export type { Tiles }
 
-/** `shape` is the shape that tiles are cut from: the shard if tiles do not span shards, otherwise the whole matrix. */
+/**
+ * `shape` is the shape that is divided into tiles: the shard if tiles do not span shards, otherwise the whole matrix.
+ */
 export function defaultTiles(machine: Machine, shape: ProductShape): Tiles {
   if (!isCached(machine)) return scratchTiles(machine, shape)
   const { m: rows, n: columns, k: depth } = shape
-  // On a CPU, packed tiles of A and B stay in the L2 cache. More rows reuse a tile of B more often. Machines pack
-  // panels of at most 32 columns, so BN is a multiple of 32.
+  // On a CPU, packed tiles of A and B stay in the L2 cache. With more rows, a tile of B is reused more often. Machines
+  // pack panels of at most 32 columns, so BN is a multiple of 32.
   return {
     BM: upTo(rows, rows > 256 ? 128 : 64, 4),
     BN: upTo(columns, 256, 32),

@@ -6,8 +6,9 @@
  *   ready     [world]: a peer has begun this launch, so nothing reads its `out` from the previous launch any more
  *   arrived   [world]: the whole vector of a peer is in this rank's `out`
  *
- * Push: each rank writes directly into the `out` of its peers, without an inbox and without a second copy. The cost is
- * one signal at the start, which is free if the peer has already begun. A launch ends when all vectors have arrived.
+ * Each rank pushes its vector directly into the `out` of its peers, without an inbox and without a second copy. The
+ * cost is one signal at the start, which takes no time if the peer has already begun the launch. A launch ends when all
+ * vectors have arrived.
  */
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
 import { ceilDiv } from '../../lang/tensor.ts'
@@ -41,7 +42,7 @@ export const allGatherKernel = perDType((dtype) =>
 )
 
 export interface AllGather<D extends CollectiveDType> {
-  /** `x` is [elements], `out` [ranks, elements]. */
+  /** `x` has the shape [elements], and `out` has the shape [ranks, elements]. */
   launch(x: SymmetricTensor<D>, out: SymmetricTensor<D>): void
 }
 

@@ -1,6 +1,6 @@
-/** All-reduce on a world, in place. Allocates the buffers of the chosen variant and launches its kernel. */
+/** All-reduce on a world, in place. The class allocates the buffers of the chosen variant and launches its kernel. */
 import type { SymmetricTensor, World } from '../../world/world.ts'
-import { chosen } from '../operation.ts'
+import { chosen } from '../../operation/definition.ts'
 import {
   expectTensor,
   settle,
@@ -15,12 +15,15 @@ import { twoShotAllReduce } from './twoShot.ts'
 export type AllReduceVariant = 'oneShot' | 'twoShot' | 'ring'
 
 export interface AllReduceOptions<D extends CollectiveDType> extends CollectiveOptions<D> {
-  /** `oneShot` suits small vectors, `twoShot` large ones, and `ring` machines whose fast links join neighbours only. */
+  /**
+   * `oneShot` suits small vectors, `twoShot` suits large ones, and `ring` suits machines whose fast links join only
+   * neighbours.
+   */
   readonly variant: AllReduceVariant
 }
 
 export interface AllReduce<D extends CollectiveDType> {
-  /** Replaces the vector of [elements] on every rank by the sum over all ranks. */
+  /** On every rank, replaces the vector of [elements] by the sum over all ranks. */
   launch(x: SymmetricTensor<D>): void
 }
 

@@ -6,8 +6,8 @@
  *   ready     [world]: a peer has begun this launch, so nothing reads its `out` from the previous launch any more
  *   arrived   [world]: the whole part of a peer is in this rank's `out`
  *
- * Push: each rank writes directly into the `out` of its peers, without an inbox and without a second copy. The cost is
- * one signal at the start. A launch ends when all parts have arrived.
+ * Each rank pushes its parts directly into the `out` of its peers, without an inbox and without a second copy. The cost
+ * is one signal at the start. A launch ends when all parts have arrived.
  */
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
 import { ceilDiv } from '../../lang/tensor.ts'
@@ -41,7 +41,7 @@ export const allToAllKernel = perDType((dtype) =>
 )
 
 export interface AllToAll<D extends CollectiveDType> {
-  /** Both are [ranks, elements]. */
+  /** `x` and `out` both have the shape [ranks, elements]. */
   launch(x: SymmetricTensor<D>, out: SymmetricTensor<D>): void
 }
 

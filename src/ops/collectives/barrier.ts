@@ -1,11 +1,11 @@
 /**
  * A rank barrier on the device. On each rank, later launches of the stream begin only after all ranks have reached the
- * barrier, and they observe all earlier writes of all ranks. The host does not wait, unlike with `world.barrier`.
+ * barrier, and they see all earlier writes of all ranks. Unlike with `world.barrier`, the host does not wait.
  *
  *   arrived   [world]: each rank signals all ranks that it has reached the barrier
  *
- * No signal needs to be returned. A rank that is one launch further writes a later epoch into the same flag, which also
- * satisfies a wait for the earlier epoch.
+ * The barrier needs no signal in return. A rank that is one launch ahead writes a later epoch into the same flag, which
+ * also satisfies a wait for the earlier epoch.
  */
 import { flags, kernel } from '../../lang/kernel.ts'
 import type { World } from '../../world/world.ts'

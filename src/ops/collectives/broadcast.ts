@@ -6,8 +6,8 @@
  *   ready     [world], on the root: a peer has begun this launch, so nothing reads the peer's x any more
  *   arrived   the whole vector of the root is in this rank's x
  *
- * Push: the root writes directly into x of its peers. The root sends the vector to each peer separately, so there is
- * one hop and all bytes leave through the root's links.
+ * The root pushes the vector directly into the `x` of its peers. The root sends the vector to each peer separately, so
+ * there is one hop and all bytes leave through the root's links.
  */
 import { i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, scalar, tensor } from '../../lang/kernel.ts'
@@ -49,7 +49,7 @@ export const broadcastKernel = perDType((dtype) =>
 )
 
 export interface Broadcast<D extends CollectiveDType> {
-  /** Replaces the vector of [elements] on every rank by the vector of the root. */
+  /** On every rank, replaces the vector of [elements] by the vector of the root. */
   launch(x: SymmetricTensor<D>, root: number): void
 }
 

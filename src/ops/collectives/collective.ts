@@ -1,39 +1,39 @@
 /**
  * Common parts of all collectives: their host options, and the division of a vector among ranks.
  *
- * A collective is created once on a world, which allocates its inboxes and flags. It can then be launched any number of
- * times, without a reset and without a host barrier in between. A rank may run one launch ahead of another rank. The
- * comment at the top of each kernel explains why it never overwrites data that a slower rank still reads. All launches
- * of one collective go to one stream.
+ * A collective is created once on a world, which allocates its inboxes and flags. After that, a collective can be
+ * launched any number of times, without a reset and without a host barrier in between. A rank may run one launch ahead
+ * of another rank. The comment at the top of each kernel explains why the kernel never overwrites data that a slower
+ * rank still reads. All launches of one collective go to one stream.
  */
 import type { StorageDType } from '../../ir/dtype.ts'
 import { ceilDiv, type Tensor } from '../../lang/tensor.ts'
 import type { Scalar } from '../../lang/value.ts'
 import { WorldError, type LaunchOptions, type SymmetricTensor } from '../../world/world.ts'
 
-/** The dtypes of exchanged elements. Sums are accumulated in f32 and rounded once at the end. */
+/** The dtypes that the exchanged elements may have. Sums are accumulated in f32 and rounded once at the end. */
 export type CollectiveDType = 'f32' | 'bf16' | 'f16'
 
 export interface CollectiveOptions<D extends CollectiveDType = CollectiveDType> {
   readonly dtype: D
   /**
-   * The number of elements of one rank's vector. If a rank has one part per rank, the number of elements of each part.
-   * May be 0.
+   * The number of elements of one rank's vector. If a rank has one part for each rank, this is the number of elements
+   * per part. May be 0.
    */
   readonly elements: number
-  /** Elements per tile, the unit that is sent, signalled and summed. */
+  /** The number of elements per tile. A tile is the unit that is sent, signalled and summed. */
   readonly tile?: number
   /**
-   * The number of programs per rank. By default, as many as can be resident at once. The kernels wait for each other,
-   * so more would deadlock.
+   * The number of programs per rank. By default, a rank runs as many programs as can be resident at once. The programs
+   * wait for each other, so a larger number would deadlock.
    */
   readonly grid?: LaunchOptions['grid']
   readonly stream?: LaunchOptions['stream']
-  /** The prefix of the buffers' names in reports. */
+  /** The prefix of the names that the buffers have in reports. */
   readonly name?: string
 }
 
-/** 2048 f32 take 16 registers in each of 128 threads on a GPU, or a quarter of a CPU core's L1 cache. */
+/** 2048 elements of f32 take 16 registers in each of 128 threads on a GPU, or a quarter of a CPU core's L1 cache. */
 export const defaultTile = 2048
 
 export interface Settings {
@@ -55,7 +55,7 @@ export function settle(kind: string, given: CollectiveOptions): Settings {
   return { tile, tiles, name, options: { grid, stream, meta: { TILE: tile } } }
 }
 
-/** Throws unless the tensor has the dtype and shape that the collective's buffers were allocated for. */
+/** Throws unless the tensor has the dtype and the shape for which the collective's buffers were allocated. */
 export function expectTensor(
   name: string,
   tensor: SymmetricTensor,
@@ -70,7 +70,7 @@ export function expectTensor(
     )
 }
 
-/** Memoises `make` per dtype, so that all collectives of one dtype share one recorded kernel. */
+/** Calls `make` only once per dtype, so that all collectives of one dtype share one recorded kernel. */
 export function perDType<K>(make: (dtype: CollectiveDType) => K): (dtype: CollectiveDType) => K {
   const made = new Map<CollectiveDType, K>()
   return (dtype) => {
@@ -81,8 +81,8 @@ export function perDType<K>(make: (dtype: CollectiveDType) => K): (dtype: Collec
 }
 
 /**
- * One rank's share of a vector: the elements [start, start + size), covered by `tiles` tiles. The last shares may be
- * short or empty.
+ * One rank's share of a vector. It has the elements from `start` up to `start + size` (excluded) and is covered by
+ * `tiles` tiles. The shares of the last ranks may be short or empty.
  */
 export interface Share {
   readonly start: Scalar
@@ -91,8 +91,8 @@ export interface Share {
 }
 
 /**
- * The share that `owner` has. Every share except the last nonempty one is a whole number of tiles, so that shares start
- * at tile boundaries.
+ * The share of the vector that `owner` has. Every share except the last nonempty one is a whole number of tiles, so
+ * that shares start at tile boundaries.
  */
 export function shareOf(elements: Scalar, owner: Scalar, world: number, TILE: number): Share {
   const length = ceilDiv(elements, TILE * world).mul(TILE)
@@ -105,14 +105,17 @@ export function window<D extends StorageDType>(tensor: Tensor<D, 1>, share: Shar
   return tensor.slice(0, share.start, share.size)
 }
 
-/** The first `share.size` elements of an inbox, so that the view ends at the same partial tile as the share. */
+/** The first `share.size` elements of an inbox. This view ends at the same partial tile as the share. */
 export function inboxFor<D extends StorageDType>(inbox: Tensor<D, 1>, share: Share): Tensor<D, 1> {
   return inbox.slice(0, 0, share.size)
 }
 
-/** The number of tiles of the longest share, computed on the host as `shareOf` does on the device. */
+/** The number of tiles in the longest share. The host computes it in the same way as `shareOf` does on the device. */
 export const tilesOfShare = (elements: number, world: number, tile: number): number =>
   Math.ceil(elements / (tile * world))
 
-/** The rank `steps` after this one. Starting from the own rank keeps ranks from all accessing rank 0 first. */
+/**
+ * The rank that is `steps` ranks after this one. Every rank starts with itself, so that the ranks do not all access
+ * rank 0 first.
+ */
 export const rankAfter = (rank: Scalar, steps: Scalar, world: number): Scalar => rank.add(steps).mod(world)

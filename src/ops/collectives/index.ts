@@ -1,6 +1,6 @@
 /**
- * Collectives written as kernels of the language. Each has a function that allocates its buffers on a world and
- * launches it.
+ * Collectives written as kernels of the language. For each collective there is a function that allocates its buffers on
+ * a world and launches it.
  */
 export { allGather, allGatherKernel, type AllGather } from './allGather.ts'
 export { allReduce, type AllReduce, type AllReduceOptions, type AllReduceVariant } from './allReduce.ts'

@@ -1,19 +1,21 @@
 /**
- * One-shot all-reduce: every rank pushes its vector to every other rank and sums the vectors that it receives. There is
- * one hop, so this variant is the fastest for small vectors. Every rank sends (world - 1) times its vector.
+ * One-shot all-reduce: every rank pushes its vector to every other rank and sums the vectors that it receives. The data
+ * makes only one hop, so this variant is the fastest for small vectors. Every rank sends (world - 1) times the bytes of
+ * its vector.
  *
  *   x         [n]: this rank's vector, replaced by the sum
  *   inbox     [2, world, n]: vectors by source, in two slots selected by epoch parity
  *   arrived   [world, tiles]: the tile of that source is in this rank's inbox
  *
- * Data is pushed, because a store needs no reply, whereas a load over a link waits for one. The arrival flag follows
- * the data.
+ * Data is pushed, because a store needs no reply, whereas a load over a link waits for a reply. The arrival flag is
+ * signalled after the data.
  *
- * A slot is overwritten two launches later. In the launch between, the writer has waited for a signal of every peer.
- * Each peer sends that signal after it has ended the launch that read the slot, so no flag needs to be returned.
+ * An inbox slot is overwritten two launches after it was written. In the launch between the two, the writer has waited
+ * for a signal from every peer. Each peer sends that signal after it has ended the launch that read the slot, so the
+ * reader needs to return no flag.
  *
- * Guarantee: the sum is computed in rank order, with each addition in f32 and one final rounding. All ranks and all
- * launches get the same bits.
+ * The sum is guaranteed to be computed in rank order, with each addition in f32 and one final rounding. All ranks and
+ * all launches therefore get the same bits.
  */
 import { f32, i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
@@ -39,8 +41,8 @@ export const oneShotAllReduce = perDType((dtype) =>
         })
       })
 
-      // Both loops assign the same tiles to the same program, so a program overwrites only tiles that it has sent
-      // itself.
+      // Both loops assign the same tiles to the same program. A program therefore overwrites only tiles that it has
+      // sent itself.
       t.persistent([tiles], ([i]) => {
         const of = (source: Scalar) =>
           t.if(

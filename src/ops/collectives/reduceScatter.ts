@@ -6,12 +6,12 @@
  *   inbox     [2, world, n]: parts by source, in two slots selected by epoch parity
  *   arrived   [world, tiles]: the tile of that source is in this rank's inbox
  *
- * Data is pushed, because a store needs no reply. The arrival flag follows the data. A slot is overwritten two launches
- * later. In the launch between, the writer has waited for a signal of every peer. Each peer sends that signal after it
- * has ended the launch that read the slot.
+ * Data is pushed, because a store needs no reply. The arrival flag is signalled after the data. An inbox slot is
+ * overwritten two launches after it was written. In the launch between the two, the writer has waited for a signal from
+ * every peer. Each peer sends that signal after it has ended the launch that read the slot.
  *
- * Guarantee: the sum is computed in rank order, with each addition in f32 and one final rounding. All launches get the
- * same bits.
+ * The sum is guaranteed to be computed in rank order, with each addition in f32 and one final rounding. All launches
+ * therefore get the same bits.
  */
 import { f32, i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
@@ -65,7 +65,7 @@ export const reduceScatterKernel = perDType((dtype) =>
 )
 
 export interface ReduceScatter<D extends CollectiveDType> {
-  /** `x` is [ranks, elements], `out` [elements]. */
+  /** `x` has the shape [ranks, elements], and `out` has the shape [elements]. */
   launch(x: SymmetricTensor<D>, out: SymmetricTensor<D>): void
 }
 

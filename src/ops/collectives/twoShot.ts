@@ -1,19 +1,19 @@
 /**
- * Two-shot all-reduce: every rank owns one share of the vector. First, all ranks push their part of each share to its
- * owner. Then the owner pushes the sum to all ranks. There are two hops. Every rank sends 2 (world - 1) / world times
- * its vector, which is the minimum.
+ * In a two-shot all-reduce, every rank owns one share of the vector. First, every rank pushes its part of each share to
+ * the owner of that share. After summing, the owner pushes the sum to all ranks. The data makes two hops. Every rank
+ * sends 2 (world - 1) / world times the bytes of its vector, which is the minimum.
  *
  *   x          [n]: this rank's vector, replaced by the sum
  *   inbox      [world, tiles per share x TILE]: parts of this rank's own share, by source
  *   arrived    [world, tiles per share]: the tile of that source is in this rank's inbox
  *   finished   [world, tiles per share]: the owner has written the sum of that tile into this rank's x
  *
- * Data is pushed, and sums go directly into the peers' x. The arrival of a peer's tile shows that the peer has read
- * that tile of its x for the last time. One inbox slot is enough: a source ends its launch after `finished` of every
- * tile, and the owner signals `finished` after it has read the source's tile.
+ * Data is pushed, and sums go directly into the `x` of the peers. The arrival of a peer's tile shows that the peer has
+ * finished reading that tile of its `x`. One inbox slot is enough. A source rank ends its launch only after `finished`
+ * was signalled for every tile, and the owner signals `finished` after it has read the source's tile.
  *
- * Guarantee: the sum is computed in rank order by one rank, with each addition in f32 and one final rounding. All ranks
- * and all launches get the same bits, and they equal the result of `oneShotAllReduce`.
+ * The sum is guaranteed to be computed in rank order by one rank, with each addition in f32 and one final rounding. All
+ * ranks and all launches therefore get the same bits, which equal the result of `oneShotAllReduce`.
  */
 import { f32, i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'

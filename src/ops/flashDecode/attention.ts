@@ -1,7 +1,6 @@
 /**
  * Attention of one token over the part of a KV cache that this rank holds, with an online softmax over tiles of keys
- * and values. The result is a partial result, which can be merged with the partial results of other parts of the
- * sequence.
+ * and values. The result is partial and can be merged with the partial results of other parts of the sequence.
  *
  *   q, out   [batch, kv heads, G, D]: G query heads share a kv head
  *   k, v     [batch, kv heads, capacity, D], of which `lengths[batch]` tokens exist; 0 is allowed
@@ -13,7 +12,7 @@ import { f32 } from '../../lang/dtypes.ts'
 import type { Program } from '../../lang/program.ts'
 import { ceilDiv, type Tensor } from '../../lang/tensor.ts'
 import type { Fragment, Scalar } from '../../lang/value.ts'
-import type { OperandDType } from '../operation.ts'
+import type { OperandDType } from '../../operation/definition.ts'
 
 const NOTHING = -1e30
 
@@ -24,8 +23,8 @@ export interface Cache {
   readonly lengths: Tensor<'i32', 1>
 }
 /**
- * Per query head: the largest score `m`, the sum `l` of exponentials relative to `m`, and the weighted sum `acc` of
- * values.
+ * For each query head: the largest score `m`, the sum `l` of exponentials relative to `m`, and the weighted sum `acc`
+ * of values.
  */
 export interface Partial {
   readonly m: Fragment<'f32', 1>
@@ -35,15 +34,15 @@ export interface Partial {
 export interface AttentionMeta {
   readonly G: number
   readonly D: number
-  /** Tokens per tile of keys and values. */
+  /** The number of tokens per tile of keys and values. */
   readonly BN: number
   readonly stages: number
   readonly scale: number
-  /** The number of parts of a rank's sequence that are attended to independently. */
+  /** The number of parts into which a rank's sequence is split; attention is computed for each part independently. */
   readonly splits: number
   /**
-   * The number of programs among which a rank's cache is divided stream-K style (parts.ts). With 0, programs take whole
-   * splits.
+   * The number of programs among which a rank's cache is divided stream-K style (parts.ts). With 0, each program takes
+   * whole splits.
    */
   readonly programs: number
 }
@@ -68,8 +67,8 @@ export function merge(one: Partial, other: Partial) {
 }
 
 /**
- * Selects tokens. `owner` is the rank whose cache is read, by default this one. `splits` overrides the number of
- * splits. `first` and `most` select tokens by number instead.
+ * Selects tokens. `owner` is the rank whose cache is read, which is this rank by default. `splits` overrides the number
+ * of splits. `first` and `most` select the tokens by number instead of by split.
  */
 export interface Where {
   readonly owner?: Scalar
@@ -79,7 +78,8 @@ export interface Where {
 }
 
 /**
- * Declares the shared tiles at the top of a kernel. Returns a function that attends to one split of a (batch, kv head).
+ * Declares the shared tiles at the top of a kernel. Returns a function that computes the attention over one split of a
+ * (batch, kv head).
  */
 export function attention(
   t: Program,
@@ -126,7 +126,8 @@ const cacheOn = (owner: Scalar, { k, v, lengths }: Omit<Cache, 'q'>): Omit<Cache
 })
 
 /**
- * The tokens of one split. Every split except the last nonempty one has whole tiles, and the last splits may be empty.
+ * The range of tokens in one split. Every split except the last nonempty one consists of whole tiles, and the last
+ * splits may be empty.
  */
 function splitOf(
   length: Scalar,
@@ -140,7 +141,7 @@ function splitOf(
   return within(length, split.mul(most), most)
 }
 
-/** Clips the range of `most` tokens from `start` to the tokens that exist. */
+/** Clips the range of `most` tokens that starts at `start` to the tokens that exist. */
 function within(length: Scalar, start: Scalar, most: Scalar): readonly [first: Scalar, count: Scalar] {
   const first = start.min(length)
   return [first, length.sub(first).min(most)]

@@ -1,4 +1,4 @@
-/** Candidate tiles for a rank's part of the KV cache, the default first. See src/tune/candidates.ts. */
+/** Candidate tiles for a rank's part of the KV cache, with the default tiles first. See src/tune/candidates.ts. */
 import { stagesFor, unique } from '../../tune/candidates.ts'
 import { fewestProcessors, isCached, type Machine } from '../../world/machine.ts'
 import { cacheTileBytes, isLegalCache, mostTokens, type CacheShape, type DecodeTiles } from './tiles.ts'
@@ -14,8 +14,8 @@ export function decodeCandidates(machine: Machine, shape: CacheShape, fallback: 
     ])
   const { batch, kvHeads } = shape
   const multiprocessors = fewestProcessors(machine)
-  // Try one part per multiprocessor and multiples of that, so that a multiprocessor that ends early has another part to
-  // do.
+  // The candidates have one part per multiprocessor, or a multiple of that, so that a multiprocessor that ends early
+  // has another part to do.
   const even = Math.max(1, multiprocessors / (batch * kvHeads))
   const splits = [0, 1, ...[1, 2, 3, 4].map((times) => Math.ceil(times * even))]
   const candidates = [32, 64, 128]

@@ -1,20 +1,20 @@
 /**
  * Flash Decode in one kernel in which partial results stay on the rank that computed them. Every rank gets the whole
- * result. A rank stores each of its partial results once, in its outbox, and every rank that combines a tile loads all
- * its parts from the outboxes.
+ * result. A rank stores each of its partial results once, in its outbox. Every rank that combines a tile loads all
+ * parts of the tile from the outboxes.
  *
- * This variant suits ranks that share one memory. The number of stores at the end, when all ranks wait for the last
- * part, is smaller by a factor of the number of ranks. But a remote load is a round trip, and polling too early costs
- * another one. (`fusedForAll` stores parts into every rank's inbox.)
+ * This variant suits ranks that share one memory. At the end, when all ranks wait for the last part, the number of
+ * stores is smaller by a factor of the number of ranks. However, a remote load is a round trip, and polling too early
+ * costs another round trip. (`fusedForAll` stores parts into every rank's inbox.)
  *
  *   sums, stats   outboxes with two slots selected by epoch parity, for this rank's parts only
  *   arrived       [part, batch, kv head]: that partial result is in the outbox of its rank
  *
- * Outboxes need no credits. Every rank receives a signal from every other rank in each launch. A rank overwrites a slot
- * two launches later, and by then its readers have begun the launch in between.
+ * Outboxes need no credits. Every rank receives a signal from every other rank in each launch. A rank overwrites an
+ * outbox slot two launches after it was written. At that time its readers have begun the launch in between.
  */
 import { flags, kernel } from '../../lang/kernel.ts'
-import { oncePer, type OperandDType } from '../operation.ts'
+import { oncePer, type OperandDType } from '../../operation/definition.ts'
 import { attention, attentionMeta } from './attention.ts'
 import { params, peerOf, signalEach } from './fusedForAll.ts'
 import { carryingParams, combine, on, slotOf, store } from './partials.ts'

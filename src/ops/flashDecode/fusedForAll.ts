@@ -1,27 +1,27 @@
 /**
- * Flash Decode in one kernel in which every rank combines everything. Every rank gets the whole result. Each program
- * attends to its share of (batch, kv head) tiles, stores each partial result from registers into the inbox of every
- * rank, and then combines its share of tiles. (`fusedByOwner` sends a tile to one owner only, and `fusedFetching`
- * leaves it on its rank.)
+ * Flash Decode in one kernel in which every rank combines all partial results. Every rank gets the whole result. Each
+ * program computes the attention for its share of (batch, kv head) tiles and stores each partial result from registers
+ * into the inbox of every rank. After that, it combines its share of tiles. (`fusedByOwner` sends a tile to one owner
+ * only, and `fusedFetching` leaves it on its rank.)
  *
  *   coarse    one flag per rank: all partial results of that rank have arrived
  *   fine      one flag per partial result; a rank combines a tile when the parts of that tile have arrived
  *
  * Inboxes have two slots selected by epoch parity and need no credits. Every rank receives a signal from every other
- * rank in each launch. A sender overwrites a slot two launches later, and by then the reader has begun the launch in
- * between.
+ * rank in each launch. A sender overwrites an inbox slot two launches after it was written. At that time the reader has
+ * begun the launch in between.
  */
 import { i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
 import type { Program } from '../../lang/program.ts'
 import type { Flags, Tensor } from '../../lang/tensor.ts'
 import type { Scalar } from '../../lang/value.ts'
-import { oncePer, type OperandDType } from '../operation.ts'
+import { oncePer, type OperandDType } from '../../operation/definition.ts'
 import { attention, attentionMeta, type AttentionMeta, type Cache } from './attention.ts'
 import { carryingParams, combine, on, partialParams, slotOf, store, type Partials } from './partials.ts'
 import { eachPart } from './parts.ts'
 
-/** The parameters of every fused kernel: the cache, the result and the inbox of partial results. */
+/** The parameters that every fused kernel has: the cache, the result and the inbox of partial results. */
 export const params = (dtype: OperandDType) => ({
   q: tensor(dtype, 4),
   k: tensor(dtype, 4),
@@ -36,8 +36,8 @@ type Place = (part: Scalar, b: Scalar, h: Scalar) => void
 interface Signals {
   readonly arrived: Flags
   /**
-   * Called when a partial result has been stored into the inboxes of all ranks. Signals all ranks together, so that one
-   * fence is enough.
+   * Called when a partial result has been stored into the inboxes of all ranks. The function signals all ranks
+   * together, so that one fence is enough.
    */
   readonly sent: (peer: (step: Scalar) => Scalar, ...at: Parameters<Place>) => void
   /** Called when all partial results of this program have been stored. */
@@ -45,13 +45,16 @@ interface Signals {
   readonly arrival: Place
 }
 
-/** Maps step 0, 1, … to a rank, so that all ranks are visited and this rank comes last. */
+/** Maps step 0, 1, … to a rank, such that all ranks are visited and this rank comes last. */
 export const peerOf =
   (t: Program) =>
   (step: Scalar): Scalar =>
     t.rank.add(step).add(1).mod(t.world)
 
-/** Attends to the parts of this program and sends the partial results. Returns the inbox slot. */
+/**
+ * Computes the attention for the parts of this program and sends the partial results. Returns the inbox slot of this
+ * launch.
+ */
 function attendAndSend(
   t: Program,
   tensors: Cache & Partials,
@@ -64,8 +67,8 @@ function attendAndSend(
   const attend = attention(t, tensors, meta)
   const partOf = (split: Scalar): Scalar => t.rank.mul(meta.splits).add(split)
   const peer = peerOf(t)
-  // With stream-K assignment a program has few parts, and no rank combines before the end. So the program signals after
-  // its last part.
+  // With the stream-K assignment, a program has few parts, and no rank combines before the end. The program therefore
+  // signals only after its last part.
   const late = meta.programs > 0
   eachPart(t, tensors, meta, (b, h, split, where) => {
     const partial = attend(b, h, split, where)
@@ -79,7 +82,7 @@ function attendAndSend(
   return slot
 }
 
-/** Signals one flag per partial result, on every rank. */
+/** Signals one flag for each partial result, on every rank. */
 export const signalEach =
   (t: Program, arrived: Flags<3>): Signals['sent'] =>
   (peer, ...at) =>

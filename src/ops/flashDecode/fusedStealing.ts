@@ -3,9 +3,10 @@
  * finished its own cache continues with the remaining pieces of other ranks' caches, so that all ranks share the work
  * that a late or slow rank has not done.
  *
- * Programs draw pieces of a rank's cache by atomic tickets. The program that draws a piece attends to it and sends the
- * partial result to all ranks, as the owner would. Most pieces are a whole (batch, kv head) tile. In the last quarter
- * of the tiles, each piece is one split of a tile, so that all ranks end at nearly the same time.
+ * Programs draw pieces of a rank's cache by means of atomic tickets. The program that draws a piece computes its
+ * attention and sends the partial result to all ranks, just as the owner would. Most pieces are a whole (batch, kv
+ * head) tile. In the last quarter of the tiles, each piece is one split of a tile, so that all ranks end at nearly the
+ * same time.
  *
  *   tickets   [slot]: the number of tickets drawn from this rank; exceeds the number of pieces, because each
  *             program draws until it gets an invalid ticket
@@ -13,20 +14,20 @@
  *   arrived   [slot x part, batch, kv head], part = split x ranks + owner: that partial result is in the inbox
  *
  * Tickets, inboxes and `arrived` have two slots selected by epoch parity. Every program waits until every rank has
- * entered. A rank that has entered has finished all draws, loads and signals of the previous launch. So when a launch
- * begins, nothing accesses the slot of two launches ago. Flags need slots as well: in the next launch another rank may
- * draw the same piece, and may signal before the signals of this launch have reached all ranks. The ticket counter is
- * set to 0 before `entered` is signalled. Ticket operations use relaxed ordering, because no other data is passed
- * through them.
+ * entered the launch. A rank that has entered a launch has finished all draws, loads and signals of the previous
+ * launch. When a launch begins, therefore, nothing accesses the slot of two launches ago. Flags need two slots as well.
+ * In the next launch another rank may draw the same piece, and it may signal before the signals of this launch have
+ * reached all ranks. The ticket counter is set to 0 before `entered` is signalled. Ticket operations use relaxed
+ * ordering, because no other data is passed through them.
  *
- * A rank ends the launch when all parts have arrived. Parts are signalled after the cache was read, so the cache may
- * then be overwritten.
+ * A rank ends the launch when all parts have arrived. Parts are signalled after the cache was read, so the cache may be
+ * overwritten after the launch.
  */
 import { i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
 import { ceilDiv } from '../../lang/tensor.ts'
 import type { Scalar } from '../../lang/value.ts'
-import { oncePer, type OperandDType } from '../operation.ts'
+import { oncePer, type OperandDType } from '../../operation/definition.ts'
 import { attention, attentionMeta } from './attention.ts'
 import { params, peerOf } from './fusedForAll.ts'
 import { combined, on, store } from './partials.ts'

@@ -1,6 +1,7 @@
 /**
  * Flash Decode on a world: one token per batch entry attends to a KV cache that is sharded along the sequence. Query
- * heads are grouped, and every batch entry has its own length on every rank. Every rank gets the whole result.
+ * heads are grouped, and every batch entry has its own length on every rank. Every rank gets the whole result of the
+ * attention.
  *
  *   bsp            three kernels: attend; all-gather in bulk; combine
  *   gather-kernel  three kernels: attend; gather without a rank barrier at its start; combine
@@ -13,7 +14,7 @@ import type { LaunchOptions, SymmetricFlags, SymmetricTensor, World } from '../.
 import { tilesFor, type Tiling } from '../../tune/configurations.ts'
 import { dtypes } from '../../ir/dtype.ts'
 import { fewestProcessors, isOneMemory, type Machine } from '../../world/machine.ts'
-import { variantOf } from '../choice.ts'
+import { variantOf } from '../../operation/choice.ts'
 import {
   chosen,
   expectExtents,
@@ -21,11 +22,10 @@ import {
   randomNumbers,
   roundoff,
   type Operation,
-  type OperationDefinition,
   type OperandDType,
   type Step,
   type TilingWorld,
-} from '../operation.ts'
+} from '../../operation/definition.ts'
 import { decodeCandidates } from './candidates.ts'
 import { fusedByOwnerKernel } from './fusedByOwner.ts'
 import { fusedFetchingKernel } from './fusedFetching.ts'
@@ -40,6 +40,7 @@ import {
   fineGrainedGatherKernel,
   gatherKernel,
 } from './ladder.ts'
+import type { ShippedOperation } from '../shipped.ts'
 import { measurements } from './measurements.ts'
 import { splitsOfShares } from './parts.ts'
 import { points } from './points.ts'
@@ -51,7 +52,7 @@ export type { DecodeContents } from './reference.ts'
 export type { DecodeTiles } from './tiles.ts'
 export type FlashDecodeVariant = 'bsp' | 'gather-kernel' | 'fine-grained' | 'fused-coarse' | 'fused'
 
-/** A type alias, not an interface, so that it is assignable to a record of extents. */
+/** This is a type alias and not an interface, so that it is assignable to a record of extents. */
 
 export type FlashDecodeShape = {
   readonly batch: number
@@ -60,7 +61,7 @@ export type FlashDecodeShape = {
   readonly kvHeads: number
   /** The number of elements per head. */
   readonly D: number
-  /** The capacity, in tokens, of one rank's part of the cache. */
+  /** The number of tokens that one rank's part of the cache can hold. */
   readonly tokens: number
 }
 
@@ -69,32 +70,32 @@ export interface FlashDecodeOptions {
   readonly dtype: OperandDType
   readonly variant: FlashDecodeVariant | 'auto'
   /**
-   * BN is the number of tokens per tile. `splits` is the number of parts of a rank's sequence, useful if there are more
-   * programs than (batch, kv head) tiles. With `splits` = 0, the cache is divided stream-K style into one equal share
-   * per program.
+   * `BN` is the number of tokens per tile. `splits` is the number of parts into which a rank's sequence is divided.
+   * Several parts are useful if there are more programs than (batch, kv head) tiles. With `splits` = 0, the cache is
+   * divided stream-K style into one equal share per program.
    */
   readonly tiles?: Partial<DecodeTiles>
-  /** The factor of the scores. The default is 1 / sqrt(D). */
+  /** The factor by which the scores are multiplied. The factor is 1 / sqrt(D) by default. */
   readonly scale?: number
   /**
-   * For `fused`: one rank owns each (batch, kv head) and sends its result to all ranks. Otherwise all ranks combine
-   * everything. Owners are the default on a GPU with many (batch, kv head) tiles per rank, where sending partial
-   * results takes longer than the second hop of a result.
+   * For `fused`: each (batch, kv head) has an owner rank, which sends the result to all ranks. Without owners, all
+   * ranks combine all partial results. Owners are the default on a GPU with many (batch, kv head) tiles per rank.
+   * There, sending partial results takes longer than the second hop of a result.
    */
   readonly owners?: boolean
   /**
    * For `fused`: a rank that has finished its own cache continues with the remaining work of other ranks, so that a
-   * late or slow rank delays the others less. `splits` then applies to the last tiles only. This is the default on a
-   * CPU. Stealing is rejected on a GPU and in combination with owners, fetching or stream-K shares.
+   * late or slow rank delays the others less. With stealing, `splits` applies only to the last tiles. Stealing is the
+   * default on a CPU. Stealing is rejected on a GPU and in combination with owners, fetching or stream-K shares.
    */
   readonly stealing?: boolean
   /**
    * For `fused`, without owners or stealing: partial results stay on the rank that computed them, and all ranks load
-   * them from there. This is the default where ranks share one GPU. The last part is then stored once instead of once
-   * per rank, and loaded from the shared memory.
+   * them from that rank. Fetching is the default if ranks share one GPU. With fetching, the last part is stored once
+   * instead of once per rank, and is loaded from the shared memory.
    */
   readonly fetching?: boolean
-  /** The number of programs per rank. By default, as many as can be resident at once. */
+  /** The number of programs per rank. By default, a rank runs as many programs as can be resident at once. */
   readonly grid?: LaunchOptions['grid']
   readonly stream?: number
 }
@@ -130,17 +131,17 @@ interface Plan extends Cache {
   /** The kernel that implements `fused`. */
   readonly fusion: Fusion
   readonly options: Pick<LaunchOptions, 'grid' | 'stream'>
-  /** Launch options of the kernels that attend. */
+  /** Launch options of the kernels that compute attention. */
   readonly attending: Pick<LaunchOptions, 'grid' | 'stream'>
-  /** Launch options of the kernels that combine. */
+  /** Launch options of the kernels that combine partial results. */
   readonly combining: Pick<LaunchOptions, 'grid' | 'stream'>
 }
 /** Allocates the buffers of a variant and returns the launches of one execution, in order. */
 type Variant = (plan: Plan) => readonly Step[]
 
 /**
- * Allocates `parts` partial results per (batch, kv head) in each of `slots` slots. The buffers start as zeros, as
- * flag-in-data words require.
+ * Allocates `parts` partial results for each (batch, kv head), in each of `slots` slots. The buffers are filled with
+ * zeros at first, as flag-in-data words require.
  */
 function partials({ world, shape, meta: { G, D } }: Plan, slots: number, parts: number, name: string) {
   const count = parts * shape.batch * shape.kvHeads
@@ -235,7 +236,7 @@ const fusions: Readonly<Record<Fusion, (plan: Plan) => Step>> = {
   stealing: fusedStealing,
 }
 
-/** The launch of a fused kernel in which all ranks combine everything. */
+/** The launch of a fused kernel in which all ranks combine all partial results. */
 function fusedThrough(plan: Plan, kernelOf: typeof fusedKernel, boxes: ReturnType<typeof partials>): Step {
   const { world, dtype, q, k, v, lengths, out, meta, attending } = plan
   const args = { q, k, v, lengths, out, ...boxes, arrived: ofParts(plan, 'arrived') }
@@ -263,8 +264,8 @@ function fusedStealing(plan: Plan): Step {
 }
 
 /**
- * The number of stream-K shares of a rank's cache: one per program. If `grid` is not a number, one program per
- * processor is assumed.
+ * The number of stream-K shares into which a rank's cache is divided, which is one per program. If `grid` is not a
+ * number, one program per processor is assumed.
  */
 function sharesOf(machine: Machine, grid: LaunchOptions['grid']): number {
   if (typeof grid === 'function')
@@ -275,9 +276,9 @@ function sharesOf(machine: Machine, grid: LaunchOptions['grid']): number {
 }
 
 /**
- * Limits the grid to one program per part on machines where several programs share a processor, if there are at least
- * as many processors as parts. With more programs, two busy programs might share a multiprocessor, and idle ones would
- * take room from the next attention kernel.
+ * Limits the grid to one program per part. This applies to machines on which several programs share a processor, if
+ * there are at least as many processors as parts. With more programs, two busy programs might share a multiprocessor,
+ * and idle programs would take room from the next attention kernel.
  */
 function programsFor(machine: Machine, parts: number, grid: LaunchOptions['grid']): LaunchOptions['grid'] {
   const { sharedProcessors } = machine.capabilities
@@ -296,7 +297,7 @@ function isStealing(
   return variant === 'fused' && (stealing ?? (maySteal && ranks > 1))
 }
 
-/** The kernel for `fused`, from the options or the defaults, given the number of (batch, kv head) tiles. */
+/** The kernel that `fused` uses, from the options or the defaults, given the number of (batch, kv head) tiles. */
 function fusionOf(world: World, options: FlashDecodeOptions, tiles: number): Fusion {
   const { ranks, machine } = world
   const { nearPeers } = machine.capabilities
@@ -323,10 +324,11 @@ function tilingOf(world: TilingWorld, options: Omit<FlashDecodeOptions, 'tiles'>
   return {
     asked: {
       operation: 'flashDecode',
-      // The variants of the ladder attend with the same kernel as `bsp`, so they share its tuned tiles.
+      // The variants in ladder.ts compute attention with the same kernel as `bsp`, so they share its tuned tiles.
       ...{ variant: ladder.includes(variant) ? 'bsp' : variant, dtype, ranks, shape },
       processors: fewestProcessors(machine),
       device: machine.name,
+      growing: flashDecodeOperation.growing,
     },
     fallback: (given) => decodeTiles(machine, cache, given),
     isLegal: (tiles) => isLegalCache(machine, cache, tiles),
@@ -435,13 +437,13 @@ export function flashDecode(
     result: (rank) => world.read(out, rank),
     reference: (contents, _rank, rows) =>
       attentionOf(contents, { batch, heads: kvHeads, G, D, tokens, scale }, rows),
-    // The result is a mean of numbers up to 1. Its weights and the result are rounded to the dtype. Sums over all
-    // tokens are in f32.
+    // The result of attention is a mean of numbers up to 1. The weights of the mean and the result are rounded to the
+    // dtype. Sums over all tokens are in f32.
     tolerance: 3 * roundoff[dtype] + 8 * Math.sqrt(ranks * tokens) * roundoff.f32,
   }
 }
 
-export const flashDecodeOperation: OperationDefinition<FlashDecodeOptions, DecodeContents> = {
+export const flashDecodeOperation: ShippedOperation<FlashDecodeOptions, DecodeContents> = {
   name: 'flashDecode',
   title: 'Flash Decode',
   variants: ['bsp', 'gather-kernel', 'fine-grained', 'fused-coarse', 'fused'],
@@ -453,6 +455,7 @@ export const flashDecodeOperation: OperationDefinition<FlashDecodeOptions, Decod
     variant: 'fused',
   },
   aliases: { q: 'queryHeads', kv: 'tokens' },
+  growing: { batch: 'rounded', tokens: 'neighbouring' },
   packs: false,
   demo: { shape: { tokens: 512 }, skews: [0] },
   measurements,

@@ -1,6 +1,6 @@
 /**
- * Flash Decode in three kernels: attend to this rank's shard, gather the partial results of all ranks, combine them.
- * The three gather kernels differ in what the next kernel waits for.
+ * Flash Decode in three kernels. They compute attention over this rank's shard, gather the partial results of all
+ * ranks, and combine them. The three gather kernels differ in what the next kernel has to wait for.
  *
  *   bulk          sends after every rank has entered, and ends when every rank has everything
  *   gather        sends to each rank that has combined its previous parts, and ends when every rank has everything
@@ -10,8 +10,9 @@
  *   arrived       [rank], or [part, batch, kv head]: the data of that rank, or that partial result, is in the inbox
  *   done          [rank]: that rank has combined the parts that it received
  *
- * The fine-grained kernels need no credits. Every rank receives a signal from every other rank in each launch. A sender
- * overwrites a slot two launches later, and by then the reader has begun the launch in between.
+ * The fine-grained gather kernels need no credits. Every rank receives a signal from every other rank in each launch. A
+ * sender overwrites an inbox slot two launches after it was written. At that time the reader has begun the launch in
+ * between.
  */
 import { i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
@@ -19,7 +20,7 @@ import type { Program } from '../../lang/program.ts'
 import type { Tensor } from '../../lang/tensor.ts'
 import type { Index, Scalar } from '../../lang/value.ts'
 import { announce, leaveTogether } from '../meeting.ts'
-import { oncePer, type OperandDType } from '../operation.ts'
+import { oncePer, type OperandDType } from '../../operation/definition.ts'
 import { attention, attentionMeta } from './attention.ts'
 import { combine, forward, on, partialParams, slotOf, store, type Partials } from './partials.ts'
 import { eachPart } from './parts.ts'
@@ -62,7 +63,10 @@ interface Gathering extends Partials {
   readonly allStats: Tensor<'f32', 4>
 }
 
-/** Sends each partial result of this rank to each rank. Calls `before` and `after` around each transfer. */
+/**
+ * Sends each partial result of this rank to every rank. Calls `before` and `after` around each transfer of a partial
+ * result.
+ */
 function sendEach(
   t: Program,
   { sums, stats, allSums, allStats }: Gathering,
@@ -117,8 +121,8 @@ export const fineGrainedGatherKernel = kernel(
 )
 
 /**
- * Combines after `bulkGatherKernel`. All parts have arrived, and the next gather starts with a rank barrier, so no
- * flags are needed.
+ * Combines after `bulkGatherKernel`. All parts have arrived when this kernel starts. The next gather starts with a rank
+ * barrier, so no flags are needed.
  */
 export const bulkCombineKernel = oncePer((dtype: OperandDType) =>
   kernel(
@@ -130,8 +134,8 @@ export const bulkCombineKernel = oncePer((dtype: OperandDType) =>
 )
 
 /**
- * Combines after `gatherKernel`. All parts have arrived. The kernel signals `done`, so that senders may overwrite the
- * inbox.
+ * Combines after `gatherKernel`. All parts have arrived when this kernel starts. The kernel signals `done`, so that
+ * senders know that they may overwrite the inbox.
  */
 export const combineKernel = oncePer((dtype: OperandDType) =>
   kernel(

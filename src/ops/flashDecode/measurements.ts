@@ -2,7 +2,7 @@
  * The measurements from which `auto` chooses if a program has remembered none of its own. Written by bench/choices.ts;
  * do not edit.
  */
-import type { Measurement } from '../choice.ts'
+import type { Measurement } from '../../operation/choice.ts'
 
 /** Times in microseconds, measured on AMD EPYC with 2 cores and on NVIDIA H200. */
 export const measurements: readonly Measurement[] = [

@@ -6,7 +6,8 @@
  *
  * With stream-K no multiprocessor idles, however few tiles there are, and a tile has only as many nonempty parts as
  * programs that touch it. In both assignments every tile has `splits` parts. With stream-K some parts may be empty,
- * because fewer programs touch one tile than another. The program that has the end of a tile produces the empty parts.
+ * because fewer programs work on one tile than on another. The program that works on the end of a tile produces the
+ * empty parts.
  */
 import type { Program } from '../../lang/program.ts'
 import { ceilDiv } from '../../lang/tensor.ts'
@@ -15,7 +16,7 @@ import type { AttentionMeta, Cache, Where } from './attention.ts'
 
 type Attend = (b: Scalar, h: Scalar, split: Scalar, where?: Where) => void
 
-/** Calls `attend` for each part of this program. */
+/** Calls `attend` for each part that this program has. */
 export function eachPart(
   t: Program,
   { q, k }: Pick<Cache, 'q' | 'k'>,
@@ -46,8 +47,8 @@ export function eachPart(
 }
 
 /**
- * The largest number of programs that touch one tile in the stream-K assignment, given `tiles` tiles of `blocks` blocks
- * each.
+ * The largest number of programs that work on one tile in the stream-K assignment, given `tiles` tiles of `blocks`
+ * blocks each.
  */
 export function splitsOfShares(tiles: number, blocks: number, programs: number): number {
   const share = Math.ceil((tiles * blocks) / programs)

@@ -11,7 +11,9 @@ const variants: readonly FlashDecodeVariant[] = [
   'fused',
 ]
 
-/** Forms that cover every kernel: all variants, and the kernels that options select for `fused`. */
+/**
+ * Together, these sets of options cover every kernel: all variants, and the kernels that options select for `fused`.
+ */
 function forms({ machine }: Setting<FlashDecodeOptions>) {
   const { nearPeers } = machine.capabilities
   const plain = { owners: false, fetching: false, ...(nearPeers && { stealing: false }) }
@@ -24,8 +26,8 @@ function forms({ machine }: Setting<FlashDecodeOptions>) {
 }
 
 /**
- * Contents with sequences that are shorter than the capacity, and empty sequences. Tokens beyond the end are NaN, so
- * that reading one shows up in the result.
+ * These inputs have sequences that are shorter than the capacity, and empty sequences. Tokens beyond the end of a
+ * sequence are NaN, so that reading one shows up in the result.
  */
 function ragged(contents: DecodeContents, { batch, kvHeads, D, tokens }: FlashDecodeShape, round: number) {
   const lengthOf = (rank: number, entry: number): number =>
@@ -41,7 +43,7 @@ function ragged(contents: DecodeContents, { batch, kvHeads, D, tokens }: FlashDe
   return { ...contents, lengths, k: contents.k.map(cut), v: contents.v.map(cut) }
 }
 
-/** The most tokens of all batch entries together that fit one rank's memory. */
+/** The largest number of tokens, over all batch entries together, that fit into one rank's memory. */
 const mostTokens = 2 * 2 ** 20
 const quickCells = ['batch=1 KV=8K', 'batch=1 KV=64K', 'batch=16 KV=8K']
 
@@ -68,7 +70,7 @@ const gpu: GpuPoints<FlashDecodeOptions> = {
       shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: (256 * 1024) / ranks },
     },
   ],
-  // The minimum traffic reads all keys and values once.
+  // With the minimum traffic, a rank reads all keys and values once.
   work: ({ ranks, shape: { batch, kvHeads, D, tokens } }) => ({
     bytes: ranks * 2 * 2 * batch * kvHeads * D * tokens,
     flops: 0,
@@ -100,8 +102,8 @@ export const points: Points<FlashDecodeOptions, DecodeContents> = {
   cpu: powers(256, 65536, 4).map((tokens) => ({
     name: `KV=${tokens}`,
     options: { shape: { batch: 1, queryHeads: 32, kvHeads: 8, D: 128, tokens } },
-    // The other ranks need the partial results of a late rank. They can compute those too once the rank has begun,
-    // because its cache is then ready.
+    // The other ranks need the partial results of a late rank. The other ranks can also compute these partial results
+    // once the late rank has begun, because its cache is then ready.
     without: () => 'its work',
   })),
   gpu,

@@ -1,11 +1,14 @@
-/** The reference: attention in float64 from the definition, with one softmax over all tokens of all ranks. */
+/**
+ * The reference result, which is attention computed in float64 from the definition, with one softmax over all tokens of
+ * all ranks.
+ */
 export interface DecodeContents {
-  /** Queries, [batch, kv heads, G, D], the same on every rank. */
+  /** The queries have the shape [batch, kv heads, G, D] and are the same on every rank. */
   readonly q: ArrayLike<number>
-  /** Keys and values of each rank, [batch, kv heads, tokens, D]. */
+  /** The keys and values of each rank have the shape [batch, kv heads, tokens, D]. */
   readonly k: readonly ArrayLike<number>[]
   readonly v: readonly ArrayLike<number>[]
-  /** The number of tokens that each rank holds of each batch entry. */
+  /** For each batch entry: the number of its tokens that each rank holds. */
   readonly lengths: readonly ArrayLike<number>[]
 }
 
@@ -18,10 +21,15 @@ export interface DecodeExtents {
   readonly scale: number
 }
 
-/** Results by contents and rows. All ranks have the same result, so it is computed once. */
+/**
+ * Reference results, keyed by contents and rows. All ranks have the same result, so the reference is computed only
+ * once.
+ */
 const known = new WeakMap<DecodeContents, Map<string, Float64Array>>()
 
-/** Rows of the result, by default all. There is one row per query head of each batch entry. */
+/**
+ * Returns the given rows of the result, or all rows by default. There is one row per query head of each batch entry.
+ */
 export function attentionOf(
   contents: DecodeContents,
   extents: DecodeExtents,

@@ -1,15 +1,15 @@
 /** The default tiles of a rank's part of the KV cache. */
 import { dtypes } from '../../ir/dtype.ts'
-import type { OperandDType } from '../operation.ts'
+import type { OperandDType } from '../../operation/definition.ts'
 import { fewestProcessors, isCached, type Machine } from '../../world/machine.ts'
 import { tileMemory } from '../limits.ts'
 
-/** A type alias, not an interface, so that tables can hold tiles of any operation. */
+/** This is a type alias and not an interface, so that tables can hold tiles of any operation. */
 export type DecodeTiles = {
-  /** Tokens per tile of keys and values. */
+  /** The number of tokens per tile of keys and values. */
   readonly BN: number
   readonly stages: number
-  /** The number of parts of a rank's sequence. 0 selects stream-K shares (parts.ts). */
+  /** The number of parts into which a rank's sequence is divided. 0 selects stream-K shares (parts.ts). */
   readonly splits: number
 }
 
@@ -20,14 +20,15 @@ export interface CacheShape {
   readonly D: number
   readonly tokens: number
   readonly dtype: OperandDType
-  /** True if a rank that has finished takes over remaining work of other ranks. */
+  /** True if a rank that has finished takes over work that other ranks have not done yet. */
   readonly stealing?: boolean
   /** True if the number of programs may differ between ranks, which rules out stream-K shares. */
   readonly uneven?: boolean
 }
 
 /**
- * Bytes of shared memory for keys and values. Products of f32 also read the query and the scores from shared memory.
+ * The number of bytes of shared memory that keys and values take. Products of f32 also read the query and the scores
+ * from shared memory.
  */
 export function cacheTileBytes(
   { queryHeads, kvHeads, D, dtype }: CacheShape,
@@ -37,7 +38,7 @@ export function cacheTileBytes(
   return 2 * stages * BN * D * bytes + (dtype === 'f32' ? (queryHeads / kvHeads) * (D + BN) * bytes : 0)
 }
 
-/** The most tokens per tile. Scores of more heads and tokens do not fit the registers. */
+/** The largest number of tokens per tile. The scores of more heads and tokens do not fit into the registers. */
 export const mostTokens = ({ queryHeads, kvHeads }: CacheShape): number =>
   queryHeads / kvHeads > 64 ? 64 : 128
 
@@ -48,8 +49,8 @@ function tokensThatFit(machine: Machine, shape: CacheShape, stages: number): num
 }
 
 /**
- * True if tiles that were measured for another number of tokens may be used here: they fit shared memory, and no part
- * is without a tile.
+ * True if tiles that were measured for another number of tokens may be used for this number. They must fit into shared
+ * memory, and every part must have a tile.
  */
 export const isLegalCache = (machine: Machine, shape: CacheShape, tiles: DecodeTiles): boolean =>
   tiles.splits <= Math.ceil(shape.tokens / tiles.BN) &&
@@ -58,8 +59,9 @@ export const isLegalCache = (machine: Machine, shape: CacheShape, tiles: DecodeT
     (tiles.BN <= mostTokens(shape) && cacheTileBytes(shape, tiles) <= tileMemory(machine)))
 
 /**
- * The smallest number of splits that keeps at least 95 % of the multiprocessors busy to the end, or else the best
- * number found. Beyond one part per multiprocessor, a part has at least four tiles, so that it is worth combining.
+ * The smallest number of splits that keeps at least 95 % of the multiprocessors busy to the end, or otherwise the best
+ * number found. If there are more parts than multiprocessors, a part has at least four tiles, so that it is worth
+ * combining.
  */
 function splitsFor(heads: number, multiprocessors: number, tiles: number): number {
   const oneEach = Math.min(Math.floor(multiprocessors / heads), Math.ceil(tiles))
@@ -79,13 +81,13 @@ export const cutShare = 4
 
 const cutOf = (tiles: number): number => Math.ceil(tiles / cutShare)
 
-/** The number of pieces of a rank's cache that are drawn one by one with work stealing. */
+/** With work stealing, this is the number of pieces of a rank's cache that are drawn one by one. */
 export const piecesOf = (tiles: number, splits: number): number => tiles + cutOf(tiles) * (splits - 1)
 
 /**
- * The number of splits with work stealing. At the end a rank then waits for at most 1/32 of its work. Sending and
- * combining one more piece takes as long as attending to about 15 tokens, so there is at most one piece per 2048
- * tokens.
+ * The number of splits that is used with work stealing. With this number, a rank waits at the end for at most 1/32 of
+ * its work. Sending and combining one more piece takes as long as attending to about 15 tokens, so there is at most one
+ * piece per 2048 tokens.
  */
 function splitsToSteal({ batch, kvHeads, tokens }: CacheShape): number {
   const tiles = batch * kvHeads
@@ -95,12 +97,12 @@ function splitsToSteal({ batch, kvHeads, tokens }: CacheShape): number {
 
 const mostStages = 3
 /**
- * The most bytes of loads in flight per multiprocessor. With more, some multiprocessors get more bandwidth than others
- * and the rest end later, by up to a tenth on an H200.
+ * The largest number of bytes that loads in flight may have per multiprocessor. With more bytes in flight, some
+ * multiprocessors get more bandwidth than others. The others then end later, by up to a tenth on an H200.
  */
 const mostUnderWay = 2 ** 17 + 2 ** 14
 
-/** On machines with scratch memory, the cache streams through that memory on all multiprocessors. */
+/** On machines with scratch memory, all multiprocessors stream the cache through that memory. */
 export function decodeTiles(
   machine: Machine,
   shape: CacheShape,

@@ -1,24 +1,24 @@
 /**
  * C = gather(LayerNorm(x)) x B in one kernel. Programs normalise this rank's rows, a few at a time, and store them from
- * registers into the inboxes of all ranks. Then they multiply, beginning with this rank's own rows, and wait for one
- * tile of rows at a time.
+ * registers into the inboxes of all ranks. After that, they multiply, beginning with this rank's own rows, and wait for
+ * one tile of rows at a time.
  *
  *   inbox    [2, ranks x rows per rank, K], two slots selected by epoch parity: the gathered matrix
  *   arrived  [source, i]: the i-th tile of BM rows of that source is in the inbox
  *
- * Each block of rows arrives once, so a tile has BM / rows arrivals. Blocks beyond the source's last row arrive as
- * well.
+ * Each block of rows is signalled once, so the flag of a tile has BM / rows arrivals. Blocks beyond the last row of the
+ * source rank are signalled as well.
  *
- * No credits are returned. In every launch each rank receives a signal from every other rank, and a rank without rows
- * still sends one tile. A sender overwrites a slot two launches later, and by then its readers have ended the launch
- * that read the slot.
+ * The reader of an inbox returns no credits. In every launch each rank receives a signal from every other rank, and a
+ * rank without rows still sends one tile. A sender overwrites an inbox slot two launches after it was written. At that
+ * time its readers have ended the launch that read the slot.
  */
 import { i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
 import { ceilDiv } from '../../lang/tensor.ts'
 import type { Scalar } from '../../lang/value.ts'
 import { product, productMeta } from '../allGatherGemm/product.ts'
-import { oncePer, type OperandDType } from '../operation.ts'
+import { oncePer, type OperandDType } from '../../operation/definition.ts'
 import { normalise, normMeta } from './norm.ts'
 
 export interface Fused {
@@ -88,7 +88,7 @@ export const fusedKernel = oncePer(({ dtype, blocks }: Fused) =>
           t.wait(arrived.at([owner, i]))
           t.copy(shardOf(inbox, here, owner).tile([i, k], [BM, BK]), into)
         })
-      // Wait for the ranks without rows, because no product waits for their tiles.
+      // The program waits for the ranks without rows, because no product waits for tiles from them.
       t.last(() => t.for({ from: holders, to: t.world }, (source) => t.wait(arrived.at([source, 0]))))
     },
   ),

@@ -1,7 +1,7 @@
 /**
  * LayerNorm + All-Gather + GEMM on a world: C = gather(LayerNorm(x)) x B. As in sequence parallelism, every rank holds
  * some rows (tokens) of the activation x. Every rank also holds some columns of the weights as its own B. Every rank
- * computes its whole C.
+ * computes all of its own C.
  *
  *   bsp    three kernels: normalise the own rows, gather all rows, multiply
  *   fused  one kernel that normalises, sends and multiplies
@@ -15,10 +15,11 @@ import type { LaunchOptions, SymmetricTensor, World } from '../../world/world.ts
 import { gatherKernel } from '../allGatherGemm/bulk.ts'
 import { matrixProduct } from '../allGatherGemm/reference.ts'
 import { defaultTiles, type Tiles } from '../allGatherGemm/tiles.ts'
-import { variantOf } from '../choice.ts'
+import { variantOf } from '../../operation/choice.ts'
 import { gemmKernel } from '../gemm.ts'
 import { isLegalProduct } from '../limits.ts'
-import { packWeights, unpackWeights, weightsIn, windowOf } from '../matrices.ts'
+import { packWeights, unpackWeights, weightsIn } from '../../operation/weights.ts'
+import { windowOf } from '../matrices.ts'
 import {
   chosen,
   expectExtents,
@@ -26,11 +27,11 @@ import {
   roundoff,
   type OperandDType,
   type Operation,
-  type OperationDefinition,
   type Step,
   type TilingWorld,
-} from '../operation.ts'
+} from '../../operation/definition.ts'
 import { fusedKernel } from './fused.ts'
+import type { ShippedOperation } from '../shipped.ts'
 import { measurements } from './measurements.ts'
 import { normKernel, normMeta } from './norm.ts'
 import { points } from './points.ts'
@@ -40,7 +41,7 @@ import { layerNorm, type NormGatherGemmContents } from './reference.ts'
 export type { NormGatherGemmContents } from './reference.ts'
 export type NormGatherGemmVariant = 'bsp' | 'fused'
 
-/** A type alias, not an interface, so that it is assignable to a record of extents. */
+/** This is a type alias and not an interface, so that it is assignable to a record of extents. */
 export type NormGatherGemmShape = {
   /** The number of rows of all ranks together. */
   readonly M: number
@@ -54,9 +55,9 @@ export interface NormGatherGemmOptions {
   readonly dtype: OperandDType
   readonly variant: NormGatherGemmVariant | 'auto'
   readonly tiles?: Partial<Tiles>
-  /** The constant that LayerNorm adds to the variance. The default is 1e-5. */
+  /** The constant that LayerNorm adds to the variance. The constant is 1e-5 by default. */
   readonly eps?: number
-  /** The number of programs per rank. By default, as many as can be resident at once. */
+  /** The number of programs per rank. By default, a rank runs as many programs as can be resident at once. */
   readonly grid?: LaunchOptions['grid']
   readonly stream?: number
 }
@@ -128,15 +129,15 @@ const variants: Readonly<Record<NormGatherGemmVariant, (plan: Plan) => readonly 
 }
 
 /**
- * If a shard has fewer rows than this, a tile of the product spans several shards. Reading B once per shard costs more
- * than waiting.
+ * If a shard has fewer rows than this, a tile of the product spans several shards. Reading B once per small shard costs
+ * more than waiting for the rows of other ranks.
  */
 const fewRows = 128
 
 /** True if a tile of the product may span the rows of several ranks. */
 const isAcrossShards = (variant: string, rows: number): boolean => variant === 'bsp' || rows < fewRows
 
-/** The number of rows that are normalised together, a divisor of BM. */
+/** The number of rows that are normalised together, which is a divisor of BM. */
 const rowsOfBlock = (BM: number): number => [4, 2, 1].find((rows) => BM % rows === 0)!
 
 function tilingOf(world: TilingWorld, options: Omit<NormGatherGemmOptions, 'tiles'>): Tiling<Tiles> {
@@ -149,6 +150,7 @@ function tilingOf(world: TilingWorld, options: Omit<NormGatherGemmOptions, 'tile
     asked: {
       ...{ operation: 'normGatherGemm', variant, dtype, ranks, shape },
       ...{ processors: fewestProcessors(machine), device: machine.name },
+      growing: normGatherGemmOperation.growing,
     },
     fallback,
     isLegal: (tiles) => isLegalProduct(machine, product, tiles, fallback()),
@@ -222,13 +224,13 @@ export function normGatherGemm(
       const normalised = layerNorm(contents, K, eps, rows)
       return matrixProduct(normalised, contents.b[rank], { M: rows.length, N, K })
     },
-    // Each sum has K products of numbers up to 3 and is accumulated in f32. The factors and the sum are rounded to the
-    // dtype.
+    // Each element of C is a sum of K products of numbers up to 3, accumulated in f32. The factors of the products and
+    // the sum are rounded to the dtype.
     tolerance: 8 * K * roundoff.f32 + 12 * Math.sqrt(K) * roundoff[dtype],
   }
 }
 
-export const normGatherGemmOperation: OperationDefinition<NormGatherGemmOptions, NormGatherGemmContents> = {
+export const normGatherGemmOperation: ShippedOperation<NormGatherGemmOptions, NormGatherGemmContents> = {
   name: 'normGatherGemm',
   title: 'LayerNorm + All-Gather + GEMM',
   variants: ['bsp', 'fused'],
@@ -236,6 +238,7 @@ export const normGatherGemmOperation: OperationDefinition<NormGatherGemmOptions,
   limit: { step: 'multiply', name: 'GEMM on data already gathered' },
   recognise: recogniseNormGatherGemm,
   defaults: { shape: { M: 64, N: 1024, K: 2048 }, dtype: 'f32', variant: 'fused' },
+  growing: { M: 'neighbouring' },
   packs: true,
   measurements,
   points,

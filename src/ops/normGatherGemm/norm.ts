@@ -1,7 +1,7 @@
 /**
- * LayerNorm of rows, a few at a time: y = (x - mean) / sqrt(variance + eps) * gamma + beta. Mean and variance are
- * computed per row in f32, in two passes, so that a large mean costs no precision. Each pass reads x again, from memory
- * or from a cache.
+ * Computes the LayerNorm of a few rows at a time: y = (x - mean) / sqrt(variance + eps) * gamma + beta. Mean and
+ * variance are computed per row in f32, in two passes, so that a large mean costs no precision. Each pass reads x
+ * again, from memory or from a cache.
  *
  *   x            [rows per rank, K]
  *   gamma, beta  [K]
@@ -11,7 +11,7 @@ import { kernel, tensor } from '../../lang/kernel.ts'
 import type { Program } from '../../lang/program.ts'
 import { ceilDiv, type Tensor } from '../../lang/tensor.ts'
 import type { Fragment, Scalar } from '../../lang/value.ts'
-import { oncePer, type OperandDType } from '../operation.ts'
+import { oncePer, type OperandDType } from '../../operation/definition.ts'
 
 export interface Normed {
   readonly x: Tensor<OperandDType, 2>
@@ -21,8 +21,8 @@ export interface Normed {
 
 export interface NormMeta {
   /**
-   * The number of rows that a program normalises together. `columns` is the number of their columns that it holds in
-   * registers at a time.
+   * The number of rows that a program normalises together. `columns` is the number of columns of these rows that the
+   * program holds in registers at a time.
    */
   readonly rows: number
   readonly columns: number
@@ -46,7 +46,7 @@ export function normalise(
     .div(depth.to(f32))
     .expand(1)
   const squares = t.for(steps, t.zeros(f32, [rows]), (k, sum) => {
-    // Elements beyond the last column read as 0 and must not count towards the variance.
+    // Elements beyond the last column are read as 0 and must not count towards the variance.
     const exists = t.arange(columns).add(k.mul(columns)).lt(depth).expand(0).broadcast([rows, columns])
     const off = exists.select(part(k).sub(mean), 0)
     return sum.add(off.mul(off).sum(1))

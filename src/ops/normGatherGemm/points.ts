@@ -15,7 +15,7 @@ const gpu: GpuPoints<NormGatherGemmOptions> = {
       shape: { M, N: 3584, K: 8192 },
     })),
   scaling: () => [],
-  // The minimum traffic reads every B and every row once and writes every C once.
+  // With the minimum traffic, a rank reads every B and every row once and writes every C once.
   work: ({ ranks, shape: { M, N, K } }) => ({
     bytes: 2 * (ranks * (K * N + M * N) + M * K),
     flops: ranks * 2 * M * N * K,
@@ -34,7 +34,7 @@ export const points: Points<NormGatherGemmOptions, NormGatherGemmContents> = {
   odd: [
     { shape: { M: 7, N: 37, K: 45 }, tiles: { BM: 4, BN: 16, BK: 8, stages: 2 } },
     { shape: { M: 1, N: 70, K: 33 }, tiles: { BM: 6, BN: 16, BK: 8, stages: 2 } },
-    // First tiles that are larger than the matrices, then shards of several tiles.
+    // The first tiles are larger than the matrices, and in the second case shards have several tiles.
     { shape: { M: 9, N: 3, K: 5 }, tiles: { BM: 16, BN: 16, BK: 8, stages: 2 } },
     { shape: { M: 300, N: 5, K: 70 }, tiles: { BM: 16, BN: 16, BK: 32, stages: 2 } },
   ],

@@ -1,6 +1,6 @@
 /**
- * Recognises LayerNorm → all-gather of rows → GEMM in a chain of kernels that the audit found. Each rank must
- * contribute the rows that it has normalised. RMS norm is a different operation and is not recognised.
+ * Recognises LayerNorm → all-gather of rows → GEMM in a chain of kernels that the audit found. In the trace, each rank
+ * must contribute the rows that it has normalised. RMS norm is a different operation and is not recognised.
  */
 import type { FoundChain, Recognised } from '../../taxes/recognition.ts'
 import { gatheredProduct } from '../gatheredProduct.ts'

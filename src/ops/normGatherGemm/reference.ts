@@ -1,14 +1,14 @@
 /**
- * The contents of the inputs, and the reference: LayerNorm of some rows of a matrix, computed in float64 from the
- * definition.
+ * The contents of the inputs, and the reference result: LayerNorm of some rows of a matrix, computed in float64 from
+ * the definition.
  */
 export interface NormGatherGemmContents {
-  /** The whole activation, M x K elements. */
+  /** The whole activation, with M x K elements. */
   readonly x: ArrayLike<number>
-  /** Scale (gamma) and shift (beta), K elements each, the same on every rank. */
+  /** The scale (gamma) and the shift (beta), with K elements each, which are the same on every rank. */
   readonly gamma: ArrayLike<number>
   readonly beta: ArrayLike<number>
-  /** The B of each rank, K x N elements. */
+  /** The matrix B of each rank, with K x N elements. */
   readonly b: readonly ArrayLike<number>[]
 }
 

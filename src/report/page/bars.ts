@@ -1,6 +1,6 @@
 /**
  * The tax bars: one stacked bar per rank or per step, all on one scale. The locality tax is part of busy time, so it is
- * a mark inside the compute piece of a bar and not a piece of its own.
+ * drawn as a mark inside the compute piece of a bar and not as a separate piece.
  */
 import { categories, type CategoryName } from '../categories.ts'
 import type { RankDocument } from '../document.ts'
@@ -16,7 +16,7 @@ interface Bar {
   readonly figures: RankDocument
 }
 
-/** The pieces of a bar in microseconds. They add up to its wall time. */
+/** The pieces of a bar in microseconds. The pieces of a bar add up to its wall time. */
 export function pieces({ computeUs, taxes, other }: RankDocument): Record<CategoryName, number> {
   return {
     compute: computeUs,
@@ -56,7 +56,7 @@ export class Bars {
       })
     this.which.addEventListener('change', () => this.draw())
     if (header.steps.length === 0) byId('bars-by').hidden = true
-    // Only one bar is a tab stop. The arrow keys move to the other bars, since there may be hundreds.
+    // Only one of the bars is a tab stop. The arrow keys move from bar to bar, since there may be hundreds of bars.
     this.rows.addEventListener('keydown', (event) => {
       const step = { ArrowDown: 1, ArrowUp: -1 }[event.key]
       const bars = [...this.rows.querySelectorAll<HTMLElement>('.bar')]
@@ -73,7 +73,7 @@ export class Bars {
     this.draw()
   }
 
-  /** Fills the selection list: with steps if the bars are ranks, with ranks if the bars are steps. */
+  /** Fills the selection list. It lists steps if the bars are ranks, and ranks if the bars are steps. */
   private offer(): void {
     const { figures, steps, culprit } = this.header
     const options =
@@ -199,7 +199,7 @@ export class Bars {
     )
   }
 
-  /** Highlights one category in all bars and shows its figures at the ends of the bars. */
+  /** Highlights one category in all bars and shows its value at the end of each bar. */
   private highlight(name: Chosen | null): void {
     if (name === null) delete this.rows.dataset.only
     else this.rows.dataset.only = name
@@ -222,7 +222,7 @@ export class Bars {
 const explain = (target: HTMLElement, description: Description): void =>
   target.setAttribute('data-tip', JSON.stringify(description))
 
-/** The parts of a category, if it has any. */
+/** The parts of a category, if the category has any. */
 function breakdown(name: CategoryName, { idle, other, taxes }: RankDocument): (readonly [string, string])[] {
   const some = (parts: readonly (readonly [string, number | null])[]): (readonly [string, string])[] =>
     parts.flatMap(([label, us]) => (us !== null && us > 0 ? [[label, timeOfUs(us)] as const] : []))

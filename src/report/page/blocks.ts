@@ -1,4 +1,7 @@
-/** Reads the blocks of data in a page: base64 of gzip. Each block is read once and then removed from the page. */
+/**
+ * Reads the blocks of data in a page, which are base64 text of gzip data. Each block of data is read once and then
+ * removed from the page.
+ */
 import { byId } from './dom.ts'
 
 export const canInflate = (): boolean => typeof DecompressionStream !== 'undefined'
@@ -9,7 +12,7 @@ export async function inflate(id: string): Promise<Uint8Array> {
   holder.remove()
   const { readable, writable } = new DecompressionStream('gzip')
   const writer = writable.getWriter()
-  // Errors also reach the reader of the stream, where they are handled.
+  // Errors of the decompressor also reach the reader of the stream, where they are handled.
   writer.write(bytes).catch(() => undefined)
   writer.close().catch(() => undefined)
   // The last four bytes of a gzip file hold the uncompressed length.

@@ -1,4 +1,6 @@
-/** Creates elements and the tooltip. Text is only ever inserted as text, so names from traces cannot become markup. */
+/**
+ * Creates HTML elements and the tooltip. Text is only ever inserted as text, so names from traces cannot become markup.
+ */
 import type { Description } from '../description.ts'
 
 export type { Description }
@@ -14,7 +16,7 @@ export function element<K extends keyof HTMLElementTagNameMap>(
   return made
 }
 
-/** Returns an element of the report's markup. */
+/** Returns an element that the report's markup contains. */
 export function byId<T extends HTMLElement>(id: string): T {
   const found = document.getElementById(id)
   if (found === null) throw new Error(`the page has no element ${id}`)
@@ -28,8 +30,8 @@ export function describe({ title, lines }: Description): HTMLElement[] {
 }
 
 /**
- * The tooltip, which follows the pointer. Its contents are also in the panel and the tables, for readers without a
- * pointer.
+ * The tooltip, which follows the pointer. The contents of the tooltip are also in the panel and in the tables, for
+ * readers without a pointer.
  */
 export class Tooltip {
   private readonly box = element('div', { class: 'tooltip', 'aria-hidden': 'true' })

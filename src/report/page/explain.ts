@@ -1,4 +1,7 @@
-/** Shows the tooltips of elements with `data-tip`: under the pointer, at a tap, and while the element has the focus. */
+/**
+ * Shows the tooltips of elements with `data-tip` when the pointer is over the element, when the reader taps it, and
+ * while it has the focus.
+ */
 import type { Description, Tooltip } from './dom.ts'
 
 export function explainMarked(tooltip: Tooltip): void {

@@ -1,6 +1,6 @@
 /**
- * Handles pointer and keys on the tracks, except for moving the view. All functions of the pointer are also available
- * by keys.
+ * Handles pointer and keys on the tracks, except for moving the view, which steer.ts does. Everything that the pointer
+ * can do is also possible with keys.
  */
 import { byId, type Tooltip } from './dom.ts'
 import { rowAt, type Row } from './layout.ts'
@@ -74,7 +74,7 @@ export function listen(tracks: Tracks, panel: Panel, tooltip: Tooltip): void {
       return
     }
     const { lane, rank } = hit.row
-    // If several events are under the pixel, the longest is chosen.
+    // If several events are under the pixel, the longest event is chosen.
     let event = hit.from
     for (let i = hit.from; i < Math.min(hit.to, hit.from + 4096); i++)
       if (lane.end[i] - lane.start[i] > lane.end[event] - lane.start[event]) event = i
@@ -82,7 +82,9 @@ export function listen(tracks: Tracks, panel: Panel, tooltip: Tooltip): void {
     tell(tracks.cursor)
   }
 
-  /** Shows the event in the panel. For an event of a collective, shows the whole collective. */
+  /**
+   * Shows the selected event in the panel. If the event belongs to a collective, the panel shows the whole collective.
+   */
   function tell({ rank, lane, index }: Cursor): void {
     if (lane === null) {
       panel.showPart(rank, index)
@@ -102,7 +104,7 @@ export function listen(tracks: Tracks, panel: Panel, tooltip: Tooltip): void {
     tell(cursor)
   }
 
-  /** The first event of a row that has not ended at `time`, or the last event if all have ended. */
+  /** The first event of a row that ends after `time`, or the last event if all events have ended. */
   const indexAt = ({ rank, lane }: Row, time: number): number => {
     const { end } = lane ?? model.ranks[rank].partition
     const index = end.findIndex((one) => one > time)

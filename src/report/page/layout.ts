@@ -1,11 +1,13 @@
-/** Computes the vertical layout of ranks and streams, in CSS pixels below the axis. */
+/** Computes the vertical positions of ranks and streams, in CSS pixels below the axis. */
 import { culpritFirst } from '../culprit.ts'
 import type { Lane, Rank } from './unpack.ts'
 
 export interface Row {
-  /** The index into the ranks. */
+  /** The index of the row's rank. */
   readonly rank: number
-  /** Null for the row of the rank's partition, and for the row that represents quiet streams. */
+  /**
+   * The lane of the row. It is null for the row of the rank's partition, and for the row that represents quiet streams.
+   */
   readonly lane: Lane | null
   /** The number of quiet streams that this row represents. */
   readonly quiet: number
@@ -18,22 +20,22 @@ export interface Layout {
   readonly rows: readonly Row[]
   /** The vertical extent of each rank, from the top of its first row to the bottom of its last row. */
   readonly groups: readonly { readonly top: number; readonly height: number }[]
-  /** The index of the rank at the top. */
+  /** The index of the topmost rank. */
   readonly first: number
   readonly height: number
 }
 
-/** The rows that a rank shows: only its partition, its busiest streams, or all streams. */
+/** Which rows of a rank are shown: only its partition, its busiest streams, or all streams. */
 export type Extent = 'folded' | 'busy' | 'all'
 
 const PARTITION = 14
 const STREAM = 18
 const SPACE = 12
-/** The number of streams that count as busy. If only a few more exist, they are shown as well. */
+/** This many streams of a rank count as busy. If the rank has only a few more streams, they are shown as well. */
 const BUSY = 8
 const FEW = 3
 
-/** Computes the layout. The rank with the number `culprit` is at the top. */
+/** Computes the layout. The rank whose number is `culprit` is at the top. */
 export function layOut(ranks: readonly Rank[], extents: readonly Extent[], culprit: number | null): Layout {
   const rows: Row[] = []
   const groups: { top: number; height: number }[] = []
@@ -41,7 +43,7 @@ export function layOut(ranks: readonly Rank[], extents: readonly Extent[], culpr
     ranks.map(({ rank, lanes }, index) => ({ rank, lanes, index })),
     culprit,
   )
-  // Space for the names of steps.
+  // The space for the names of steps, in CSS pixels.
   let y = 18
   for (const { rank: number, lanes, index: rank } of order) {
     const top = y
@@ -66,7 +68,7 @@ export function layOut(ranks: readonly Rank[], extents: readonly Extent[], culpr
   return { rows, groups, first: order[0]?.index ?? 0, height: y }
 }
 
-/** The busiest lanes, in their original order. */
+/** The lanes with the most busy time, in their original order. */
 function busiest(lanes: readonly Lane[]): readonly Lane[] {
   if (lanes.length <= BUSY + FEW) return lanes
   const busy = new Set([...lanes].sort((a, b) => b.segments.total - a.segments.total).slice(0, BUSY))

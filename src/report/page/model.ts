@@ -1,4 +1,4 @@
-/** The data that the tracks show, and descriptions of events, parts and collectives. */
+/** The data that the tracks show, and functions that describe events, parts and collectives. */
 import { partNames, parts } from '../../taxes/ledger.ts'
 import { Kind } from '../../timeline/timeline.ts'
 import { percent } from '../format.ts'
@@ -17,13 +17,13 @@ export class Model {
   readonly header: PackedHeader
   readonly ranks: readonly Rank[]
   readonly collectives: Collectives
-  /** The location of each member of a collective on the tracks. */
+  /** For each member of a collective: its location on the tracks. */
   readonly places: (Place | undefined)[]
-  /** Collectives in order of their first arrival. */
+  /** The collectives, in order of their first arrival. */
   readonly order: readonly number[]
-  /** The starts of the steps of each rank. */
+  /** For each rank: the start times of its steps. */
   readonly steps: readonly (readonly { readonly name: string; readonly start: number }[])[]
-  /** The first and the last time of all events and partitions. */
+  /** The earliest and the latest time of all events and partitions. */
   readonly first: number
   readonly last: number
 
@@ -58,7 +58,7 @@ export class Model {
     for (let member = first[collective]; member < first[collective + 1]; member++) yield member
   }
 
-  /** The interval from the first arrival to the last end. */
+  /** The interval from the first arrival at the collective to its last end. */
   span(collective: number): [from: number, to: number] {
     const { start, duration } = this.collectives
     let [from, to] = [Infinity, -Infinity]
@@ -69,7 +69,7 @@ export class Model {
     return [from, to]
   }
 
-  /** The arrival time of the last rank; null if unknown. */
+  /** The arrival time of the last rank, or null if it is unknown. */
   lastArrival(collective: number): number | null {
     if (this.collectives.last[collective] < 0) return null
     let last = -Infinity
@@ -122,7 +122,7 @@ export class Model {
     }
   }
 
-  /** Describes many events under one pixel: their number, and the longest of the first few thousand. */
+  /** Describes many events under one pixel by their number and by the longest of the first few thousand. */
   describeMany(rank: number, lane: Lane, from: number, to: number, left: number, right: number): Description {
     let [longest, busy] = [from, 0]
     const stop = Math.min(to, from + 4096)
@@ -147,7 +147,7 @@ export function kindName(kind: number): string {
   return 'unknown'
 }
 
-/** Shortens `void at::native::add<4>(…)` to `add`, so that it fits into a box. */
+/** Shortens a kernel name such as `void at::native::add<4>(…)` to `add`, so that it fits into a box. */
 export function shortName(name: string): string {
   const bare = name.replace(/^void /, '').replaceAll('(anonymous namespace)::', '')
   const end = bare.search(/[<(]/)

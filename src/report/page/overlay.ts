@@ -1,4 +1,4 @@
-/** Draws on top of the raster of the tracks: axis, labels, edges and names of wide events, and the selection. */
+/** Draws on top of the painted tracks: the axis, labels, edges and names of wide events, and the selection. */
 import { categoryOfKind, TRANSFER } from '../categories.ts'
 import { time } from '../units.ts'
 import { shortName } from './model.ts'
@@ -56,7 +56,7 @@ function drawLabels(tracks: Tracks, context: CanvasRenderingContext2D): void {
   context.fillRect(gutter - 1, AXIS, 1, height - AXIS)
 }
 
-/** Draws the starts of each rank's steps if they are far enough apart. */
+/** Draws the starts of each rank's steps if these are far enough apart. */
 function drawSteps(tracks: Tracks, context: CanvasRenderingContext2D): void {
   const { model, view, plotWidth, gutter, ink, layout, scroll } = tracks
   context.font = LABELS.replace('12px', '10px')
@@ -80,7 +80,7 @@ function drawSteps(tracks: Tracks, context: CanvasRenderingContext2D): void {
   }
 }
 
-/** Draws edges and names of events that are wide enough. */
+/** Draws the edges and names of events that are wide enough. */
 function drawEvents(tracks: Tracks, context: CanvasRenderingContext2D, { lane }: Row, top: number): void {
   if (lane === null) return
   const { view, plotWidth, gutter, model, palette, ink } = tracks
@@ -99,7 +99,7 @@ function drawEvents(tracks: Tracks, context: CanvasRenderingContext2D, { lane }:
     const right = gutter + view.x(end[event], plotWidth)
     if (right - left < 3) continue
     const [a, b] = [Math.max(left, gutter - 2), Math.min(right, gutter + plotWidth + 2)]
-    // A tint derived from the name, and an edge, distinguish neighbours of the same colour.
+    // A tint derived from the event's name, and an edge, distinguish neighbouring events of the same colour.
     context.fillStyle = `rgba(255, 255, 255, ${(((lane.name[event] * 2654435761) >>> 28) / 15) * 0.24})`
     if (lane.member === null) context.fillRect(a, top, b - a, 18)
     context.fillStyle = ink.paper
@@ -113,7 +113,7 @@ function drawEvents(tracks: Tracks, context: CanvasRenderingContext2D, { lane }:
     const text = name.length > room ? `${name.slice(0, room - 1)}…` : name
     let x = a + 4
     if (wait > 0) {
-      // The name is on the transfer part, since text on the hatched wait is hard to read.
+      // The name is drawn on the transfer part, since text on the hatched waiting part is hard to read.
       const arrival = gutter + view.x(start[event] + wait, plotWidth)
       const after = Math.floor((b - Math.max(arrival, a) - 8) / 6.62)
       if (after < 3) continue
@@ -139,7 +139,7 @@ function drawMatches(
   context.fillStyle = ink.text
   const step = view.span / plotWidth
   let i = lowerBound(found, lowerBound(lane.end, view.from))
-  // Draws at most one mark per pixel.
+  // At most one mark is drawn per pixel.
   while (i < found.length) {
     const event = found[i]
     if (lane.start[event] > view.to) break
@@ -150,7 +150,7 @@ function drawMatches(
   }
 }
 
-/** Draws an outline, light inside dark, so that it is visible on every colour. */
+/** Draws an outline that is light inside and dark outside, so that it is visible on every colour. */
 function drawCursor(tracks: Tracks, context: CanvasRenderingContext2D): void {
   const { cursor, view, plotWidth, gutter, ink, scroll } = tracks
   const row = cursor && tracks.rowOf(cursor)

@@ -1,6 +1,6 @@
 /**
- * A strip with the whole time of all ranks, and a marker for the interval that the tracks show. Dragging the marker
- * moves that interval.
+ * A strip that shows the whole time of all ranks, with a marker for the interval that the tracks show. Dragging the
+ * marker moves the interval that the tracks show.
  */
 import { categoryCount } from '../categories.ts'
 import { byId } from './dom.ts'
@@ -38,7 +38,7 @@ export class Overview {
     })
   }
 
-  /** Must be called when the colours have changed. */
+  /** This function must be called when the colours have changed. */
   recolour(): void {
     this.image = null
   }
@@ -77,7 +77,7 @@ export class Overview {
     context.fillText(gutter < 80 ? 'all' : 'all ranks', 6, HEIGHT / 2)
   }
 
-  /** Paints the mean over the ranks. */
+  /** Paints the mean over all ranks. */
   private paint(columns: number, height: number): ImageData {
     const { model, view, palette } = this.tracks
     const one = new Float32Array(columns * categoryCount)

@@ -1,4 +1,7 @@
-/** Starts the page: reads the embedded blocks, shows the bars when the header is read, and then the tracks. */
+/**
+ * Starts the page. It reads the embedded blocks, shows the bars as soon as the header is read, and shows the tracks
+ * when all blocks are read.
+ */
 import { blockOfRank, collectivesBlock, headerBlock, type PackedHeader } from '../packed.ts'
 import { count } from '../units.ts'
 import { Bars } from './bars.ts'
@@ -51,7 +54,7 @@ async function start(): Promise<void> {
   status.textContent = ''
   const first = (): void => {
     tracks.drawn.splice(tracks.drawn.indexOf(first), 1)
-    // Runs after the browser has presented the frame with the drawing.
+    // This callback runs after the browser has presented the frame that contains the drawing.
     setTimeout(() => {
       performance.mark('arke-drawn')
       document.documentElement.dataset.state = 'ready'
@@ -87,7 +90,7 @@ function listTracks({ ranks, header: { culprit } }: Model): void {
       `${count(hidden)} events are not drawn, since more than six overlap on one stream.`
 }
 
-/** Connects the buttons in the tables that jump to a place on the tracks. */
+/** Connects the table buttons that jump to a place on the tracks. */
 function jumps(tracks: Tracks, panel: Panel): void {
   document.addEventListener('click', (event) => {
     const button = event.target instanceof Element ? event.target.closest<HTMLElement>('[data-jump]') : null

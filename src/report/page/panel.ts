@@ -1,6 +1,6 @@
 /**
- * The panel below the tracks: details of the selection. For a collective, it lists the arrival and the cost of each
- * rank.
+ * The panel below the tracks, which shows details of the selection. For a collective, the panel lists the arrival of
+ * each rank and the time that the collective cost it.
  */
 import { categories, TRANSFER, WAIT } from '../categories.ts'
 import { time } from '../units.ts'
@@ -14,7 +14,7 @@ export class Panel {
   private readonly empty: readonly Node[]
   private readonly model: Model
   private readonly tracks: Tracks
-  /** The index of the selected collective in the model's order. */
+  /** The index of the selected collective, in the order of the model. */
   private at = -1
 
   constructor(model: Model, tracks: Tracks) {
@@ -46,7 +46,9 @@ export class Panel {
     this.box.replaceChildren(...describe(this.model.describePart(rank, part)))
   }
 
-  /** Selects the next or the previous collective. Without a selection, starts from the visible interval. */
+  /**
+   * Selects the next or the previous collective. If nothing is selected, the search starts from the visible interval.
+   */
   step(by: 1 | -1): void {
     const { order } = this.model
     if (order.length === 0) return
@@ -58,7 +60,7 @@ export class Panel {
     this.showCollective(order[this.at])
     const [from, to] = this.model.span(order[this.at])
     const { view } = this.tracks
-    // Keep the zoom level unless the collective would be invisible.
+    // The zoom level is kept unless the collective would be invisible.
     const last = this.model.collectives.last[order[this.at]]
     if (last >= 0) this.tracks.reveal(this.tracks.layout.groups[last])
     if (to - from < 0.005 * view.span || to - from > 0.9 * view.span) this.tracks.goTo(from, to, null)
@@ -76,7 +78,7 @@ export class Panel {
     this.tracks.select({ kind: 'collective', index })
     this.stage.dataset.selected = 'collective'
     const [first, end] = model.span(index)
-    // The rank that arrived last is listed first, since it could be out of sight among many ranks.
+    // The rank that arrived last is listed first, since it could be hard to find among many ranks.
     const isLate = (member: number): boolean => collectives.rank[member] === collectives.last[index]
     const members = [...model.members(index)].sort(
       (a, b) => Number(isLate(b)) - Number(isLate(a)) || collectives.rank[a] - collectives.rank[b],

@@ -1,6 +1,6 @@
 /**
- * A canvas with a time axis from left to right, and functions that all such canvases use: drawing the axis and a
- * selected interval.
+ * A canvas with a time axis from left to right. It also has the functions that all such canvases use: drawing the axis
+ * and a selected interval.
  */
 import { time } from '../units.ts'
 import { colour } from './theme.ts'
@@ -23,7 +23,7 @@ export interface Plot {
   readonly width: number
   readonly height: number
   readonly ink: Ink
-  /** The interval that the user is selecting, relative to the gutter; null if none. */
+  /** The interval that the user is selecting, relative to the left edge of the time axis, or null if there is none. */
   band: readonly [number, number] | null
   /** Redraws the plot with the next frame. */
   invalidate(): void
@@ -90,7 +90,7 @@ export function drawAxis(plot: Plot, context: CanvasRenderingContext2D): void {
   context.fillRect(0, AXIS - 1, width, 1)
 }
 
-/** Draws the interval that the user is selecting, with its length, from `top` down. */
+/** Draws the interval that the user is selecting and its length, from `top` down. */
 export function drawBand(plot: Plot, context: CanvasRenderingContext2D, top: number): void {
   if (plot.band === null) return
   const { view, plotWidth, gutter, ink, height } = plot

@@ -1,6 +1,7 @@
 /**
- * Paints lanes into pixels. Each column of a lane is a stack of its categories, each as high as its share of the time.
- * A pixel therefore represents correctly the thousands of events that it covers.
+ * Paints the lanes of the tracks into pixels. Each pixel column of a lane is a stack of categories, and each category
+ * is as high as its share of the time. A pixel column therefore represents correctly the thousands of events that it
+ * covers.
  */
 import { categories, categoryCount, WAIT } from '../categories.ts'
 
@@ -22,7 +23,8 @@ export interface Palette {
   /** The background colour of a lane. */
   readonly lane: number
   /**
-   * The two colours of each category. The second is the colour of the hatching and equals the first if there is none.
+   * The two colours of each category. The second colour is that of the hatching. It equals the first colour if the
+   * category has no hatching.
    */
   readonly first: Uint32Array
   readonly second: Uint32Array
@@ -58,7 +60,7 @@ export class Raster {
     this.pixels.fill(colour)
   }
 
-  /** Paints one lane from `coverage`, clipped to the raster. `hatch` is the width of a stripe. */
+  /** Paints one lane from `coverage`, clipped to the edges of the raster. `hatch` is the width of a hatching stripe. */
   lane(top: number, height: number, coverage: Float32Array, palette: Palette, hatch: number): void {
     const from = Math.max(0, top)
     const to = Math.min(this.height, top + height)
@@ -72,7 +74,7 @@ export class Raster {
         const share = coverage[x * categoryCount + category]
         if (share <= 0) continue
         covered += share
-        // Even the shortest category stays visible.
+        // Even the category with the shortest time stays visible.
         const least = y === bottom ? Math.ceil(height / 5) : 1
         const next = Math.max(top, Math.min(y - least, bottom - Math.round(Math.min(1, covered) * height)))
         this.column(x, next, y, from, to, palette, category, hatch)

@@ -1,5 +1,6 @@
 /**
- * Starts the page of measured runs. It shows one point at a time and reads its timelines when the point is first shown.
+ * Starts the page of measured runs. The page shows one point at a time and reads the point's timelines when the point
+ * is first shown.
  */
 import { blockOfPoint, type PackedPoint } from '../runs/pictures.ts'
 import { canInflate, inflate } from './blocks.ts'
@@ -51,7 +52,10 @@ function start(): Promise<void> {
   return show(0)
 }
 
-/** Selects a point: by the list, by the buttons next to it, or by any element of the page that represents a point. */
+/**
+ * Selects a point. The user can choose it in the list, by the buttons next to the list, or by any element of the page
+ * that represents a point.
+ */
 function choose(): void {
   const go = (place: number): void => void show(place).catch(fail)
   choice?.addEventListener('change', () => go(Number(choice.value)))
@@ -70,7 +74,7 @@ function choose(): void {
     byId('timeline').scrollIntoView({ block: 'start' })
   }
   document.addEventListener('click', lead)
-  // A column of an SVG chart is not an HTML button, so keys have to be handled here.
+  // A column of an SVG chart is not an HTML button, so the page has to handle keys on it.
   document.addEventListener('keydown', (event) => {
     const onColumn = event.target instanceof SVGElement
     if (onColumn && (event.key === 'Enter' || event.key === ' ')) lead(event)

@@ -1,5 +1,6 @@
 /**
- * Finds kernels by a part of their name, marks them on the tracks, counts them, and moves from one match to the next.
+ * Finds kernels by a part of their name, marks the matches on the tracks, counts them, and moves from one match to the
+ * next.
  */
 import { count, time } from '../units.ts'
 import { byId } from './dom.ts'
@@ -65,7 +66,7 @@ export class Search {
         : `${count(events)} events of ${count(used.size)} names, ${time(nanoseconds)} in all; Enter: the next`
   }
 
-  /** Moves to the match that starts next after the last one shown, over all ranks. */
+  /** Moves to the next match by start time after the match that was shown last, over all ranks. */
   private next(): void {
     if (this.tracks.matches === null) return
     const after = this.last === null ? this.tracks.view.from : this.last.lane.start[this.last.event]
@@ -77,7 +78,7 @@ export class Search {
         const lane = this.model.ranks[rank].lanes[l]
         for (let i = firstFrom(lane.start, found, after); i < found.length; i++) {
           const place = { rank, lane, event: found[i] }
-          // Matches with the same start follow in the order of rank and lane.
+          // Matches that start at the same time follow in the order of rank and lane.
           if (later(place) === after && !passed) {
             if (this.last?.lane === lane && this.last.event === found[i]) passed = true
             continue

@@ -1,7 +1,7 @@
 /**
- * Disjoint, sorted intervals of time, each with a category, and the share of each category in each pixel of a window.
- * Sums of whole blocks are stored, so a pixel costs one search and at most two blocks, independent of the number of
- * intervals that it covers.
+ * Sorted, disjoint intervals of time, each with a category. It computes the share of each category in each pixel of a
+ * window. Sums of whole blocks are stored. A pixel therefore costs one search and at most two blocks, whatever the
+ * number of intervals that it covers.
  */
 import { categoryCount } from '../categories.ts'
 
@@ -11,7 +11,7 @@ export class Segments {
   readonly start: Float64Array
   readonly end: Float64Array
   readonly category: Uint8Array
-  /** The time of each category before each block. */
+  /** For each block: the time of each category before it. */
   private readonly before: Float64Array
 
   constructor(start: Float64Array, end: Float64Array, category: Uint8Array) {
@@ -67,9 +67,9 @@ export class Segments {
   }
 
   /**
-   * Computes the share of each category for each of `columns` equal parts of the window, stored at `column *
-   * categoryCount`. With `crisp`, a column that contains only edges of wider intervals gets the category with the
-   * largest share.
+   * Divides the window into `columns` equal parts and computes the share of each category for each part. The shares are
+   * stored at `column * categoryCount`. With `crisp`, a column that contains only the edges of wider intervals gets the
+   * category with the largest share.
    */
   coverage(from: number, to: number, columns: number, out: Float32Array, crisp = false): void {
     out.fill(0, 0, columns * categoryCount)
@@ -78,7 +78,7 @@ export class Segments {
     for (let column = 0; column < columns && i < this.length; column++) {
       const right = from + (column + 1) * width
       if (this.start[i] >= right) {
-        // The window is empty until the next interval, so continue at its column.
+        // The window is empty up to the next interval, so painting continues at the column of that interval.
         column = Math.max(column, Math.floor((this.start[i] - from) / width) - 1)
         continue
       }
@@ -91,7 +91,10 @@ export class Segments {
     }
   }
 
-  /** Sums the time of each category in `[left, right)`. The intervals from `i` up to `next` overlap it. */
+  /**
+   * Sums the time of each category from `left` (included) to `right` (excluded). The intervals from `i` up to `next`
+   * (excluded) overlap this column.
+   */
   private sum(i: number, next: number, left: number, right: number, out: Float32Array, base: number): void {
     if (next - i <= 2 * BLOCK) {
       for (let k = i; k < next; k++)
@@ -107,7 +110,7 @@ export class Segments {
       this.add(out, base, k, this.start[k], Math.min(this.end[k], right))
   }
 
-  /** True if all intervals of a column extend beyond the column. */
+  /** True if all intervals that touch a column extend beyond it. */
   private edges(i: number, next: number, left: number, right: number): boolean {
     if (next - i === 1) return this.start[i] < left || this.end[i] > right
     return next - i === 2 && this.start[i] < left && this.end[i + 1] > right
@@ -118,7 +121,7 @@ export class Segments {
   }
 }
 
-/** Assigns the column to the category with the largest share, or to none. */
+/** Assigns the column to the category with the largest share, or to no category. */
 function decide(out: Float32Array, base: number): void {
   let [most, left] = [base, 1]
   for (let c = base; c < base + categoryCount; c++) {

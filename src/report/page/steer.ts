@@ -1,5 +1,5 @@
 /**
- * Moves the view of a plot by pointer, wheel and keys. The wheel scrolls the page until the plot has the focus or Ctrl
+ * Moves the view of a plot by pointer, wheel or keys. The wheel scrolls the page unless the plot has the focus or Ctrl
  * is held, so that scrolling past the plot does not zoom it.
  */
 import { byId } from './dom.ts'
@@ -7,25 +7,25 @@ import type { Plot } from './plot.ts'
 
 const STEP = 1.5
 
-/** A position in CSS pixels of the canvas. */
+/** A position on the canvas, in CSS pixels. */
 export interface Point {
   readonly x: number
   readonly y: number
 }
 
-/** The reactions of a plot to the user's actions. */
+/** How a plot reacts to the user's actions. */
 export interface Actions {
   /** The mouse is over a point and no button is pressed. */
   hover(at: Point, event: PointerEvent): void
-  /** The pointer has left, so the tooltip is no longer valid. */
+  /** The pointer has left the plot, so the tooltip is no longer valid. */
   leave(): void
   /** The pointer or a finger was pressed and released at the same point. */
   click(at: Point, event: PointerEvent): void
-  /** Shows the whole time. */
+  /** Shows the whole time axis. */
   fit(): void
   /** The mouse has dragged the plot down by `down` pixels. */
   drag?(down: number): void
-  /** Further keys, which may replace the keys that zoom and pan. */
+  /** Handles further keys, which may replace the keys that zoom and pan. */
   readonly keys: Readonly<Record<string, () => void>>
 }
 
@@ -83,7 +83,7 @@ export function steer(plot: Plot, actions: Actions): void {
   canvas.addEventListener('pointerup', release)
   canvas.addEventListener('pointercancel', release)
   canvas.addEventListener('pointerleave', (event) => {
-    // A lifted finger also causes a leave event, but the tooltip of a tap must stay.
+    // Lifting a finger also causes a leave event, but the tooltip that a tap opened must stay.
     if (event.pointerType === 'mouse') actions.leave()
   })
 

@@ -1,4 +1,4 @@
-/** The light or dark theme: that of the system, until the reader chooses another. */
+/** The light or dark theme. It is the theme of the system until the reader chooses another one. */
 import { byId } from './dom.ts'
 
 const system = matchMedia('(prefers-color-scheme: dark)')
@@ -26,7 +26,7 @@ export function watchTheme(changed: () => void): void {
   label()
 }
 
-/** The colour of a custom property in the current theme, as `#rrggbb`. */
+/** The colour that a CSS custom property has in the current theme, as `#rrggbb`. */
 export function colour(property: string): string {
   const probe = document.createElement('span')
   probe.style.color = `var(${property})`

@@ -1,6 +1,6 @@
 /**
- * The aligned tracks of all ranks on one canvas. A frame is drawn only if something changed, and at most once per
- * display frame. Its cost depends on the number of pixels, not on the number of events.
+ * Draws the tracks of all ranks on one canvas, aligned in time. A frame is drawn only if something has changed, and at
+ * most once per display frame. The cost of a frame depends on the number of pixels, not on the number of events.
  */
 import { categoryCount, WAIT } from '../categories.ts'
 import { byId, element } from './dom.ts'
@@ -16,18 +16,21 @@ import { View } from './view.ts'
 export type Selection =
   { readonly kind: 'event'; readonly place: Place } | { readonly kind: 'collective'; readonly index: number }
 
-/** The object under a point of the canvas. */
+/** What is under a point of the canvas. */
 export interface Hit {
   readonly row: Row
-  /** The events or parts with indices from `from` up to `to`. */
+  /** The events or parts with the indices from `from` up to `to` (excluded). */
   readonly from: number
   readonly to: number
-  /** The interval of time under the pixel. */
+  /** The interval of time that the pixel covers. */
   readonly left: number
   readonly right: number
 }
 
-/** The event or part that the keyboard has selected. Without a lane, it is a part of the rank's partition. */
+/**
+ * The event or part that the user has selected with the keyboard. If there is no lane, the selection is a part of the
+ * rank's partition.
+ */
 export interface Cursor {
   readonly rank: number
   readonly lane: Lane | null
@@ -44,14 +47,14 @@ export class Tracks implements Plot {
   ink: Ink
   selection: Selection | null = null
   cursor: Cursor | null = null
-  /** The matches of a search per rank and lane, in order of time. */
+  /** The search matches of each rank and lane, in order of time. */
   matches: readonly (readonly Uint32Array[])[] | null = null
-  /** The interval that the user is selecting, in CSS pixels of the plot. */
+  /** The interval that the user is selecting, in CSS pixels from the left edge of the plot. */
   band: readonly [number, number] | null = null
   gutter = 96
   width = 0
   height = 0
-  /** Functions to call after each frame. */
+  /** Functions that are called after each frame. */
   readonly drawn: (() => void)[] = []
 
   private readonly content = byId('tracks-content')
@@ -88,13 +91,13 @@ export class Tracks implements Plot {
     this.invalidate()
   }
 
-  /** Folds or unfolds a rank. On the row of quiet streams, shows those streams. */
+  /** Folds or unfolds a rank on the tracks. If the row represents quiet streams, shows those streams. */
   fold(row: Row): void {
     this.extents[row.rank] = row.quiet > 0 ? 'all' : this.extents[row.rank] === 'folded' ? 'busy' : 'folded'
     this.relayout()
   }
 
-  /** Cycles through the states of a rank: folded, busy streams, all streams. */
+  /** Switches a rank to its next state; the states are folded, busy streams, and all streams. */
   foldNext(rank: number): void {
     const hasQuiet = this.layout.rows.some((row) => row.rank === rank && row.quiet > 0)
     const extent = this.extents[rank]
@@ -116,7 +119,7 @@ export class Tracks implements Plot {
     return Math.max(1, this.width - this.gutter)
   }
 
-  /** Shows an interval with a margin, and scrolls to the rank if one is given. */
+  /** Shows an interval of time with a margin, and scrolls to the rank if one is given. */
   goTo(from: number, to: number, rank: number | null): void {
     const room = 0.6 * Math.max(to - from, 1000)
     this.view.show(from - room, to + room)
@@ -124,19 +127,19 @@ export class Tracks implements Plot {
     this.invalidate()
   }
 
-  /** Scrolls to a row or a group of rows if it is not visible. */
+  /** Scrolls to a row or a group of rows, unless it is already visible. */
   reveal({ top, height }: { readonly top: number; readonly height: number }): void {
     const visible = this.height - AXIS
     if (top < this.scroll || top + height > this.scroll + visible)
       this.scroller.scrollTop = top - Math.max(0, (visible - height) / 2)
   }
 
-  /** The row of the cursor, or undefined if it is folded. */
+  /** The row of the keyboard cursor, or undefined if that row is folded. */
   rowOf({ rank, lane }: Omit<Cursor, 'index'>): Row | undefined {
     return this.layout.rows.find((row) => row.rank === rank && row.lane === lane && row.quiet === 0)
   }
 
-  /** The start and end of the cursor's event or part. */
+  /** The start and end of the event or part at the keyboard cursor. */
   spanOf({ rank, lane, index }: Cursor): [from: number, to: number] {
     const { start, end } = lane ?? this.model.ranks[rank].partition
     return [start[index], end[index]]
@@ -163,7 +166,7 @@ export class Tracks implements Plot {
     })
   }
 
-  /** The object at a point of the canvas, within three pixels. */
+  /** What is within three pixels of a point on the canvas. */
   hit(x: number, y: number): Hit | null {
     const row = rowAt(this.layout, y - AXIS + this.scroll)
     if (row === undefined || row.quiet > 0 || x < this.gutter || y < AXIS) return null
@@ -243,7 +246,7 @@ function range(
   return [from, segments.startingFrom(right, from)]
 }
 
-/** The events of a lane whose segments are split at the arrival of the last rank. */
+/** The events of a lane. The segments of a collective are split at the arrival of the last rank. */
 function rangeOf({ lane }: Row, left: number, right: number): [number, number] {
   if (lane === null) return [0, 0]
   let [low, high] = [0, lane.end.length]
@@ -257,7 +260,7 @@ function rangeOf({ lane }: Row, left: number, right: number): [number, number] {
   return [low, to]
 }
 
-/** A hatching pattern for shapes on top of the raster. */
+/** A hatching pattern for shapes that are drawn on top of the raster. */
 export function hatching(context: CanvasRenderingContext2D, palette: Palette): CanvasPattern | string {
   const tile = element('canvas', { width: '8', height: '8' })
   const paint = tile.getContext('2d')

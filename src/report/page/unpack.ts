@@ -1,4 +1,4 @@
-/** Unpacks the blocks that the report embeds into typed arrays (see ../packed.ts). */
+/** Unpacks the embedded blocks of a report into typed arrays (see ../packed.ts). */
 import { Boundaries } from '../boundaries.ts'
 import { categoryOfKind, categoryOfPartCode, TRANSFER, WAIT } from '../categories.ts'
 import { IntegerReader, unfold } from '../integers.ts'
@@ -7,7 +7,7 @@ import { Segments } from './segments.ts'
 
 export interface Collectives {
   readonly length: number
-  /** The index of each collective's label in the header; 0 if unknown. */
+  /** For each collective: the index of its label in the header, or 0 if the label is unknown. */
   readonly kind: Uint32Array
   readonly group: Uint32Array
   readonly library: Uint32Array
@@ -16,9 +16,9 @@ export interface Collectives {
   /** The index of the rank that arrived last, or −1. */
   readonly last: Int32Array
   readonly endSkew: Float64Array
-  /** The members of collective i have the indices from `first[i]` up to `first[i + 1]`. */
+  /** The members of collective i have the indices from `first[i]` up to `first[i + 1]` (excluded). */
   readonly first: Uint32Array
-  /** One entry per member. Unknown waits and transfers are −1. */
+  /** These arrays have one entry per member. A wait or transfer that is unknown is −1. */
   readonly collective: Uint32Array
   readonly rank: Uint32Array
   readonly start: Float64Array
@@ -32,13 +32,15 @@ export interface Lane extends PackedLane {
   readonly end: Float64Array
   readonly kind: Uint8Array
   readonly name: Uint32Array
-  /** The index of the operator's name plus 1, or 0. */
+  /** The index of the operator's name plus 1, or 0 if there is no operator. */
   readonly operator: Uint32Array
-  /** The time from the launch call to the start; NaN if the launch is unknown. */
+  /** The time from the launch call to the start of the event, or NaN if the launch is unknown. */
   readonly delay: Float64Array
-  /** The member index of each event, or −1; null for a lane without members. */
+  /** The member index of each event, or −1; the array is null for a lane without members. */
   readonly member: Int32Array | null
-  /** The segments to paint. Events of collectives are split at the arrival of the last rank. */
+  /**
+   * The coloured segments to paint. Events of collectives are split into two segments at the arrival of the last rank.
+   */
   readonly segments: Segments
 }
 
@@ -167,7 +169,7 @@ function unpackLane(packed: PackedLane, collectives: Collectives, reader: Intege
   }
 }
 
-/** Converts events to segments. An event of a collective is first a wait and then a transfer. */
+/** Converts events to coloured segments. An event of a collective becomes a wait followed by a transfer. */
 function cut(
   start: Float64Array,
   end: Float64Array,

@@ -1,6 +1,12 @@
-/** The interval of time that the tracks show. It stays inside the audited time and has a minimum length. */
+/**
+ * The interval of time that the tracks show. The visible interval stays inside the audited time and has a minimum
+ * length.
+ */
 
-/** The minimum length in nanoseconds. Below it, a pixel is a fraction of a clock tick. */
+/**
+ * The minimum length of the visible interval, in nanoseconds. If the interval were shorter, a pixel would be a fraction
+ * of a clock tick.
+ */
 const LEAST = 200
 
 export class View {
@@ -28,14 +34,14 @@ export class View {
     this.to = this.from + span
   }
 
-  /** Zooms. The time at `share` of the width keeps its position. */
+  /** Zooms. The time at the fraction `share` of the width keeps its position. */
   zoom(factor: number, share: number): void {
     const span = Math.min(Math.max(this.span / factor, LEAST), this.last - this.first)
     const from = this.from + (this.span - span) * share
     this.show(from, from + span)
   }
 
-  /** Moves by a share of the width. */
+  /** Moves the view by a fraction of its width. */
   pan(share: number): void {
     const by = this.span * share
     this.show(this.from + by, this.to + by)
@@ -54,7 +60,10 @@ export class View {
   }
 }
 
-/** The distance between the marks of an axis: 1, 2 or 5 times a power of ten, at least `pixels` apart. */
+/**
+ * The distance between two marks of an axis. It is 1, 2 or 5 times a power of ten, such that marks are at least
+ * `pixels` apart.
+ */
 export function markDistance(span: number, width: number, pixels: number): number {
   const least = (span / width) * pixels
   const decade = 10 ** Math.floor(Math.log10(least))

@@ -1,12 +1,12 @@
 /** Tax bars: the parts of the time of each variant, with all variants of a point on one scale. */
-import { runPartNames, type Point, type RunLedger } from '../../runs/results.ts'
+import { runPartNames, type Picture, type Point, type RunLedger } from '../../runs/results.ts'
 import type { Description } from '../description.ts'
 import { bytes, percent } from '../format.ts'
 import { html, type Markup } from '../markup.ts'
 import { time } from '../units.ts'
 import { categoryOf, partLabels } from './parts.ts'
 
-/** The least share of the width at which a piece shows its name. */
+/** A piece of a bar shows its name if it takes at least this share of the width. */
 const NAMED = 0.13
 
 export function taxBars({ variants }: Point): Markup {
@@ -25,6 +25,13 @@ export function taxBars({ variants }: Point): Markup {
       </ul>
     </details>`
 }
+
+/** The bar of each rank of one execution. */
+export const rankBars = ({ wall, ranks }: Picture): Markup =>
+  html`<h4>Where the time went</h4>
+    <ul class="bars">
+      ${ranks.map(({ rank, ledger }) => bar(`rank ${rank}`, ledger, wall))}
+    </ul>`
 
 function bar(label: string, { wall, parts, locality }: RunLedger, scale: number): Markup {
   const shown = runPartNames.filter((part) => parts[part] > 0)

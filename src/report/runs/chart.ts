@@ -1,6 +1,7 @@
 /**
- * A chart as inline SVG: lines over a sweep. Each point has its 95 % interval, and each line has its own colour, dashes
- * and marks, and its name at its end. The values of a column are shown when it is pointed at or has the focus.
+ * Draws a chart with lines over a sweep as inline SVG. Each point is drawn with its 95 % interval. Each line has its
+ * own colour, dashes and marks, and its name at its end. The values of a column are shown when the pointer is over it
+ * or when it has the focus.
  */
 import type { Quantity } from '../../runs/results.ts'
 import type { Description } from '../description.ts'
@@ -10,9 +11,9 @@ import { ratioInterval } from './points.ts'
 
 export interface Line {
   readonly name: string
-  /** The index of the line's style; 0 is the style of the variant that the others are compared with. */
+  /** The index of the line's style. Style 0 is for the variant with which the other variants are compared. */
   readonly look: number
-  /** The values in order; null if not measured. */
+  /** The values in order, with null for each value that was not measured. */
   readonly values: readonly (Quantity | null)[]
 }
 
@@ -21,13 +22,13 @@ export interface Chart {
   /** The label of the horizontal axis. */
   readonly axis: string
   readonly at: readonly number[]
-  /** The index of each point on the page, used to show the point. */
+  /** For each point: its index on the page, which is used to show the point. */
   readonly places: readonly number[]
   readonly lines: readonly Line[]
   /** The label of the line at 1 and of the area below it. */
   readonly one: string
   readonly below?: string
-  /** The range of values that is always shown. */
+  /** The range of values that the chart always shows. */
   readonly range: readonly [number, number]
 }
 
@@ -91,7 +92,7 @@ export function drawChart(chart: Chart): Markup {
   </figure>`
 }
 
-/** The horizontal scale: logarithmic (base 2) if the points span several powers of two. */
+/** The horizontal scale, which is logarithmic (base 2) if the points span several powers of two. */
 function scaleOf(at: readonly number[]): (value: number) => number {
   const [first, last] = [at[0], at[at.length - 1]]
   const bent = first > 0 && last / first >= 8 ? Math.log2 : (value: number): number => value
@@ -107,7 +108,7 @@ function marks(bottom: number, top: number): number[] {
   return found
 }
 
-/** The points whose labels do not overlap. */
+/** The points of the axis whose labels do not overlap. */
 function legible(at: readonly number[], x: (value: number) => number): number[] {
   let free = -Infinity
   return at.filter((value) => {
@@ -143,7 +144,10 @@ function drawLine(
   </g>`
 }
 
-/** Draws the mark of a style. The shapes differ, so that lines can be distinguished without colours. */
+/**
+ * Draws the mark that belongs to a style. The shapes of the marks differ, so that lines can be distinguished without
+ * colours.
+ */
 function markAt(look: number, x: number, y: number): string {
   const [cx, cy] = [x.toFixed(1), y.toFixed(1)]
   switch (look % LOOKS) {
@@ -162,7 +166,7 @@ function markAt(look: number, x: number, y: number): string {
   }
 }
 
-/** Draws the names at the ends of lines without overlap. */
+/** Draws the names at the ends of the lines such that they do not overlap. */
 function endLabels(lines: readonly Line[], y: (value: number) => number): Markup[] {
   const wanted = lines
     .flatMap((line) => {

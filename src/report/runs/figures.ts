@@ -1,4 +1,4 @@
-/** All measured figures as tables: the variants of each point, and the machine. */
+/** All measured figures as tables, for the variants of each point and for the machine. */
 import {
   runPartNames,
   type BenchResult,
@@ -35,7 +35,7 @@ const figures: readonly Figure[] = [
   ['Median, recorded', ({ recorded }) => timed(recorded)],
 ]
 
-/** For a point with a delayed rank: the time at which the other ranks had finished. */
+/** For a point with a delayed rank, this is the time at which the other ranks had finished. */
 const punctualFigure: Figure = ['Ranks not delayed', ({ punctual }) => timed(punctual)]
 
 const deviationText = ({ largest, bound }: VariantResult['deviation']): string =>

@@ -1,6 +1,6 @@
 /**
- * Writes the measurement as one self-contained HTML file: sentences, bars, charts and tables that need no script, and
- * timelines of the variants whose spans are embedded and compressed.
+ * Writes the measurement as one self-contained HTML file. It has sentences, bars, charts and tables that need no
+ * script, and timelines of the variants whose spans are embedded and compressed.
  */
 import {
   runPartNames,
@@ -32,7 +32,7 @@ import { findings, headlineOf, headlineOfPoint, ledgerInWords } from './words.ts
 
 export const runsPage = (result: BenchResult): string => [...writeRunsPage(result)].join('')
 
-/** Returns the file in pieces. The largest piece is the data of one point. */
+/** Returns the HTML file in pieces. The largest piece of the file is the data of one point. */
 export function writeRunsPage(result: BenchResult): Generator<string, void> {
   return writePage({ name: 'runs', title: `arke bench: ${titleOf(result)}`, arke: result.arke }, body(result))
 }
@@ -53,9 +53,6 @@ function* body(result: BenchResult): Generator<Markup | string, void> {
 
 const titleOf = ({ points }: BenchResult): string =>
   [...new Set(points.map(({ operation }) => operation))].join(', ') || 'nothing measured'
-
-/** True for targets on which all ranks are threads of one process. */
-const sharesMemory = (target: string): boolean => target === 'wasm' || target === 'native'
 
 function headerSection(result: BenchResult): Markup {
   const { points, target, machine, warnings } = result
@@ -85,25 +82,26 @@ function headerSection(result: BenchResult): Markup {
           </ol>`
     }
     ${
-      sharesMemory(target)
+      machine.threads
         ? html`<p class="facts">
             The ranks of ${target} are threads that share one memory: there is no link between them, and a
             transfer is a copy within that memory. Launches, waits and what is computed meanwhile are real.
           </p>`
         : null
     }
-    ${
-      warnings.length > 0
-        ? html`<details class="warnings" open>
-            <summary>${plural(warnings.length, 'warning')}</summary>
-            <ul>
-              ${warnings.map((warning) => html`<li>${warning}</li>`)}
-            </ul>
-          </details>`
-        : null
-    }
+    ${warningsMarkup(warnings)}
   </header>`
 }
+
+export const warningsMarkup = (warnings: readonly string[]): Markup | null =>
+  warnings.length === 0
+    ? null
+    : html`<details class="warnings" open>
+        <summary>${plural(warnings.length, 'warning')}</summary>
+        <ul>
+          ${warnings.map((warning) => html`<li>${warning}</li>`)}
+        </ul>
+      </details>`
 
 function pointsSection(points: readonly Point[]): Markup {
   return html`<section id="timeline" aria-labelledby="timeline-title">
@@ -144,7 +142,7 @@ function chooser(points: readonly Point[]): Markup {
     </span>`
 }
 
-const legend: Markup = html`<dl class="meanings">
+export const legend: Markup = html`<dl class="meanings">
   ${runPartNames.map(
     (part) =>
       html`<div>
@@ -185,8 +183,8 @@ function pointArticle(point: Point, place: number): Markup {
 }
 
 /**
- * The timeline of a variant with its figures. The figures are from the recorded executions, of which the timeline shows
- * one.
+ * The timeline of a variant, together with its figures. The figures come from all recorded executions; the timeline
+ * shows one of these.
  */
 function variantFigure(result: VariantResult, bulk: VariantResult | null): Markup {
   const { variant, recorded, picture } = result

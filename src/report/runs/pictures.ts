@@ -1,13 +1,13 @@
 /**
- * The executions that a page draws, in the format of its script: one block of data per point, with each text stored
- * once.
+ * The executions that a page draws, in the format that its script reads. There is one block of data per point, and each
+ * text is stored once.
  */
-import { runPartNames, type Point } from '../../runs/results.ts'
+import { runPartNames, type Picture } from '../../runs/results.ts'
 
 export interface PackedTrack {
   readonly name: string
   /**
-   * For each span: times in nanoseconds, the index of its part in `runPartNames`, and the index of its label in
+   * For each span: its times in nanoseconds, the index of its part in `runPartNames`, and the index of its label in
    * `labels`.
    */
   readonly from: readonly number[]
@@ -29,7 +29,11 @@ export interface PackedPoint {
 
 export const blockOfPoint = (place: number): string => `pictures-${place}`
 
-export function packPictures({ variants }: Point): PackedPoint {
+export function packPictures({
+  variants,
+}: {
+  readonly variants: readonly { readonly variant: string; readonly picture: Picture }[]
+}): PackedPoint {
   const places = new Map<string, number>()
   const placeOf = (label: string): number => {
     const place = places.get(label) ?? places.size

@@ -1,9 +1,12 @@
-/** Texts about a measured point for sentences and tables: its name, its quantities, and which variants are compared. */
+/**
+ * Describes a measured point for sentences and tables: its name, its quantities, and which of its variants are
+ * compared.
+ */
 import type { Contention, Point, Quantity, VariantResult } from '../../runs/results.ts'
 import { digits, percent, plural } from '../format.ts'
 import { time } from '../units.ts'
 
-/** The variant with which all others are compared. */
+/** The variant with which all other variants are compared. */
 export const bulkOf = ({ variants }: Point): VariantResult | null =>
   variants.find(({ variant }) => variant === 'bsp') ?? null
 
@@ -26,7 +29,7 @@ export const extentsOf = ({ shape }: Pick<Point, 'shape'>): string =>
     .map(([name, extent]) => `${name}=${extent}`)
     .join(' ')
 
-/** The name of a point: everything that distinguishes it from other points of its operation. */
+/** The name of a point states everything that distinguishes it from the other points of its operation. */
 export function pointName(point: Point): string {
   const { choices, dtype, ranks, skew } = point
   return [
@@ -44,8 +47,9 @@ export const ratioInterval = ({ interval: [low, high] }: Quantity): string =>
   `${digits(low)} to ${digits(high)}`
 
 /**
- * How many times faster than `bsp` a variant is in the recorded executions. The median is the ratio of the two executions that
- * the page draws, which are the medians of their variants. The interval spans the 95 % intervals of both medians.
+ * How many times faster than `bsp` a variant is in the recorded executions. The median is the time ratio of the two
+ * executions that the page draws. Each of them is the median execution of its variant. The interval is derived from the
+ * 95 % intervals of both medians.
  */
 export function drawnRatio(bulk: VariantResult, own: VariantResult): Quantity {
   const [before, after] = [bulk.recorded, own.recorded]
@@ -59,9 +63,10 @@ export function drawnRatio(bulk: VariantResult, own: VariantResult): Quantity {
 export type Verdict = 'faster' | 'slower' | 'alike' | 'disputed'
 
 /**
- * How a variant compares with `bsp`. It is faster or slower only if the 95 % interval of its speed-up excludes 1 and everything
- * that a page shows of the recorded executions (the timelines, the bars) points the same way. So no page can claim what its
- * own timelines contradict; `disputed` is the case in which they would.
+ * The result of comparing a variant with `bsp`. A variant counts as faster or slower than `bsp` only under two
+ * conditions: the 95 % interval of its speed-up excludes 1, and the recorded executions that a page shows (as timelines
+ * and bars) give the same result. No page can therefore claim what its own timelines contradict. The result is
+ * `disputed` if the timelines would contradict it.
  */
 export function verdict(bulk: VariantResult, own: Compared): Verdict {
   const [low, high] = own.speedup.interval
@@ -84,7 +89,7 @@ export function contentionText({ interval, cores, steal, runnable }: Contention)
     : `${stolen}, ${queue}, over ${time(interval)}`
 }
 
-/** Groups things by key, in the order in which each key first occurs. */
+/** Groups items by a key, in the order in which each key first occurs. */
 export function groupedBy<Thing>(
   things: readonly Thing[],
   key: (thing: Thing) => string,

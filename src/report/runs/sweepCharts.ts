@@ -1,4 +1,4 @@
-/** Charts of the sweeps: the speed-up of each variant over `bsp`, and its distance to the lower bound. */
+/** Charts of the sweeps. They show the speed-up of each variant over `bsp`, and its distance from the lower bound. */
 import type { Point, Quantity, VariantResult } from '../../runs/results.ts'
 import { html, type Markup } from '../markup.ts'
 import { drawChart, type Line } from './chart.ts'
@@ -46,7 +46,10 @@ function sweepCharts(sweep: Sweep, all: readonly Point[]): Markup {
     </div>`
 }
 
-/** The lines of a chart: one for each variant that has a value. A variant has the same style in both charts. */
+/**
+ * The lines of a chart. There is one line for each variant that has a value. A variant has the same line style in both
+ * charts.
+ */
 function linesOf({ points }: Sweep, valueOf: (result: VariantResult) => Quantity | null): Line[] {
   const names = [...new Set(points.flatMap(({ point }) => point.variants.map(({ variant }) => variant)))]
   return names

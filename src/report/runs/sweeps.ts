@@ -1,17 +1,17 @@
 /**
- * Finds points that differ in only one property, which a chart can show: an extent, the number of ranks, or the delay
- * of a rank.
+ * Finds points that differ in only one property, so that a chart can show them. The property is an extent, the number
+ * of ranks, or the delay of a rank.
  */
 import type { Point } from '../../runs/results.ts'
 import { groupedBy, pointName } from './points.ts'
 
 export interface Sweep {
   readonly operation: string
-  /** The property, such as M, ranks or skew. */
+  /** The property that differs, such as M, ranks or skew. */
   readonly axis: string
-  /** All other properties, which are equal. */
+  /** All other properties, which are equal for all points of the sweep. */
   readonly fixed: string
-  /** The points in the order of the axis. */
+  /** The points in the order of the horizontal axis. */
   readonly points: readonly { readonly at: number; readonly point: Point }[]
 }
 
@@ -21,7 +21,7 @@ const axesOf = ({ shape, ranks, skew }: Point): Readonly<Record<string, number>>
   skew,
 })
 
-/** Finds sweeps, the longest first. A point that is in one sweep does not start another. */
+/** Finds the sweeps, with the longest one first. A point that belongs to one sweep does not start another sweep. */
 export function findSweeps(points: readonly Point[]): Sweep[] {
   const axes = new Set(points.flatMap((point) => Object.keys(axesOf(point))))
   const found = [...axes].flatMap((axis) =>
@@ -50,7 +50,7 @@ function sweepAlong(axis: string, group: readonly Point[]): Sweep {
     const at = axesOf(point)[axis]
     return at === undefined ? [] : [{ at, point }]
   })
-  // If a point was measured twice, the later result counts.
+  // If a point was measured twice, the later result is used.
   const points = [...new Map(placed.map((one) => [one.at, one])).values()].sort((a, b) => a.at - b.at)
   const [first] = group
   const { [axis]: _along, ...shape } = first.shape

@@ -1,4 +1,6 @@
-/** Prints a measured point in a terminal: its headline, and a table of its variants that fits into 100 columns. */
+/**
+ * Prints a measured point in a terminal. It prints a headline, and a table of the variants that fits into 100 columns.
+ */
 import { runPartNames, type Point, type Quantity, type VariantResult } from '../../runs/results.ts'
 import type { UnfinishedPoint } from '../../runs/measure.ts'
 import { bytes, columns, digits, plural, wrap } from '../format.ts'
@@ -24,7 +26,7 @@ export function benchTable(point: Point, style: Style = plain): string {
   ].join('\n')
 }
 
-/** The table of an interrupted point: the times so far, without recorded executions. */
+/** The table of an interrupted point has only the times so far, without recorded executions. */
 export function unfinishedTable(
   operation: string,
   shape: Point['shape'],
@@ -41,7 +43,7 @@ export function unfinishedTable(
   ].join('\n')
 }
 
-/** The meaning of the columns, printed once for all tables. */
+/** The meaning of the table columns, which is printed once for all tables. */
 export const tableLegend: readonly string[] = [
   'median, over bsp, limit: from executions that were not recorded. ±: to the farther end of the 95 % interval. limit: the limit over the time; 1 is the best there is.',
   'useful to other: where the time of recorded executions went, %, mean over ranks. locality: bytes that one kernel writes for a later one to read back.',
@@ -58,7 +60,10 @@ const row = ({ variant, time: taken, speedup, ofLimit, ledger, deviation }: Vari
   deviation.bound > 0 ? digits(deviation.largest / deviation.bound) : deviation.largest === 0 ? '0' : '∞',
 ]
 
-/** Formats the distance of an interval from its median. Intervals from order statistics need not be symmetric. */
+/**
+ * Formats the distances between a median and the ends of its interval. An interval from order statistics need not be
+ * symmetric.
+ */
 export function reach({ median, interval: [low, high] }: Quantity): string {
   const farther = Math.max(high - median, median - low)
   return `±${percentOf(farther, median)}%`

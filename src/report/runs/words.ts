@@ -25,7 +25,7 @@ import {
 } from './points.ts'
 
 interface PartWords {
-  /** The activity of a rank in this part. */
+  /** What a rank does in this part of its time. */
   readonly doing: string
   readonly name: string
 }
@@ -38,13 +38,13 @@ const partWords: Readonly<Record<RunPart, PartWords>> = {
   other: { doing: 'having no work', name: 'other' },
 }
 
-/** The least share of the wall time of `bsp` that is worth mentioning. */
+/** A tax is mentioned only if it takes at least this share of the wall time of `bsp`. */
 const WORTH_A_WORD = 0.01
 
 const listed = (things: readonly string[]): string =>
   things.length < 2 ? things.join('') : `${things.slice(0, -1).join(', ')} and ${things.at(-1)}`
 
-/** The headline of one point: `bsp` compared with the fastest other variant, from executions that were not recorded. */
+/** The headline of one point compares `bsp` with the fastest other variant, using executions that were not recorded. */
 export function headlineOfPoint(point: Point): Headline {
   const [bulk, best] = [bulkOf(point), bestOf(point)]
   if (bulk !== null && best !== null) return comparedHeadline(bulk, best)
@@ -80,8 +80,8 @@ function comparedHeadline(bulk: VariantResult, best: Compared): Headline {
 }
 
 /**
- * One to three sentences that explain the headline of a point: which taxes fell, which remain, and the distance to the
- * lower bound.
+ * Explains the headline of a point in one to three sentences. They say which taxes fell, which remain, and how far the
+ * time is from the lower bound.
  */
 export function ledgerInWords(point: Point): string[] {
   const [bulk, best] = [bulkOf(point), bestOf(point)]
@@ -133,8 +133,8 @@ export function headlineOf(points: readonly Point[]): Headline {
 }
 
 /**
- * The findings for each operation: its headline if there are several operations, the range of its points, and the taxes
- * that fell.
+ * The findings for each operation. They include its headline if there are several operations, the range of its points,
+ * and the taxes that fell.
  */
 export function findings(
   points: readonly Point[],
@@ -186,7 +186,7 @@ function headlineOfMany(points: readonly Point[]): Headline {
   }
 }
 
-/** The number of points per verdict. */
+/** The number of points for each verdict. */
 function verdictsOf(compared: readonly Comparison[]): string {
   const verdicts = compared.map(({ bulk, best }) => verdict(bulk, best))
   return listed(
@@ -197,7 +197,7 @@ function verdictsOf(compared: readonly Comparison[]): string {
   )
 }
 
-/** The points at which the best variant gains least and most. */
+/** The points at which the best variant gains the least and the most. */
 function rangeOf(compared: readonly Comparison[]): string {
   const sorted = [...compared].sort((a, b) => a.best.speedup.median - b.best.speedup.median)
   const points = compared.map(({ point }) => point)
@@ -206,7 +206,7 @@ function rangeOf(compared: readonly Comparison[]): string {
   return `The ratio goes from ${place(sorted[0])} to ${place(sorted[sorted.length - 1])}.`
 }
 
-/** The properties of a point that differ from the other points. */
+/** The properties in which a point differs from the other points. */
 function difference(point: Point, all: readonly Point[]): string {
   const told = Object.keys(point.shape).filter((name) =>
     all.some(({ shape }) => shape[name] !== point.shape[name]),
@@ -219,7 +219,7 @@ function difference(point: Point, all: readonly Point[]): string {
   return [extentsOf({ shape }), ...more].filter(Boolean).join(', ') || extentsOf(point)
 }
 
-/** The share of each tax before and after, the largest decrease first. */
+/** The share of each tax before and after, with the largest decrease first. */
 function mostGone(pairs: readonly Comparison[]): string {
   const share = (of: 'bulk' | 'best', part: RunPart): number =>
     pairs.reduce((sum, pair) => sum + pair[of].ledger.parts[part] / pair.bulk.ledger.wall, 0) / pairs.length

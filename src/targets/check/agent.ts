@@ -5,6 +5,7 @@
 import type { Node } from '../../ir/node.ts'
 import type { Scope } from '../../ir/ops/index.ts'
 import type { Site } from '../../ir/site.ts'
+import { rankName, type Members } from '../../world/members.ts'
 import { Clock, mix } from './clock.ts'
 import type { Code } from './code.ts'
 import type { Location, Message } from './atomics.ts'
@@ -18,6 +19,8 @@ import type { Accessor } from './memory.ts'
 export interface Identity {
   readonly component: number
   readonly rank: number
+  /** The group of the launch. */
+  readonly members: Members
   readonly stream: number
   readonly program: number
   readonly role: string
@@ -32,6 +35,7 @@ export interface ComponentRecord extends Identity {
    * on the order of creation.
    */
   readonly key: number
+  members: Members
   team: string | undefined
   time: number
   history: number
@@ -47,7 +51,9 @@ export function noteIn(record: ComponentRecord, value: number): void {
 
 export function describe(who: Identity): string {
   if (who.rank < 0) return 'the host'
-  return [`rank ${who.rank}`, `program ${who.program}`, who.team, who.role].filter(Boolean).join(', ')
+  return [rankName(who.rank, who.members), `program ${who.program}`, who.team, who.role]
+    .filter(Boolean)
+    .join(', ')
 }
 
 /** True if an operation of `by` at `scope` covers `other`. */
@@ -136,6 +142,10 @@ export class Agent implements Identity {
     this.pc = pc
     this.parent = parent
     clock.set(record.component, ++record.time)
+  }
+
+  get members(): Members {
+    return this.launch.members
   }
 
   get team(): string | undefined {

@@ -13,6 +13,7 @@ export type FindingKind =
   | 'uninitialised'
   | 'residency'
   | 'flag-reuse'
+  | 'lost-signal'
   | 'phase'
   | 'asymmetric-allocation'
   | 'error'

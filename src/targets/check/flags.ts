@@ -4,7 +4,7 @@ import type { Order, Scope } from '../../ir/ops/index.ts'
 import { accessOf, partyOf, type Memory, type WrongView } from './access.ts'
 import { describe, type Agent } from './agent.ts'
 import { historyOf, Location, type Message } from './atomics.ts'
-import type { Buffer } from './memory.ts'
+import type { Accessor, Buffer } from './memory.ts'
 import type { StrongAccess, StrongMemory } from './strong.ts'
 
 export interface FlagSet {
@@ -25,9 +25,21 @@ export interface FlagView {
   readonly wrong?: WrongView
 }
 
+/** What a wait requires: the value of the flag, in which epoch, and how many signals of the epoch if not all. */
+export interface Wanted {
+  readonly epoch: number
+  readonly value: number
+  readonly count?: number
+}
+
 export class FlagMemory {
   readonly #memory: Memory
   readonly #strong: StrongMemory
+  /** The flags of which a wait saw a part of an epoch, with the latest such wait. */
+  readonly #counted = new Map<
+    Location,
+    { readonly flag: FlagView; readonly epoch: number; readonly by: Accessor }
+  >()
 
   constructor(memory: Memory, strong: StrongMemory) {
     this.#memory = memory
@@ -92,14 +104,18 @@ export class FlagMemory {
     )
   }
 
-  /** The epoch that a wait of this launch requires. */
-  wantedEpoch(agent: Agent, node: Node, { flags }: FlagView): number {
-    return Math.max(agent.launch.epochs.get(flags)!.wait - attribute<number>(node, 'lag'), 0)
+  /**
+   * The value that a wait of this launch requires. `count` is the number of the epoch's signals for which it waits, or
+   * undefined for all of them.
+   */
+  wanted(agent: Agent, node: Node, { flags }: FlagView, count: number | undefined): Wanted {
+    const epoch = Math.max(agent.launch.epochs.get(flags)!.wait - attribute<number>(node, 'lag'), 0)
+    if (epoch === 0) return { epoch, value: 0 }
+    return { epoch, value: (epoch - 1) * flags.arrivals + (count ?? flags.arrivals), count }
   }
 
-  canWait(agent: Agent, node: Node, flag: FlagView): boolean {
-    const wanted = this.wantedEpoch(agent, node, flag) * flag.flags.arrivals
-    if (wanted === 0) return true
+  canWait(agent: Agent, flag: FlagView, { value: wanted }: Wanted): boolean {
+    if (wanted <= 0) return true
     const location = flag.flags.buffers[flag.rank].locations.get(flag.index)
     if (!location) return false
     if (suffices(location.newest, wanted)) return true
@@ -110,42 +126,78 @@ export class FlagMemory {
    * Polls the flag without waiting and returns whether the epoch is reached. The poll may read any value of the flag
    * that the agent may still observe. A value that is too small synchronises with nothing.
    */
-  reached(agent: Agent, node: Node, flag: FlagView): boolean {
-    const epoch = this.wantedEpoch(agent, node, flag)
-    const wanted = epoch * flag.flags.arrivals
-    if (wanted === 0) return true
+  reached(agent: Agent, node: Node, flag: FlagView, wanted: Wanted): boolean {
+    if (wanted.value <= 0) return true
     const access = strongAccess(agent, node, flag)
     const { location, message } = this.#strong.choose(access)
-    if (!suffices(message, wanted)) {
+    if (!suffices(message, wanted.value)) {
       this.#strong.glance(access, location, message)
       return false
     }
-    this.#hear(access, location, message, flag, epoch)
+    this.#hear(access, location, message, flag, wanted)
     return true
   }
 
-  wait(agent: Agent, node: Node, flag: FlagView): void {
-    const epoch = this.wantedEpoch(agent, node, flag)
-    const wanted = epoch * flag.flags.arrivals
-    if (wanted === 0) return
+  wait(agent: Agent, node: Node, flag: FlagView, wanted: Wanted): void {
+    if (wanted.value <= 0) return
     const buffer = flag.flags.buffers[flag.rank]
     const location = buffer.locations.get(flag.index)!
     const found = location.messages
       .slice(location.floor(agent))
-      .filter((message) => suffices(message, wanted))
+      .filter((message) => suffices(message, wanted.value))
     // Among signals of one signaller with equal order and scope, the first that suffices publishes the least. A
     // search need not try the later ones.
     const isOpen = this.#strong.isShared(buffer, flag.index) || this.isMixed(flag)
     const message = isOpen ? found[found.length - 1 - this.#strong.pick(found.length)] : found[0]
-    this.#hear(strongAccess(agent, node, flag), location, message, flag, epoch)
+    this.#hear(strongAccess(agent, node, flag), location, message, flag, wanted)
   }
 
   /** Reads a sufficient value of the flag: the agent synchronises with the signaller. */
-  #hear(access: StrongAccess, location: Location, message: Message, flag: FlagView, epoch: number): void {
+  #hear(access: StrongAccess, location: Location, message: Message, flag: FlagView, wanted: Wanted): void {
     const { agent, node } = access
     this.#strong.read(access, location, message)
     this.#strong.noteClock(agent)
-    if (flag.flags.arrivals > 1) this.#checkCounting(agent, node, flag, location, message, epoch)
+    this.#checkCount(agent, node, flag, wanted)
+    if (flag.flags.arrivals > 1) this.#checkCounting(agent, node, flag, location, message, wanted)
+    if (wanted.count === undefined) return
+    const last = this.#counted.get(location)
+    if (!last || last.epoch < wanted.epoch)
+      this.#counted.set(location, { flag, epoch: wanted.epoch, by: accessOf(agent, node) })
+  }
+
+  /** Reports a wait for more signals than an epoch has. It would count signals of the next epoch. */
+  #checkCount(agent: Agent, node: Node, flag: FlagView, { count, epoch }: Wanted): void {
+    const { arrivals } = flag.flags
+    if (count === undefined || count <= arrivals) return
+    const by = accessOf(agent, node)
+    this.#memory.say(
+      'flag-reuse',
+      by,
+      `${describeFlag(flag)} is awaited with atLeast ${count}, but an epoch has ${arrivals} ${arrivals === 1 ? 'signal' : 'signals'}: the wait counts signals of a later epoch`,
+      [partyOf(by, `waits for ${count} signals of epoch ${epoch}`)],
+    )
+  }
+
+  /**
+   * Reports flags of which a wait saw some signals of an epoch and the others were never sent. Later waits would count
+   * the signals of later epochs in their place.
+   */
+  expectComplete(): void {
+    for (const [location, { flag, epoch, by }] of this.#counted) {
+      const wanted = epoch * flag.flags.arrivals
+      if (suffices(location.newest, wanted)) continue
+      this.#memory.say(
+        'lost-signal',
+        by,
+        `${describeFlag(flag)} has ${location.newest.value} signals at the end, but epoch ${epoch} is complete with ${wanted} (arrivals ${flag.flags.arrivals}): a signal was not sent, and the next epoch would count its own signals for this one`,
+        [partyOf(by, `waits for a part of epoch ${epoch}`)],
+      )
+    }
+    this.forgetParts()
+  }
+
+  forgetParts(): void {
+    this.#counted.clear()
   }
 
   /** Reports a wait for an epoch that was satisfied by counting a signal of a later epoch. */
@@ -155,11 +207,11 @@ export class FlagMemory {
     flag: FlagView,
     location: Location,
     message: Message,
-    epoch: number,
+    { epoch, value }: Wanted,
   ): void {
     const counted = location.messages.slice(1, location.messages.indexOf(message) + 1)
     const early = counted.filter((one) => one.epoch !== undefined && one.epoch > epoch)
-    if (early.length === 0 || counted.length - early.length >= epoch * flag.flags.arrivals) return
+    if (early.length === 0 || counted.length - early.length >= value) return
     const signal = Location.writer(early[0])
     const by = accessOf(agent, node)
     this.#memory.say(

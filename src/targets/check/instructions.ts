@@ -8,7 +8,7 @@ import type { Agent } from './agent.ts'
 import { ArrivalBarrier } from './barrier.ts'
 import type { Instruction, Maker } from './code.ts'
 import { isByEngine, readByEngine, storeByEngine } from './engines.ts'
-import { describeFlag, type FlagView } from './flags.ts'
+import { describeFlag, type FlagView, type Wanted } from './flags.ts'
 import { checkOverlap, checkWrites } from './lanes.ts'
 import type { Machine } from './machine.ts'
 import { Buffer, type Accessor } from './memory.ts'
@@ -372,29 +372,43 @@ export const signal: Maker = (node, _, [flag]) => ({
   commutes: (agent, machine) => isAlone(agent, machine, flag),
 })
 
-export const reached: Maker = (node, out, [flag]) => ({
+/** The flag of a `wait` or `reached`, and the value that it must have. */
+function awaitedBy(
+  agent: Agent,
+  { flags }: Machine,
+  node: Node,
+  flag: number,
+  count?: number,
+): [FlagView, Wanted] {
+  const view = flagOf(agent, node, flag)
+  return [view, flags.wanted(agent, node, view, optional(agent, count) as number | undefined)]
+}
+
+export const reached: Maker = (node, out, [flag, count]) => ({
   node,
   sync: true,
   run(agent, machine) {
-    agent.registers[out] = Number(machine.flags.reached(agent, node, flagOf(agent, node, flag)))
+    const awaited = awaitedBy(agent, machine, node, flag, count)
+    agent.registers[out] = Number(machine.flags.reached(agent, node, ...awaited))
   },
   commutes: (agent, machine) => isAlone(agent, machine, flag),
 })
 
-export const wait: Maker = (node, _, [flag]) => ({
+export const wait: Maker = (node, _, [flag, count]) => ({
   node,
   sync: true,
   ready: (agent, machine) =>
-    seen(agent, flag).wrong !== undefined || machine.flags.canWait(agent, node, flagOf(agent, node, flag)),
-  run: (agent, machine) => machine.flags.wait(agent, node, flagOf(agent, node, flag)),
+    seen(agent, flag).wrong !== undefined ||
+    machine.flags.canWait(agent, ...awaitedBy(agent, machine, node, flag, count)),
+  run: (agent, machine) => machine.flags.wait(agent, node, ...awaitedBy(agent, machine, node, flag, count)),
   commutes: (agent, machine) =>
     seen(agent, flag).wrong !== undefined || !machine.flags.isMixed(seen(agent, flag)),
   awaited: (agent) => flagOf(agent, node, flag).flags,
   waiting(agent, machine) {
-    const view = flagOf(agent, node, flag)
+    const [view, { value, count: part }] = awaitedBy(agent, machine, node, flag, count)
     const { flags, rank, index } = view
-    const wanted = machine.flags.wantedEpoch(agent, node, view) * flags.arrivals
-    return `waits for flag ${describeFlag(view)}: it is ${flags.buffers[rank].data[index]}, wanted ${wanted}`
+    const which = part === undefined ? '' : ` (${part} of the ${flags.arrivals} signals of this epoch)`
+    return `waits for flag ${describeFlag(view)}: it is ${flags.buffers[rank].data[index]}, wanted ${value}${which}`
   },
 })
 

@@ -7,6 +7,7 @@ import { ArithmeticError } from '../../ir/dtype.ts'
 import type { Node } from '../../ir/node.ts'
 import { KernelError } from '../../ir/site.ts'
 import { rankNames } from '../../timeline/ranges.ts'
+import type { Members } from '../../world/members.ts'
 import {
   pendingOf,
   signalLines,
@@ -34,7 +35,9 @@ export interface Scheduler extends Choices {
 export interface Launch {
   readonly kernel: string
   readonly code: Code
+  /** The rank in the world, and the group of the launch, whose ranks the kernel sees. */
   readonly rank: number
+  readonly members: Members
   readonly stream: number
   readonly grid: number
   /** The values of the kernel's parameters on this rank. */
@@ -313,6 +316,7 @@ export class Machine {
       stream,
       program,
       role,
+      members: undefined,
       team: undefined,
       time: 0,
       history: 0,
@@ -362,6 +366,7 @@ export class Machine {
     const instance: ProgramInstance = { launch, program, roles: [], released: new Set() }
     const record = this.#component(launch.rank, launch.stream, program, '', 0)
     record.team = undefined
+    record.members = launch.members
     const agent = new Agent(record, instance, registers, start.copy(), 0)
     this.#agents.push(agent)
     this.#advance(agent, false)
@@ -400,6 +405,7 @@ export class Machine {
     const roles = names.map((name, slot) => {
       const record = this.#component(parent.rank, parent.stream, parent.program, name, slot + 1)
       record.team = parent.team
+      record.members = parent.members
       return new Agent(record, instance, parent.registers, start.copy(), starts[slot], parent)
     })
     parent.children = roles.length
@@ -465,6 +471,7 @@ export class Machine {
       const role = `${agent.role || 'main'} (asynchronous copy)`
       engine = this.#component(agent.rank, agent.stream, agent.program, role, 1000 + agent.engines.length)
       engine.team = agent.team
+      engine.members = agent.members
       agent.engines.push(engine)
     }
     return { identity: engine, clock: agent.clock, time: ++engine.time, kernel: agent.launch.kernel, node }

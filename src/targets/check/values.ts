@@ -2,6 +2,7 @@
 import { attribute } from '../../ir/node.ts'
 import { opOf, type Datum } from '../../ir/ops/index.ts'
 import type { Agent } from './agent.ts'
+import { inGroup } from '../../world/members.ts'
 import type { Maker } from './code.ts'
 
 export const constant: Maker = (node, out) => {
@@ -12,7 +13,7 @@ export const constant: Maker = (node, out) => {
 export const rank: Maker = (node, out) => ({
   node,
   sync: false,
-  run: (agent) => void (agent.registers[out] = agent.rank),
+  run: (agent) => void (agent.registers[out] = inGroup(agent.launch.members, agent.rank)),
 })
 
 export const program: Maker = (node, out) => ({

@@ -5,6 +5,7 @@
 import { attribute, type Node } from '../../ir/node.ts'
 import type { Datum } from '../../ir/ops/index.ts'
 import { elements, type RefType, type Shape } from '../../ir/type.ts'
+import { groupName, inWorld } from '../../world/members.ts'
 import { MASKED, OUTSIDE, type Places, type WrongView } from './access.ts'
 import type { Agent } from './agent.ts'
 import type { ArrivalBarrier } from './barrier.ts'
@@ -52,8 +53,10 @@ export const on: Maker = (node, out, [from, owner]) =>
   plain(node, out, (agent, machine) => {
     const rank = number(agent, owner)
     const view = agent.registers[from] as TensorView | FlagView
-    if (rank >= 0 && rank < machine.ranks) return { ...view, rank }
-    const message = `there is no rank ${rank} in a world of ${machine.ranks}`
+    const { members } = agent.launch
+    if (rank >= 0 && rank < (members?.length ?? machine.ranks))
+      return { ...view, rank: inWorld(members, rank) }
+    const message = `there is no rank ${rank} in ${members ? groupName(members) : `a world of ${machine.ranks}`}`
     return { ...view, wrong: view.wrong ?? { node, message } }
   })
 

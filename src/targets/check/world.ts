@@ -8,7 +8,7 @@ import { walk, type KernelIR, type Node } from '../../ir/node.ts'
 import { origin, paramName } from '../../ir/ops/index.ts'
 import { KernelError, Site } from '../../ir/site.ts'
 import { lower } from '../../ir/stages.ts'
-import type { Kernel, Meta, Params } from '../../lang/kernel.ts'
+import type { Kernel, Meta, Param, Params } from '../../lang/kernel.ts'
 import type { Timeline } from '../../timeline/timeline.ts'
 import {
   argumentOf,
@@ -18,11 +18,13 @@ import {
   expectStream,
   gridOf,
   streamNumber,
+  wrongGroup,
   type Handle,
 } from '../../world/arguments.ts'
 import { elements, HostWorld, isWords } from '../../world/host.ts'
 import type { Machine as MachineRecord } from '../../world/machine.ts'
 import { cpuMachine } from '../../world/machines.ts'
+import { expectPlace, inWorld, rankName, type Members } from '../../world/members.ts'
 import { doesNotFit } from '../../world/residency.ts'
 import type { Disagreement } from '../../world/symmetric.ts'
 import {
@@ -31,6 +33,7 @@ import {
   type LaunchArguments,
   type LaunchOptions,
   type PackedTensor,
+  type PrepareOptions,
   type Stream,
   type StreamEvent,
   type SymmetricFlags,
@@ -191,9 +194,10 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
 
   override prepare<P extends Params, M extends Meta>(
     kernel: Kernel<P, M>,
-    options: Pick<LaunchOptions<M>, 'meta'> = {},
+    options: PrepareOptions<P, M> = {},
   ): Promise<void> {
-    const compiled = (async () => Promise.resolve(void this.#record(kernel, options.meta as Meta)))()
+    const world = options.group?.ranks ?? this.ranks
+    const compiled = (async () => Promise.resolve(void this.#record(kernel, options.meta as Meta, world)))()
     return this.#promises.track('world.prepare', compiled)
   }
 
@@ -201,18 +205,23 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
     kernel: Kernel<P, M>,
     args: LaunchArguments<P>,
     meta: Meta | undefined,
+    world: number,
   ): Code {
     const shapes = Object.entries(args).flatMap(([name, value]) => {
       const handle = argumentOf(value, 0) as number | Handle
       return typeof handle === 'object' && handle.kind === 'tensor' ? [[name, handle.shape] as const] : []
     })
-    return compile(this.#form(this.#record(kernel, meta), Object.fromEntries(shapes)))
+    return compile(this.#form(this.#record(kernel, meta, world), Object.fromEntries(shapes)))
   }
 
   /** Records a kernel. An error thrown while recording is a mistake in the kernel, not a result of the scenario. */
-  #record<P extends Params, M extends Meta>(kernel: Kernel<P, M>, meta: Meta | undefined): KernelIR {
+  #record<P extends Params, M extends Meta>(
+    kernel: Kernel<P, M>,
+    meta: Meta | undefined,
+    world: number,
+  ): KernelIR {
     try {
-      return kernel.record({ world: this.ranks, meta })
+      return kernel.record({ world, meta })
     } catch (error) {
       if (!(error instanceof Error) || error.name !== 'Error') throw error
       throw new KernelError(`${kernel.name} cannot be recorded: ${error.message}`, Site.of(error))
@@ -225,23 +234,34 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
     options: LaunchOptions<M>,
   ): void {
     this.expectSymmetric()
-    const ranks = options.ranks ?? this.everyRank
-    for (const rank of ranks) this.expectRank(rank)
-    expectArguments(kernel as unknown as Kernel, args, this.everyRank, (handle) => this.wrongHandle(handle))
-    const code = this.#compile(kernel, args, options.meta as Meta | undefined)
+    const members = this.membersOf(options)
+    const everyRank = members ? [...members.keys()] : this.everyRank
+    for (const rank of options.ranks ?? []) {
+      expectPlace(members, rank)
+      this.expectRank(inWorld(members, rank))
+    }
+    const wrong = (handle: Handle): string | undefined =>
+      this.wrongHandle(handle) ?? wrongGroup(handle, members)
+    expectArguments(kernel as unknown as Kernel, args, everyRank, wrong)
+    const code = this.#compile(kernel, args, options.meta as Meta | undefined, everyRank.length)
     expectStream(options.stream)
     const stream = streamNumber(options.stream)
     this.#streams = Math.max(this.#streams, stream + 1)
-    for (const rank of ranks) {
-      const grid = gridOf(options.grid, rank, this.#residency ?? defaultResidency)
+    for (const place of options.ranks ?? everyRank) {
+      const rank = inWorld(members, place)
+      const grid = gridOf(options.grid, place, this.#residency ?? defaultResidency)
       if (grid > mostPrograms)
         throw new WorldError(
           `${kernel.name}: the grid has ${grid} programs, but the checker runs at most ${mostPrograms} per rank: check a smaller grid`,
         )
       const after = this.#tail(stream, rank)
-      if (code.needsResidency) this.#expectResident(kernel.name, code.needsResidency.site, grid, rank, after)
+      if (code.needsResidency)
+        this.#expectResident(kernel.name, code.needsResidency.site, grid, rank, members, after)
       const values = Object.fromEntries(
-        Object.keys(kernel.params).map((name) => [name, this.#bind(args[name] as never, rank)]),
+        Object.entries(kernel.params).map(([name, param]) => [
+          name,
+          this.#bind(param, argumentOf(args[name], place) as number | Handle, rank),
+        ]),
       )
       this.#expectOwnEpochs(kernel.name, code, values, rank, stream, after)
       expectDistinct(
@@ -249,7 +269,9 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
         code.writes,
         Object.entries(values).map(([name, value]) => [name, (value as Partial<TensorView>).allocation]),
       )
-      this.interpreter.enqueue({ kernel: kernel.name, code, rank, stream, grid, args: values, after })
+      this.interpreter.enqueue({
+        ...{ kernel: kernel.name, code, rank, members, stream, grid, args: values, after },
+      })
       this.#await(stream, rank, [])
     }
   }
@@ -313,6 +335,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
     site: Site | undefined,
     grid: number,
     rank: number,
+    members: Members,
     after: readonly Running[],
   ): void {
     if (this.#residency === undefined) return
@@ -322,14 +345,13 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
     throw new StopRun({
       kind: 'residency',
       kernel,
-      message: doesNotFit(grid, this.#residency, rank, running),
-      parties: [{ who: `rank ${rank}`, what: 'may wait here', site }],
+      message: doesNotFit(grid, this.#residency, rankName(rank, members), running),
+      parties: [{ who: rankName(rank, members), what: 'may wait here', site }],
     })
   }
 
-  #bind(given: unknown, rank: number): unknown {
-    const value = argumentOf(given, rank) as number | Handle
-    if (typeof value === 'number') return value
+  #bind(param: Param, value: number | Handle, rank: number): unknown {
+    if (typeof value === 'number') return param.kind === 'scalar' ? round(param.dtype, value) : value
     const storage = this.stored(value)
     if (value.kind === 'flags') return { flags: storage as FlagSet, rank, index: 0 } satisfies FlagView
     const allocation = storage as Allocation
@@ -436,6 +458,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
       storage.signalled.fill(0)
       storage.waited.fill(0)
     }
+    this.interpreter.flags.forgetParts()
   }
 
   override timeline(): Timeline {
@@ -445,6 +468,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
   override async close(): Promise<void> {
     if (this.#isClosed) return
     await this.reach()
+    this.interpreter.flags.expectComplete()
     this.#promises.expectAwaited()
     this.#isClosed = true
   }

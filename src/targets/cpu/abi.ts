@@ -14,6 +14,7 @@
  * with roles needs one worker per role for each leader: the leader itself runs role 0, and its worker r runs entry r of
  * the executable.
  */
+import { mostRanks } from '../../world/world.ts'
 
 export const control = {
   /** The reason for an abort (see `stopReason`), or 0. Kernels poll this word wherever they may wait. */
@@ -133,9 +134,10 @@ export const launch = {
   next: 8,
   finished: 12,
   leaders: 16,
+  /** The rank in the group of the launch, and the size of the group. */
   rank: 20,
   ranks: 24,
-  /** The distance between the heaps of consecutive ranks, in units of 64 KiB. */
+  /** The distance between the heaps of consecutive ranks of the group, in units of 64 KiB. */
   heapStride: 28,
   /** Pointer to the rank's counters for this executable. The counters are zero between launches. */
   counters: 32,
@@ -145,12 +147,17 @@ export const launch = {
   /** The launch's number on its queue, starting at 1. */
   sequence: 52,
   params: 64,
-  bytes: 2048,
+  /**
+   * For a group whose members are not at a constant distance: by rank, the distance of its heap from this rank's heap,
+   * in units of 64 KiB. `heapStride` is then 0, and parameters point to this rank's copies.
+   */
+  heaps: 2048,
+  bytes: 2048 + 4 * mostRanks,
 } as const
 
 /**
- * A kernel parameter. A tensor stores a pointer to rank 0's copy and four extents. A flag set stores a pointer to rank
- * 0's flags, three extents and a pointer to rank 0's epochs. A scalar stores its value.
+ * A kernel parameter. A tensor stores a pointer to the copy of the group's rank 0 and four extents. A flag set stores
+ * a pointer to the flags of rank 0, three extents and a pointer to the epochs of rank 0. A scalar stores its value.
  */
 export const param = {
   pointer: 0,
@@ -159,7 +166,7 @@ export const param = {
   epochs: 24,
   bytes: 32,
 } as const
-export const mostParams = (launch.bytes - launch.params) / param.bytes
+export const mostParams = (launch.heaps - launch.params) / param.bytes
 
 /** The two words per rank of a flag set: the number of launches that have signalled it and that have waited for it. */
 export const epochs = { signalled: 0, waited: 4, bytes: 8 } as const

@@ -8,12 +8,15 @@ import type { KernelIR } from '../../ir/node.ts'
 import type { Kernel, ScalarParam } from '../../lang/kernel.ts'
 import type { Timeline } from '../../timeline/timeline.ts'
 import type { Backend, Loaded, Part, Wanted } from '../../world/backend.ts'
+import { residentPrograms, type Machine } from '../../world/machine.ts'
+import { cpuMachine } from '../../world/machines.ts'
 import { WorldError } from '../../world/world.ts'
 import { awaitQueue, mostParams, param as paramOf } from './abi.ts'
-import type { Executable } from './executables.ts'
-import { Host } from './host.ts'
+import { Host, type CpuPlatform } from './host.ts'
+import { inGroup, spacingOf } from '../../world/members.ts'
+import type { Executable, Specialisation } from './executables.ts'
 import { CpuMemory } from './memory.ts'
-import type { Block, Launched, Queue } from './queue.ts'
+import type { Block, Launched, Place, Queue } from './queue.ts'
 import { clockTick } from './recording.ts'
 
 /** A per-rank launch: the words of its launch block. */
@@ -21,6 +24,7 @@ export interface CpuPart extends Part {
   readonly queue: Queue
   readonly executable: Executable
   readonly flags: Wanted['flags']
+  readonly members: Wanted['members']
   readonly block: Block
   readonly params: Int32Array
 }
@@ -33,6 +37,7 @@ export type CpuMark = Launched | undefined
 
 export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
   readonly memory = new CpuMemory(this.arena.memory, this.layout)
+  readonly machine = machineOf(this.platform, this.ranks, this.workers)
 
   get target(): string {
     return this.platform.target
@@ -46,19 +51,20 @@ export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
   readonly unlike = new Set<string>()
 
   load(wanted: Wanted): Loaded<CpuPart> {
-    const { kernel, ir, rank, stream } = wanted
+    const { kernel, ir, rank, members, stream } = wanted
     if (Object.keys(kernel.params).length > mostParams)
       throw new WorldError(`${kernel.name} has more than ${mostParams} parameters`)
-    const executable = this.executables.get(ir, packedIn(wanted))
+    const executable = this.executables.get(ir, specialisationOf(wanted))
     const { lowered, number } = executable
     for (const difference of lowered.unlike) this.unlike.add(difference)
     return {
-      resident: this.workers,
+      resident: residentPrograms(this.machine, rank),
       waiting: lowered.needsResidency,
       part: (grid) => {
         const queue = this.queue(rank, stream)
         const block: Block = {
           executable: number,
+          place: this.#place(wanted),
           grid,
           leaders: Math.min(this.workers, Math.max(grid, 1)),
           counters: this.equip(queue, executable).counters,
@@ -67,7 +73,7 @@ export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
         const params = this.#image(wanted)
         this.signallers.note({ kernel: kernel.name, rank, stream }, ir, wanted.flags)
         return {
-          ...{ kernel, rank, grid, queue, executable, block, params, flags: wanted.flags },
+          ...{ kernel, rank, grid, queue, executable, block, params, members, flags: wanted.flags },
           setNumber: (name, value) => writeScalar(params, kernel, name, value),
           close() {},
         }
@@ -75,11 +81,23 @@ export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
     }
   }
 
+  #place({ rank, members }: Wanted): Place {
+    const units = this.layout.heapBytes / 65536
+    const spacing = spacingOf(members)
+    return {
+      rank: inGroup(members, rank),
+      ranks: members?.length ?? this.ranks,
+      heapStride: spacing ? spacing.step * units : 0,
+      heaps: spacing ? undefined : Int32Array.from(members!, (other) => (other - rank) * units),
+    }
+  }
+
   /**
    * The parameter words of the launch block. Kernels compute the address of another rank's copy from the address of
-   * rank 0's.
+   * the copy of the group's rank 0, or, with a table of heaps, from their own copy.
    */
-  #image({ kernel, given, values }: Wanted): Int32Array {
+  #image({ kernel, given, values, rank, members }: Wanted): Int32Array {
+    const base = spacingOf(members)?.first ?? rank
     const names = Object.keys(kernel.params)
     const words = new Int32Array((names.length * paramOf.bytes) / 4)
     const view = new DataView(words.buffer)
@@ -88,7 +106,7 @@ export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
       const [handle, stored] = [given[name], values[name]]
       if (typeof handle === 'number' || typeof stored === 'number')
         return writeScalar(words, kernel, name, handle as number)
-      const pointer = (offset: number): bigint => BigInt(this.memory.address(0, offset))
+      const pointer = (offset: number): bigint => BigInt(this.memory.address(base, offset))
       view.setBigUint64(at + paramOf.pointer, pointer(stored.offset), true)
       handle.shape.forEach((extent, axis) => view.setInt32(at + paramOf.extents + axis * 4, extent, true))
       if (stored.kind === 'flags') view.setBigUint64(at + paramOf.epochs, pointer(stored.epochsOffset), true)
@@ -98,13 +116,13 @@ export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
 
   /** Compiles without blocking this thread. Does not launch anything. */
   compile(ir: KernelIR, wanted: readonly Wanted[]): Promise<void> {
-    return this.executables.prepare(ir, packedIn(wanted[0]))
+    return this.executables.prepare(ir, specialisationOf(wanted[0]))
   }
 
   /** Compiles, and also loads the executable into all workers of the existing streams. */
   async prepare(ir: KernelIR, wanted: readonly Wanted[]): Promise<void> {
     await this.compile(ir, wanted)
-    await this.handOut(this.executables.get(ir, packedIn(wanted[0])))
+    await this.handOut(this.executables.get(ir, specialisationOf(wanted[0])))
   }
 
   // Queues
@@ -122,8 +140,8 @@ export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
       queue.writeParams(queue.write(block), params)
     }
     for (let n = 0; n < parts.length; n++) {
-      const { queue, block, kernel, executable, flags, given } = parts[n]
-      const launched = queue.publish(kernel.name, executable, flags, block.grid, enqueued)
+      const { queue, block, kernel, executable, flags, members, given } = parts[n]
+      const launched = queue.publish(kernel.name, executable, flags, block.grid, enqueued, members)
       queue.wake(block.leaders, executable.lowered.roles)
       if (!recording) continue
       launched.given = given
@@ -190,11 +208,13 @@ export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
   }
 }
 
-/** The names of the parameters whose tensors are packed. Empty without arguments. */
-const packedIn = (wanted: Wanted | undefined): readonly string[] =>
-  Object.entries(wanted?.given ?? {}).flatMap(([name, one]) =>
+/** The facts of a launch that specialise its code. Without arguments nothing is packed. */
+const specialisationOf = (wanted: Wanted | undefined): Specialisation => ({
+  packed: Object.entries(wanted?.given ?? {}).flatMap(([name, one]) =>
     typeof one !== 'number' && one.kind === 'packed' ? [name] : [],
-  )
+  ),
+  scattered: spacingOf(wanted?.members) === undefined,
+})
 
 function writeScalar(words: Int32Array, { params }: Kernel, name: string, value: number): void {
   const at = Object.keys(params).indexOf(name) * paramOf.bytes + paramOf.value
@@ -203,4 +223,14 @@ function writeScalar(words: Int32Array, { params }: Kernel, name: string, value:
   if (dtype === 'f32') view.setFloat32(at, value, true)
   else if (dtype === 'i64') view.setBigInt64(at, BigInt(value), true)
   else view.setInt32(at, value, true)
+}
+
+/** Describes the machine. Each core is assumed to have its own L1 and L2 cache. */
+function machineOf({ target, engine, panelSteps }: CpuPlatform, ranks: number, workers: number): Machine {
+  const { l1, l2 } = engine.machine
+  const caches = [
+    { level: 1, bytes: l1 },
+    { level: 2, bytes: l2 },
+  ]
+  return cpuMachine(target, ranks, { workers, panelSteps, caches })
 }

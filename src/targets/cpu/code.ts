@@ -15,12 +15,18 @@ export type CodeType = 'i32' | 'i64' | 'f32' | 'f64' | 'ptr' | 'vf32' | 'vi32'
 
 /** The machine that Code is generated for. */
 export interface Machine {
-  readonly name: 'wasm' | 'native'
+  /** The name of the target, for the reader of generated code. */
+  readonly name: string
   /** The number of f32 lanes of a vector: 4, 8 or 16. */
   readonly lanes: number
   /** The size of a product's microkernel: rows, and columns counted in vectors. */
   readonly rows: number
   readonly columns: number
+  /**
+   * True if the machine has a prefetch instruction, which fetches a cache line, and a compiler that schedules unrolled steps well. A
+   * microkernel then takes the steps of one line at a time.
+   */
+  readonly prefetches: boolean
   /** The cache sizes of one core, in bytes. The blocks of a product are sized to fit them. */
   readonly l1: number
   readonly l2: number

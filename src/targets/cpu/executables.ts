@@ -1,6 +1,6 @@
 /**
  * Compiled CPU kernels, cached per process. The cache key is the kernel IR, the engine, whether the world records
- * events, and the set of packed parameters.
+ * events, and the facts of the launch that specialise its code.
  */
 import type { KernelIR } from '../../ir/node.ts'
 import type { Engine, Lowered } from './executable.ts'
@@ -20,26 +20,36 @@ export interface Executable extends Compiled {
 
 const compiled = new WeakMap<Engine, WeakMap<KernelIR, Map<string, Compiled>>>()
 
+/** The facts of a launch that specialise its code. */
+export interface Specialisation {
+  /** The names of the parameters whose tensors are packed. */
+  readonly packed: readonly string[]
+  /** See `CpuFacts.scattered`. */
+  readonly scattered?: boolean
+}
+
+export const specialisationKey = ({ packed, scattered }: Specialisation): string =>
+  [...(scattered ? ['scattered,'] : []), ...packed].join(' ')
+
 /** The inputs of one compilation. */
-export interface Wanted {
+export interface Wanted extends Specialisation {
   readonly ir: KernelIR
   readonly engine: Engine
   readonly lower: Lower
   readonly record: boolean
-  /** The names of the parameters whose tensors are packed. */
-  readonly packed: readonly string[]
 }
 
-function placeOf({ ir, engine, record, packed }: Wanted): { made: Map<string, Compiled>; key: string } {
+function placeOf(wanted: Wanted): { made: Map<string, Compiled>; key: string } {
+  const { ir, engine, record } = wanted
   let ofEngine = compiled.get(engine)
   if (!ofEngine) compiled.set(engine, (ofEngine = new WeakMap()))
   let ofKernel = ofEngine.get(ir)
   if (!ofKernel) ofEngine.set(ir, (ofKernel = new Map()))
-  return { made: ofKernel, key: [record ? 'record' : '', ...packed].join(' ') }
+  return { made: ofKernel, key: `${record ? 'record' : ''} ${specialisationKey(wanted)}` }
 }
 
-const lowered = ({ ir, engine, lower, record, packed }: Wanted): Lowered =>
-  lower(ir, { machine: engine.machine, record, packed: new Set(packed) })
+const lowered = ({ ir, engine, lower, record, packed, scattered }: Wanted): Lowered =>
+  lower(ir, { machine: engine.machine, record, packed: new Set(packed), scattered })
 
 export function compile(wanted: Wanted): Compiled {
   const { made, key } = placeOf(wanted)

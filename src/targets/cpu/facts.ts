@@ -12,10 +12,13 @@ export interface CpuFacts {
   readonly record?: boolean
   /** Parameters whose tensors are packed (lower/panels.ts): products read the panels in place. */
   readonly packed?: ReadonlySet<string>
+  /** The kernel is launched on a group whose members are not at a constant distance: it finds heaps in a table. */
+  readonly scattered?: boolean
 }
 
 /** The facts as lines for a comment. */
-export function cpuHeader(ir: KernelIR, { machine, record = false, packed = new Set() }: CpuFacts): string[] {
+export function cpuHeader(ir: KernelIR, facts: CpuFacts): string[] {
+  const { machine, record = false, packed = new Set(), scattered = false } = facts
   const meta = Object.entries(ir.meta).map(([name, value]) => `${name} = ${String(value)}`)
   const world = `${ir.name}, for ${ir.world} ${ir.world === 1 ? 'rank' : 'ranks'}`
   const { name, lanes, rows, columns, l1, l2 } = machine
@@ -26,5 +29,9 @@ export function cpuHeader(ir: KernelIR, { machine, record = false, packed = new 
     `  caches: L1 ${l1 / 1024} KiB, L2 ${l2 / 1024} KiB`,
     `  packed tensors: ${[...packed].join(', ') || 'none'}`,
     `  recording: ${record ? 'on' : 'off'}`,
-  ].map((line) => line.replace(/[^\x20-\x7e]+|\\$/g, ' '))
+    ...(scattered ? ['  heaps: by a table, for a group of unevenly spaced ranks'] : []),
+  ].map(inComment)
 }
+
+/** An author's text on one line of a comment: only ASCII, and no backslash at its end, which would continue the line. */
+export const inComment = (text: string): string => text.replace(/[^\x20-\x7e]+|\\$/g, ' ')

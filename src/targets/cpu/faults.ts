@@ -112,6 +112,7 @@ function stoppedWorkers(
       urgency: failure !== undefined || fault ? 0 : wait !== waitKind.none ? 1 : 2,
       worker: {
         rank: queue.rank,
+        ...(launched.members && { members: launched.members }),
         stream: queue.stream,
         kernel: launched.kernel,
         program: read(slotOf.program),
@@ -138,12 +139,13 @@ function waiting(
       const param = launched.executable!.lowered.params[read(slotOf.param)]
       const flags = param === undefined ? undefined : launched.flags[param]
       if (flags) awaited.add(flags)
-      return doing.waitForFlag({
+      const flag = {
         name: `${flags?.name ?? param ?? 'a flag'}${position(read(slotOf.index), flags?.shape ?? [])}`,
         rank: read(slotOf.owner),
         value: read(slotOf.value),
         wanted: read(slotOf.wanted),
-      })
+      }
+      return doing.waitForFlag(flag, launched.members)
     }
     case waitKind.loop:
       return doing.loop

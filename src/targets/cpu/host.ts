@@ -160,12 +160,10 @@ export class Host {
     const queue = new Queue(this.arena, {
       address: this.layout.queues + this.#queues.size * queueOf.bytes,
       rank,
-      ranks: this.ranks,
       stream,
       leaders: this.workers,
       blocks: this.#private.take(ring * launch.bytes),
       times: this.#private.take(ring * 16),
-      heapStride: this.layout.heapBytes / 65536,
     })
     this.#queues.set(key, queue)
     this.#everyQueue.push(queue)

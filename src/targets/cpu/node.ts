@@ -9,6 +9,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { parentPort, Worker } from 'node:worker_threads'
 import { isBuilt, moduleFile } from '../../files.ts'
+import { onInterrupt } from '../interrupts.ts'
 import { serve, type Load } from './serve.ts'
 import type { Assignment, Failure, Thread, Threads } from './threads.ts'
 
@@ -97,49 +98,11 @@ async function serveAssignment(assignment: Assignment): Promise<void> {
   serve({ ...assignment, load: module[loader.name], now, failed })
 }
 
-interface Ending {
-  readonly stop: () => Promise<void>
-  readonly exiting: () => void
-}
-const endings = new Set<Ending>()
-
-/** The signals that ask a process to end. */
-const signals = ['SIGINT', 'SIGTERM'] as const
-
-async function onSignal(signal: NodeJS.Signals): Promise<void> {
-  process.removeListener(signal, signalled)
-  await Promise.allSettled([...endings].map(({ stop }) => stop()))
-  // If other listeners exist, they decide what happens to the process. Without other listeners, the signal is sent
-  // again, now with its default effect.
-  if (process.listenerCount(signal) === 0) process.kill(process.pid, signal)
-}
-const signalled = (signal: NodeJS.Signals): void => void onSignal(signal)
-const exiting = (): void => endings.forEach((ending) => ending.exiting())
-
-function listen(): void {
-  for (const signal of signals)
-    if (!process.listeners(signal).includes(signalled)) process.on(signal, signalled)
-  if (!process.listeners('exit').includes(exiting)) process.on('exit', exiting)
-}
-
-function listenNoMore(): void {
-  for (const signal of signals) process.removeListener(signal, signalled)
-  process.removeListener('exit', exiting)
-}
-
 export const nodeThreads: Threads = {
   cores: availableParallelism(),
   now,
   start: () => new NodeThread(),
   block: (words, index, value, milliseconds) => void Atomics.wait(words, index, value, milliseconds),
   collect,
-  onInterrupt(stop, exiting) {
-    const ending: Ending = { stop, exiting }
-    listen()
-    endings.add(ending)
-    return () => {
-      endings.delete(ending)
-      if (endings.size === 0) listenNoMore()
-    }
-  },
+  onInterrupt,
 }

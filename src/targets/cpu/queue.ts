@@ -3,6 +3,7 @@
  * and tracks which launches have ended and when.
  */
 import type { Given } from '../../world/launchTraffic.ts'
+import type { Members } from '../../world/members.ts'
 import type { SymmetricFlags } from '../../world/world.ts'
 import { launch, queue as queueOf, ring, slot as slotOf } from './abi.ts'
 import type { Executable } from './executables.ts'
@@ -16,6 +17,8 @@ export interface Launched {
   readonly executable: Executable | undefined
   /** Flag-set arguments, by parameter. */
   readonly flags: Readonly<Record<string, SymmetricFlags>>
+  /** The group of the launch, in whose ranks its workers report. */
+  readonly members: Members
   readonly grid: number
   /** The arguments of the launch. Set only if the world records. */
   given: Given | undefined
@@ -41,9 +44,20 @@ export interface Worker {
   failure: string | undefined
 }
 
+/** The group of a launch, as its kernel sees it. */
+export interface Place {
+  readonly rank: number
+  readonly ranks: number
+  readonly heapStride: number
+  /** Distances of heaps, if `heapStride` does not give them (`launch.heaps` in abi.ts). */
+  readonly heaps: Int32Array | undefined
+}
+
 /** The contents of a launch block. */
 export interface Block {
   readonly executable: number
+  /** Absent if the launch runs no kernel. */
+  readonly place?: Place
   readonly grid: number
   readonly leaders: number
   readonly counters: number
@@ -76,12 +90,10 @@ export class Queue {
     place: {
       readonly address: number
       readonly rank: number
-      readonly ranks: number
       readonly stream: number
       readonly leaders: number
       readonly blocks: number
       readonly times: number
-      readonly heapStride: number
     },
   ) {
     this.rank = place.rank
@@ -100,9 +112,6 @@ export class Queue {
     for (let n = 0; n < ring; n++) {
       const block = (place.blocks + n * launch.bytes) >>> 2
       this.#words[block + launch.sequence / 4] = 0
-      this.#words[block + launch.rank / 4] = place.rank
-      this.#words[block + launch.ranks / 4] = place.ranks
-      this.#words[block + launch.heapStride / 4] = place.heapStride
     }
   }
 
@@ -154,7 +163,7 @@ export class Queue {
    * Writes the next launch's header and returns the address of its parameters. Workers do not see the launch before
    * `publish`.
    */
-  write({ executable, grid, leaders, counters, frameStride }: Block): number {
+  write({ executable, place: group, grid, leaders, counters, frameStride }: Block): number {
     const place = this.#head & (ring - 1)
     const address = this.#blocks + place * launch.bytes
     const block = address >>> 2
@@ -165,6 +174,12 @@ export class Queue {
     Atomics.store(words, block + launch.executable / 4, executable)
     Atomics.store(words, block + launch.leaders / 4, leaders)
     words[block + launch.grid / 4] = grid
+    if (group) {
+      words[block + launch.rank / 4] = group.rank
+      words[block + launch.ranks / 4] = group.ranks
+      words[block + launch.heapStride / 4] = group.heapStride
+      if (group.heaps) words.set(group.heaps, block + launch.heaps / 4)
+    }
     words[block + launch.next / 4] = 0
     words[block + launch.finished / 4] = 0
     this.writePointer(address + launch.counters, counters)
@@ -189,6 +204,7 @@ export class Queue {
     flags: Launched['flags'],
     grid: number,
     enqueued: number,
+    members?: Members,
   ): Launched {
     const place = this.#head & (ring - 1)
     this.#head = (this.#head + 1) | 0
@@ -196,6 +212,7 @@ export class Queue {
       kernel,
       executable,
       flags,
+      members,
       grid,
       given: undefined,
       enqueued,

@@ -8,6 +8,7 @@ import { TimelineBuilder } from '../../timeline/builder.ts'
 import { recordedNames } from '../../timeline/recordedNames.ts'
 import { Kind, type Timeline } from '../../timeline/timeline.ts'
 import { workerTrack } from '../../timeline/workers.ts'
+import { inWorld } from '../../world/members.ts'
 import { LaunchTraffic } from '../../world/launchTraffic.ts'
 import { event as eventOf, eventKind, slot as slotOf } from './abi.ts'
 import type { Launched, Queue, Worker } from './queue.ts'
@@ -118,11 +119,15 @@ export class Recording {
           bytes: 0,
         }
       else if (kind === eventKind.wait) {
+        const owner = inWorld(launched?.members, who)
         const param = launched?.executable?.lowered.params[what]
         const flags = (param !== undefined && launched?.flags[param]?.name) || 'a flag'
-        yield { kind: Kind.wait, name: recordedNames.wait(flags, who, line), start, end, bytes: 0 }
-      } else if (who !== worker.queue.rank)
-        yield { kind: Kind.transfer, name: recordedNames.copy(who, line), start, end, bytes: what }
+        yield { kind: Kind.wait, name: recordedNames.wait(flags, owner, line), start, end, bytes: 0 }
+      } else {
+        const owner = inWorld(launched?.members, who)
+        if (owner === worker.queue.rank) continue
+        yield { kind: Kind.transfer, name: recordedNames.copy(owner, line), start, end, bytes: what }
+      }
     }
   }
 

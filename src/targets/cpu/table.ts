@@ -2,7 +2,14 @@
 import type { KernelIR } from '../../ir/node.ts'
 import { WorldError } from '../../world/world.ts'
 import { executable, mostExecutables } from './abi.ts'
-import { compile, prepare, type Executable, type Wanted } from './executables.ts'
+import {
+  compile,
+  prepare,
+  specialisationKey,
+  type Executable,
+  type Specialisation,
+  type Wanted,
+} from './executables.ts'
 import type { CpuPlatform } from './host.ts'
 import type { Layout } from './layout.ts'
 import type { Arena } from './pool.ts'
@@ -32,29 +39,26 @@ export class ExecutableTable {
     this.#private = privateMemory
   }
 
-  #wanted(ir: KernelIR, packed: readonly string[]): Wanted {
+  #wanted(ir: KernelIR, facts: Specialisation): Wanted {
     const { engine, lower } = this.#platform
-    return { ir, engine, lower, record: this.#record, packed }
+    return { ir, engine, lower, record: this.#record, ...facts }
   }
 
   /** Compiles without blocking this thread. A later `get` then returns at once. */
-  prepare(ir: KernelIR, packed: readonly string[]): Promise<void> {
-    return prepare(this.#wanted(ir, packed))
+  prepare(ir: KernelIR, facts: Specialisation): Promise<void> {
+    return prepare(this.#wanted(ir, facts))
   }
 
-  /**
-   * Returns the executable of a kernel and compiles it on first use. `packed` names the parameters whose tensors are
-   * packed.
-   */
-  get(ir: KernelIR, packed: readonly string[] = []): Executable {
+  /** Returns the executable of a kernel and compiles it on first use. */
+  get(ir: KernelIR, facts: Specialisation): Executable {
     let ofKernel = this.#known.get(ir)
     if (!ofKernel) this.#known.set(ir, (ofKernel = new Map()))
-    const key = packed.length === 0 ? '' : packed.join(' ')
+    const key = specialisationKey(facts)
     const known = ofKernel.get(key)
     if (known) return known
     const number = this.#last + 1
     if (number === mostExecutables) throw new WorldError(`a world has at most ${mostExecutables} kernels`)
-    const { lowered, bytes } = compile(this.#wanted(ir, packed))
+    const { lowered, bytes } = compile(this.#wanted(ir, facts))
     const pointer = this.#private.take(bytes.length)
     const { memory, words } = this.#arena
     new Uint8Array(memory.buffer, pointer, bytes.length).set(bytes)

@@ -5,19 +5,14 @@ import { elements } from '../../world/host.ts'
 import { WorldError, type PackedTensor, type SymmetricTensor } from '../../world/world.ts'
 import { CpuBackend, type CpuMark, type CpuPart } from './backend.ts'
 import type { CpuPlatform, HostOptions } from './host.ts'
-import type { Machine } from '../../world/machine.ts'
-import { cpuMachine } from '../../world/machines.ts'
 import { packedLayout, packTensor } from './lower/panels.ts'
 import { isPackable, packable, type PackableArray } from './packing.ts'
 
 export type CpuWorldOptions = HostOptions
 
 export class CpuWorld extends HeapWorld<CpuPart, CpuMark, CpuBackend> {
-  override readonly machine: Machine
-
   constructor(platform: CpuPlatform, options: CpuWorldOptions) {
     super(new CpuBackend(platform, options), options)
-    this.machine = machineOf(platform, options.ranks, this.backend.workers)
   }
 
   /** The number of leaders per rank, which is the number of programs that run concurrently on each rank. */
@@ -51,14 +46,4 @@ export class CpuWorld extends HeapWorld<CpuPart, CpuMark, CpuBackend> {
     this.backend.expectRunning()
     for (const { ir, wanted } of this.wantedFor(launches)) await this.backend.compile(ir, wanted)
   }
-}
-
-/** Describes the machine. Each core is assumed to have its own L1 and L2 cache. */
-function machineOf({ target, engine, panelSteps }: CpuPlatform, ranks: number, workers: number): Machine {
-  const { l1, l2 } = engine.machine
-  const caches = [
-    { level: 1, bytes: l1 },
-    { level: 2, bytes: l2 },
-  ]
-  return cpuMachine(target, ranks, { workers, panelSteps, caches })
 }

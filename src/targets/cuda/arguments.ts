@@ -14,9 +14,10 @@ export type LaunchArguments = Readonly<Record<string, LaunchArgument>>
 /** The memory and the identity of one rank, as its kernels receive them. */
 export interface RankMemory {
   readonly device: Device
+  /** The rank in the group of the launch, and the size of the group. */
   readonly rank: number
   readonly ranks: number
-  /** The address of rank 0's heap, and the distance in bytes from one rank's heap to the next. */
+  /** The address of the heap of the group's rank 0, and the distance in bytes from one rank's heap to the next. */
   readonly heap: bigint
   readonly stride: number
   /** The address of this kernel's counters on this rank. */

@@ -6,14 +6,17 @@
 import type { KernelIR } from '../../ir/node.ts'
 import type { Timeline } from '../../timeline/timeline.ts'
 import type { Backend, Loaded, Stored, Wanted } from '../../world/backend.ts'
+import { residentPrograms } from '../../world/machine.ts'
+import { groupName, inGroup, spacingOf } from '../../world/members.ts'
 import { expectTogether } from '../../world/residency.ts'
 import { WorldError } from '../../world/world.ts'
 import { kernelArgument } from './arguments.ts'
 import { DeviceClock } from './clock.ts'
+import { describeMachine } from './describe.ts'
 import { mayCarryEpochs } from './emit/recipe.ts'
 import { executableOf, type Executable } from './executables.ts'
 import { Graphs } from './graphs.ts'
-import { Machine } from './machine.ts'
+import { Machine, programsAnSm } from './machine.ts'
 import type { Part, Queue } from './queue.ts'
 import type { Kernel, StreamEvent } from './device.ts'
 
@@ -28,6 +31,7 @@ export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
   /** For a world that records: how its kernels differ from those of a world that does not record. */
   readonly unlike = new Set<string>()
   readonly target = 'cuda'
+  readonly machine = describeMachine(this.target, this.placement.ranks)
   readonly graphs = new Graphs(this)
   readonly #events = new Set<StreamEvent>()
   /** Tensors whose words contain epochs (flag-in-data: the low two bits of each f32 hold the epoch). */
@@ -40,6 +44,15 @@ export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
     } finally {
       clock.close()
     }
+  }
+
+  /** One tensor map covers the copies of all ranks, so their heaps must be at a constant, positive distance. */
+  expectGroup(members: readonly number[]): void {
+    const spacing = spacingOf(members)
+    if (!spacing || spacing.step < 0)
+      throw new WorldError(
+        `${groupName(members)}: on ${this.target} the ranks of a group must ascend at a constant distance, such as [0, 2, 4]`,
+      )
   }
 
   // Code
@@ -56,20 +69,24 @@ export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
     const kernel = this.kernel(executable, rank)
     const programsPerProcessor = kernel.programsPerSm({ block, sharedBytes })
     return {
-      resident: this.resident(programsPerProcessor, rank),
+      resident: residentPrograms(this.machine, rank, Math.min(programsPerProcessor, programsAnSm)),
       waiting: executable.waiting,
       part: (grid) => this.#part(wanted, queue, { executable, kernel, programsPerProcessor }, grid),
     }
   }
 
   #part(wanted: Wanted, queue: Queue, code: Code, grid: number): Part {
-    const { rank, values } = wanted
+    const { rank, members, values } = wanted
     const { executable, kernel, programsPerProcessor } = code
     const { block, sharedBytes, params, writes } = executable.emitted
     const { heap, stride } = this.placement
+    const { first, step } = spacingOf(members)!
     const memory = {
       device: this.place(rank).device,
-      ...{ rank, ranks: this.ranks, heap, stride },
+      rank: inGroup(members, rank),
+      ranks: members?.length ?? this.ranks,
+      heap: heap + BigInt(first) * BigInt(stride),
+      stride: step * stride,
       counters: this.counters(queue, executable),
       control: 0n,
       log: this.recorder?.address(queue),
@@ -86,6 +103,7 @@ export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
       ...{ queue, rank, grid, executable, programsPerProcessor, launch },
       kernel: wanted.kernel,
       flags: wanted.flags,
+      members,
       controlAt: params.findIndex(({ kind }) => kind === 'control'),
       early: params.flatMap((param) =>
         param.kind === 'settled' ? param.groups.map((group) => group.map(memoryOf)) : [],
@@ -114,7 +132,7 @@ export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
   // Queues
 
   expectTogether(parts: readonly Part[]): void {
-    expectTogether(parts, (rank) => this.place(rank).sms)
+    expectTogether(parts, this.machine)
   }
 
   override enqueue(parts: readonly Part[]): void {

@@ -1,19 +1,23 @@
 import { describe, expect, it } from 'vitest'
 
 import { findCuda } from './driver.ts'
-import { prelude, wgmmaName } from './prelude.ts'
+import { prelude, wgmmaName, type PreludeOptions } from './prelude.ts'
 import { tensorMapProblem } from './tensormap.ts'
 import type { TensorMapShape } from './tensormap.ts'
 
 describe('prelude', () => {
   const wide = { n: 256, dtype: 'bf16', a: 'shared' } as const
+  const textOf = (options: PreludeOptions): string =>
+    Object.values(prelude(options))
+      .map(({ text }) => `${text}\n`)
+      .join('')
 
   it('needs no header and no toolkit', () => {
-    expect(prelude({ wgmma: [wide] })).not.toContain('#include')
+    expect(textOf({ wgmma: [wide] })).not.toContain('#include')
   })
 
   it('defines each wgmma shape once, with n / 2 accumulators per thread and four more operands', () => {
-    const text = prelude({ wgmma: [wide, wide] })
+    const text = textOf({ wgmma: [wide, wide] })
     expect(text.match(/void wgmma_m64n256k16_bf16\(float \(&d\)\[128\], u64 a, u64 b\)/g)).toHaveLength(1)
     const [, wrapper] = text.split('void wgmma_m64n256k16_bf16')
     expect(wrapper.slice(0, wrapper.indexOf('\n}\n')).match(/"\+f"\(d\[\d+\]\)/g)).toHaveLength(128)
@@ -23,7 +27,7 @@ describe('prelude', () => {
   it('takes A from registers if the shape says so', () => {
     const shape = { n: 64, dtype: 'f16', a: 'registers' } as const
     expect(wgmmaName(shape)).toBe('wgmma_m64n64k16_f16_ra')
-    expect(prelude({ wgmma: [shape] })).toContain('}, {%32, %33, %34, %35}, %36, 1, 1, 1, %37;')
+    expect(textOf({ wgmma: [shape] })).toContain('}, {%32, %33, %34, %35}, %36, 1, 1, 1, %37;')
   })
 
   it('rejects a width that wgmma does not support', () => {

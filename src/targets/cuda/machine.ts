@@ -8,13 +8,14 @@ import { Signallers } from '../../world/signallers.ts'
 import { noRoom, nothingEnded, Stops } from '../../world/stops.ts'
 import { limitsOf, Watchdog, type Limits } from '../../world/watchdog.ts'
 import { WorldError, WorldStopped } from '../../world/world.ts'
+import { onInterrupt } from '../interrupts.ts'
 import { abort, Controls } from './control.ts'
 import { hostNow } from './clock.ts'
 import { kernelOn, type Compile, type Executable } from './executables.ts'
 import type { WorldFacts } from './facts.ts'
 import { yieldToOthers } from './node.ts'
 import { placeRanks, type Placement, type RankPlace } from './placement.ts'
-import { mostUnderWay, Queue, type Part } from './queue.ts'
+import { mostUnderWay, Queue, type Part, type Step } from './queue.ts'
 import { Recorder } from './recorder.ts'
 import { DeviceError, type Device, type Kernel, type StreamEvent } from './device.ts'
 import { doingsOf, type Doings } from './stopped.ts'
@@ -49,7 +50,7 @@ const privateBytes = 2 ** 20
  * The most programs per multiprocessor that a launch with waits may have, because each such program needs a wait
  * record.
  */
-const programsAnSm = 16
+export const programsAnSm = 16
 /**
  * The number of hardware queues. With more streams, a launch could be queued behind another launch that waits for it.
  */
@@ -84,6 +85,8 @@ export class Machine {
   readonly #watchdog: Watchdog
   readonly #timeout: number
   readonly #stops = new Stops()
+  /** Removes the handlers of signals and of the process's exit. */
+  readonly #forget: () => void
   /** The reason why this process can no longer use the device; undefined while the device works. */
   #lost: string | undefined
 
@@ -112,6 +115,10 @@ export class Machine {
     const record = this.recorder !== undefined
     this.facts = { record, oneDevice: used.length === 1 }
     for (let rank = 0; rank < this.ranks; rank++) this.queue(rank, 0)
+    this.#forget = onInterrupt(
+      async () => void (await this.stop('interrupted')),
+      () => this.#abandon(),
+    )
   }
 
   #place({ ranks, multiprocessors }: CudaWorldOptions, heapBytes: number): Placement {
@@ -206,11 +213,6 @@ export class Machine {
       throw new WorldStopped(reason)
     }
     this.settled.clear()
-  }
-
-  /** The number of programs of a kernel that can be resident on a rank. */
-  resident(programsPerSm: number, rank: number): number {
-    return Math.min(programsPerSm, programsAnSm) * this.place(rank).sms
   }
 
   /** Enqueues the launches of all ranks without waiting for any of them. */
@@ -399,9 +401,7 @@ export class Machine {
     const start = performance.now()
     let doings: Doings = { workers: [], signals: [] }
     try {
-      // Abort the last launches first. Otherwise a launch that has not started yet could start and wait once the
-      // previous launch ends.
-      for (const { control } of [...underWay].reverse()) if (control) abort(control)
+      abortAll(underWay)
       for (const queue of this.#queues) queue.mark()
       while (this.#queues.some((queue) => queue.settle() < queue.launched)) {
         if (performance.now() - start > patience) {
@@ -418,6 +418,19 @@ export class Machine {
     this.#watchdog.done()
     const what = this.#lost === undefined ? reason : `${reason}; ${this.#lost}`
     return new WorldStopped(what, doings.workers, doings.signals)
+  }
+
+  /**
+   * Called at process exit. The driver may wait for running kernels when it releases the device, so kernels must
+   * return.
+   */
+  #abandon(): void {
+    if (this.#lost !== undefined || this.#stops.isStopping || this.isIdle) return
+    try {
+      abortAll(this.#queues.flatMap((queue) => queue.underWay))
+    } catch {
+      // The device has failed, so no kernel runs. Nobody can be told at this point.
+    }
   }
 
   /** Handles a driver error after which no driver call works any more. Returns the error to throw. */
@@ -450,6 +463,7 @@ export class Machine {
       () => this.reachQueues(),
       () => {
         this.#watchdog.close()
+        this.#forget()
         if (this.#lost !== undefined) return
         release()
         for (const queue of this.#queues) queue.close()
@@ -459,4 +473,12 @@ export class Machine {
       },
     )
   }
+}
+
+/**
+ * Aborts launches in flight, the last ones first. Otherwise a launch that has not started yet could start and wait once
+ * the previous launch ends.
+ */
+function abortAll(underWay: readonly Step[]): void {
+  for (const { control } of [...underWay].reverse()) if (control) abort(control)
 }

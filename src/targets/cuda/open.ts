@@ -1,7 +1,6 @@
 /** Opens worlds on the GPUs of this machine. */
 import { WorldError } from '../../world/world.ts'
 import { findCuda } from './driver.ts'
-import { withoutComments } from './emit/library.ts'
 import type { Compile } from './executables.ts'
 import type { CudaPlatform, CudaWorldOptions } from './machine.ts'
 import { keptOnDisk, numberFrom } from './node.ts'
@@ -49,6 +48,9 @@ export const compileAndKeep =
     const key = JSON.stringify([nvrtcVersion, driverVersion, device.name, options, withoutComments(source)])
     return keptOnDisk(key, () => compileCuda(source, options).bytes)
   }
+
+/** The text without `//` comments. */
+export const withoutComments = (text: string): string => text.replace(/\/\/.*$/gm, '')
 
 /** The status for `arke targets`. Of CUDA, only the driver and NVRTC are loaded for it. */
 export function cudaStatus(): { readonly usable: boolean; readonly about: string } {

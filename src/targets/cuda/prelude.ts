@@ -1,8 +1,11 @@
-// The device functions that emitted CUDA C++ calls: barriers, bulk tensor copies, wgmma, flags. Contract:
-// `prelude(options)` returns all of them as self-contained CUDA C++ for sm_90a without any #include. A kernel includes
-// only the functions that it uses. Therefore each top-level declaration starts on its own line, after its comment.
-// Every function is a thin, named wrapper of one PTX instruction or a short fixed sequence. Shared memory is addressed
-// by 32-bit shared-window addresses throughout. This file knows no particular kernel or operation.
+/**
+ * The device functions that emitted CUDA C++ calls: barriers, bulk tensor copies, wgmma, flags. Contract:
+ * `prelude(options)` returns all of them as records, self-contained CUDA C++ for sm_90a without any #include. A kernel
+ * includes only the functions that it uses. Every function is a thin, named wrapper of one PTX instruction or a short
+ * fixed sequence. Shared memory is addressed by 32-bit shared-window addresses throughout. This file knows no
+ * particular kernel or operation.
+ */
+import { inline, type Declaration, type Library } from './declaration.ts'
 
 /** A wgmma shape to define: m64 x n x k16, with D in f32. */
 export interface WgmmaShape {
@@ -26,23 +29,17 @@ export function wgmmaName(shape: WgmmaShape): string {
   return `wgmma_m64n${shape.n}k16_${shape.dtype}${shape.a === 'registers' ? '_ra' : ''}`
 }
 
-export function prelude(options: PreludeOptions = {}): string {
-  const shapes = new Map((options.wgmma ?? []).map((shape) => [wgmmaName(shape), shape]))
-  return [
-    TYPES,
-    BARRIERS,
-    TENSOR_COPIES,
-    MATRIX,
-    ...[...shapes.values()].map(wgmmaWrapper),
-    flags(options.flagScope ?? 'sys'),
-  ].join('\n')
+/** Returns the library in the order in which a kernel includes it. */
+export function prelude({ wgmma = [], flagScope = 'sys' }: PreludeOptions = {}): Library {
+  const wrappers = Object.fromEntries(wgmma.map((shape) => [wgmmaName(shape), wgmmaWrapper(shape)]))
+  return { ...TYPES, ...BARRIERS, ...TENSOR_COPIES, ...MATRIX, ...wrappers, ...flags(flagScope) }
 }
 
 /**
  * Returns the wrapper of one wgmma shape. The wrapper takes the accumulators (n / 2 floats per thread) by reference.
  * `TransposeA`/`TransposeB` is 1 if that shared operand is stored with its M (or N) axis contiguous instead of K.
  */
-function wgmmaWrapper(shape: WgmmaShape): string {
+function wgmmaWrapper(shape: WgmmaShape): Declaration {
   const { n, dtype, a } = shape
   if (n % 8 !== 0 || n < 8 || n > 256) {
     throw new RangeError(`wgmma has no shape with n = ${n}: n must be a multiple of 8 from 8 to 256`)
@@ -50,10 +47,10 @@ function wgmmaWrapper(shape: WgmmaShape): string {
   const count = n / 2
   const registersA = a === 'registers'
   const d = (i: number) => `"+f"(d[${i}])`
-  const rows = (items: string[], per: number, indent: string) => {
+  const rows = (items: string[], per: number, between: string) => {
     const lines: string[] = []
     for (let i = 0; i < items.length; i += per) lines.push(items.slice(i, i + per).join(', '))
-    return lines.join(`,\n${indent}`)
+    return lines.join(`,${between}`)
   }
   const operands = Array.from({ length: count }, (_, i) => `%${i}`)
   const next = (i: number) => `%${count + i}`
@@ -65,177 +62,324 @@ function wgmmaWrapper(shape: WgmmaShape): string {
   const inputs = registersA
     ? '"r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(TransposeB)'
     : '"l"(a), "l"(b), "n"(TransposeA), "n"(TransposeB)'
-  return `${template}
-__device__ __forceinline__ void ${wgmmaName(shape)}(float (&d)[${count}], ${parameters}) {
+  const text = `${template}
+${inline} void ${wgmmaName(shape)}(float (&d)[${count}], ${parameters}) {
   asm volatile("wgmma.mma_async.sync.aligned.m64n${n}k16.f32.${dtype}.${dtype} {"
-               "${rows(operands, 16, '').replaceAll('\n', '"\n               "')}"
+               "${rows(operands, 16, '"\n               "')}"
                "}, ${aText}, ${next(bAt)}, ${flags};"
                : ${rows(
                  operands.map((_, i) => d(i)),
                  6,
-                 '                 ',
+                 '\n                 ',
                )}
                : ${inputs});
+}`
+  return { uses: registersA ? ['u32', 'u64'] : ['u64'], text }
 }
-`
-}
 
-const TYPES = `typedef unsigned char u8;
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef unsigned long long u64;
-typedef int i32;
-typedef long long i64;
-
-struct alignas(64) TensorMap { u64 opaque[16]; };
-
-__device__ __forceinline__ u32 shared_address(const void* p) {
+const TYPES = {
+  u8: { uses: [], text: 'typedef unsigned char u8;' },
+  u16: { uses: [], text: 'typedef unsigned short u16;' },
+  u32: { uses: [], text: 'typedef unsigned int u32;' },
+  u64: { uses: [], text: 'typedef unsigned long long u64;' },
+  i32: { uses: [], text: 'typedef int i32;' },
+  i64: { uses: [], text: 'typedef long long i64;' },
+  TensorMap: { uses: ['u64'], text: 'struct alignas(64) TensorMap { u64 opaque[16]; };' },
+  shared_address: {
+    uses: ['u32', 'u64'],
+    text: `${inline} u32 shared_address(const void* p) {
   u32 address;
   asm("{ .reg .u64 wide; cvta.to.shared.u64 wide, %1; cvt.u32.u64 %0, wide; }" : "=r"(address) : "l"(p));
   return address;
-}
-// Launches of a stream overlap where the host allows it: one is made ready while the one before ends.
-__device__ __forceinline__ void next_kernel_may_start() { asm volatile("griddepcontrol.launch_dependents;"); }
-__device__ __forceinline__ void kernel_before_ended() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-__device__ __forceinline__ void bring_near(const void* p) { asm volatile("prefetch.global.L2 [%0];" :: "l"(p)); }
-__device__ __forceinline__ u32 min_u32(u32 a, u32 b) { return a < b ? a : b; }
-
-// Two floats as packed bf16, the first in the low half.
-__device__ __forceinline__ u32 pack_bf16(float low, float high) {
+}`,
+  },
+  next_kernel_may_start: {
+    note: [
+      `Launches of a stream overlap where the host allows it: one is made ready while the one before ends.`,
+    ],
+    uses: [],
+    text: `${inline} void next_kernel_may_start() { asm volatile("griddepcontrol.launch_dependents;"); }`,
+  },
+  kernel_before_ended: {
+    uses: [],
+    text: `${inline} void kernel_before_ended() { asm volatile("griddepcontrol.wait;" ::: "memory"); }`,
+  },
+  bring_near: {
+    uses: [],
+    text: `${inline} void bring_near(const void* p) { asm volatile("prefetch.global.L2 [%0];" :: "l"(p)); }`,
+  },
+  min_u32: { uses: ['u32'], text: `${inline} u32 min_u32(u32 a, u32 b) { return a < b ? a : b; }` },
+  pack_bf16: {
+    note: [`Two floats as packed bf16, the first in the low half.`],
+    uses: ['u32'],
+    text: `${inline} u32 pack_bf16(float low, float high) {
   u32 packed;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
   return packed;
-}
+}`,
+  },
+  registers_raise: {
+    note: [`Registers of this warpgroup: a role that needs few gives them up to roles that need many.`],
+    uses: ['u32'],
+    text: `template <int Count> ${inline} void registers_raise() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(Count)); }`,
+  },
+  registers_lower: {
+    uses: ['u32'],
+    text: `template <int Count> ${inline} void registers_lower() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(Count)); }`,
+  },
+  group_arrive: {
+    note: [`Comes to a barrier at which others wait.`],
+    uses: ['u32'],
+    text: `${inline} void group_arrive(u32 id, u32 threads) { asm volatile("bar.arrive %0, %1;" :: "r"(id), "r"(threads) : "memory"); }`,
+  },
+  group_barrier: {
+    note: [`A barrier of \`threads\` threads of this program; id 0 is the whole program's.`],
+    uses: ['u32'],
+    text: `${inline} void group_barrier(u32 id, u32 threads) { asm volatile("bar.sync %0, %1;" :: "r"(id), "r"(threads) : "memory"); }`,
+  },
+} as const satisfies Library
 
-// Registers of this warpgroup: a role that needs few gives them up to roles that need many.
-template <int Count> __device__ __forceinline__ void registers_raise() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(Count)); }
-template <int Count> __device__ __forceinline__ void registers_lower() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(Count)); }
-
-// Comes to a barrier at which others wait.
-__device__ __forceinline__ void group_arrive(u32 id, u32 threads) { asm volatile("bar.arrive %0, %1;" :: "r"(id), "r"(threads) : "memory"); }
-// A barrier of \`threads\` threads of this program; id 0 is the whole program's.
-__device__ __forceinline__ void group_barrier(u32 id, u32 threads) { asm volatile("bar.sync %0, %1;" :: "r"(id), "r"(threads) : "memory"); }
-`
-
-const BARRIERS = `// mbarriers, by shared address (8 bytes each).
-__device__ __forceinline__ void barrier_init(u32 barrier, u32 arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(barrier), "r"(arrivals) : "memory"); }
-__device__ __forceinline__ void barrier_init_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-__device__ __forceinline__ void barrier_arrive(u32 barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(barrier) : "memory"); }
-// Whether the phase of that parity has completed; a fresh barrier counts as having completed parity 1.
-__device__ __forceinline__ bool barrier_try(u32 barrier, u32 phase) {
+const BARRIERS = {
+  barrier_init: {
+    note: [`mbarriers, by shared address (8 bytes each).`],
+    uses: ['u32'],
+    text: `${inline} void barrier_init(u32 barrier, u32 arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(barrier), "r"(arrivals) : "memory"); }`,
+  },
+  barrier_init_fence: {
+    uses: [],
+    text: `${inline} void barrier_init_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }`,
+  },
+  barrier_arrive: {
+    uses: ['u32'],
+    text: `${inline} void barrier_arrive(u32 barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(barrier) : "memory"); }`,
+  },
+  barrier_try: {
+    note: [
+      `Whether the phase of that parity has completed; a fresh barrier counts as having completed parity 1.`,
+    ],
+    uses: ['u32'],
+    text: `${inline} bool barrier_try(u32 barrier, u32 phase) {
   u32 done;
   asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
                : "=r"(done) : "r"(barrier), "r"(phase) : "memory");
   return done != 0;
-}
+}`,
+  },
+  fence_async: {
+    note: [`Ordering between ordinary accesses and those of the copy engine and the tensor cores.`],
+    uses: [],
+    text: `${inline} void fence_async() { asm volatile("fence.proxy.async;" ::: "memory"); }`,
+  },
+  fence_async_shared: {
+    uses: [],
+    text: `${inline} void fence_async_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }`,
+  },
+} as const satisfies Library
 
-// Ordering between ordinary accesses and those of the copy engine and the tensor cores.
-__device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async;" ::: "memory"); }
-__device__ __forceinline__ void fence_async_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-`
+const TENSOR_COPIES = {
+  tma_prefetch: {
+    uses: ['TensorMap'],
+    text: `${inline} void tma_prefetch(const TensorMap& map) { asm volatile("prefetch.tensormap [%0];" :: "l"(&map) : "memory"); }`,
+  },
+  tma_store_commit: {
+    uses: [],
+    text: `${inline} void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }`,
+  },
+  tma_store_wait_read: {
+    note: [`At most Pending groups of this thread still read their shared memory.`],
+    uses: [],
+    text: `template <int Pending> ${inline} void tma_store_wait_read() { asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(Pending) : "memory"); }`,
+  },
+  tma_store_wait_done: {
+    note: [`At most Pending groups of this thread are not yet written.`],
+    uses: [],
+    text: `template <int Pending> ${inline} void tma_store_wait_done() { asm volatile("cp.async.bulk.wait_group %0;" :: "n"(Pending) : "memory"); }`,
+  },
+} as const satisfies Library
 
-const TENSOR_COPIES = `__device__ __forceinline__ void tma_prefetch(const TensorMap& map) { asm volatile("prefetch.tensormap [%0];" :: "l"(&map) : "memory"); }
-__device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-// At most Pending groups of this thread still read their shared memory.
-template <int Pending> __device__ __forceinline__ void tma_store_wait_read() { asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(Pending) : "memory"); }
-// At most Pending groups of this thread are not yet written.
-template <int Pending> __device__ __forceinline__ void tma_store_wait_done() { asm volatile("cp.async.bulk.wait_group %0;" :: "n"(Pending) : "memory"); }
-`
-
-const MATRIX = `// wgmma. A shared operand is a stack of rows of Span (128, 64, 32) bytes in the swizzle of that size, its tile aligned to
-// 1024 bytes. K contiguous: rows are M (or N); \`leading\` is ignored, \`stride\` is the bytes from 8 rows to the next 8.
-// M (or N) contiguous: rows are k; \`leading\` is the bytes from one row's columns to the next ones, \`stride\` from 8 k to
-// the next 8.
-template <u32 Span> __device__ __forceinline__ u64 wgmma_operand(u32 address, u32 leading, u32 stride) {
+const MATRIX = {
+  wgmma_operand: {
+    note: [
+      `wgmma. A shared operand is a stack of rows of Span (128, 64, 32) bytes in the swizzle of that size, its tile aligned to`,
+      `1024 bytes. K contiguous: rows are M (or N); \`leading\` is ignored, \`stride\` is the bytes from 8 rows to the next 8.`,
+      `M (or N) contiguous: rows are k; \`leading\` is the bytes from one row's columns to the next ones, \`stride\` from 8 k to`,
+      `the next 8.`,
+    ],
+    uses: ['u32', 'u64'],
+    text: `template <u32 Span> ${inline} u64 wgmma_operand(u32 address, u32 leading, u32 stride) {
   const u64 swizzle = Span == 128 ? 1 : Span == 64 ? 2 : 3;
   return (u64)((address & 0x3ffffu) >> 4) | ((u64)(leading >> 4) << 16) | ((u64)(stride >> 4) << 32) | (swizzle << 62);
-}
-__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-template <int Pending> __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(Pending) : "memory"); }
-
-// Ties a fragment to this point of the program: reads of it stay after a wgmma_wait, writes before a wgmma_fence.
-template <int Count> __device__ __forceinline__ void fragment_fence(float (&d)[Count]) {
+}`,
+  },
+  wgmma_fence: {
+    uses: [],
+    text: `${inline} void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }`,
+  },
+  wgmma_commit: {
+    uses: [],
+    text: `${inline} void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }`,
+  },
+  wgmma_wait: {
+    uses: [],
+    text: `template <int Pending> ${inline} void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(Pending) : "memory"); }`,
+  },
+  fragment_fence: {
+    note: [
+      `Ties a fragment to this point of the program: reads of it stay after a wgmma_wait, writes before a wgmma_fence.`,
+    ],
+    uses: [],
+    text: `template <int Count> ${inline} void fragment_fence(float (&d)[Count]) {
   #pragma unroll
   for (int i = 0; i < Count; ++i) asm volatile("" : "+f"(d[i]) :: "memory");
-}
-
-// D += A x B, 16 x 8 and 16 deep, by one warp.
-__device__ __forceinline__ void mma_bf16(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+}`,
+  },
+  mma_bf16: {
+    note: [`D += A x B, 16 x 8 and 16 deep, by one warp.`],
+    uses: ['u32'],
+    text: `${inline} void mma_bf16(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-__device__ __forceinline__ void mma_f16(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+}`,
+  },
+  mma_f16: {
+    uses: ['u32'],
+    text: `${inline} void mma_f16(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-// 8x8 tiles of 16-bit elements, four or two, one row address a thread; transposed: rows of memory are columns of the tile.
-__device__ __forceinline__ void load_matrix_x4(u32 (&x)[4], u32 address) {
+}`,
+  },
+  load_matrix_x4: {
+    note: [
+      `8x8 tiles of 16-bit elements, four or two, one row address a thread; transposed: rows of memory are columns of the tile.`,
+    ],
+    uses: ['u32'],
+    text: `${inline} void load_matrix_x4(u32 (&x)[4], u32 address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(address) : "memory");
-}
-__device__ __forceinline__ void load_matrix_transposed_x4(u32 (&x)[4], u32 address) {
+}`,
+  },
+  load_matrix_transposed_x4: {
+    uses: ['u32'],
+    text: `${inline} void load_matrix_transposed_x4(u32 (&x)[4], u32 address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(address) : "memory");
-}
-__device__ __forceinline__ void load_matrix_x2(u32 (&x)[2], u32 address) {
+}`,
+  },
+  load_matrix_x2: {
+    uses: ['u32'],
+    text: `${inline} void load_matrix_x2(u32 (&x)[2], u32 address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(x[0]), "=r"(x[1]) : "r"(address) : "memory");
-}
-__device__ __forceinline__ void load_matrix_transposed_x2(u32 (&x)[2], u32 address) {
+}`,
+  },
+  load_matrix_transposed_x2: {
+    uses: ['u32'],
+    text: `${inline} void load_matrix_transposed_x2(u32 (&x)[2], u32 address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];" : "=r"(x[0]), "=r"(x[1]) : "r"(address) : "memory");
-}
-__device__ __forceinline__ void store_matrix_x4(u32 address, u32 a, u32 b, u32 c, u32 d) {
+}`,
+  },
+  store_matrix_x4: {
+    uses: ['u32'],
+    text: `${inline} void store_matrix_x4(u32 address, u32 a, u32 b, u32 c, u32 d) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" :: "r"(address), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
-}
-`
+}`,
+  },
+} as const satisfies Library
 
-const flags = (
-  scope: 'sys' | 'gpu',
-): string => `// Flags between programs and ranks. Values are epochs: compared wrap-safe.
-__device__ __forceinline__ u32 flag_load(const u32* flag) {
+const flags = (scope: 'sys' | 'gpu') =>
+  ({
+    flag_load: {
+      note: [`Flags between programs and ranks. Values are epochs: compared wrap-safe.`],
+      uses: ['u32'],
+      text: `${inline} u32 flag_load(const u32* flag) {
   u32 value;
   asm volatile("ld.acquire.${scope}.global.u32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
   return value;
-}
-__device__ __forceinline__ void flag_store(u32* flag, u32 value) { asm volatile("st.release.${scope}.global.u32 [%0], %1;" :: "l"(flag), "r"(value) : "memory"); }
-__device__ __forceinline__ void flag_add(u32* flag, u32 value) { asm volatile("red.release.${scope}.global.add.u32 [%0], %1;" :: "l"(flag), "r"(value) : "memory"); }
-__device__ __forceinline__ bool flag_reached(u32 value, u32 wanted) { return (i32)(value - wanted) >= 0; }
-
-// Words that carry an epoch in their last two bits, 1, 2 or 3. What is not there yet leaves some of them in \`missing\`.
-__device__ __forceinline__ u32 carrying(float x, u32 epoch) { return (__float_as_uint(x) & ~3u) | (epoch % 3u + 1u); }
-__device__ __forceinline__ u32 unlike(u32 word, u32 epoch) { return word ^ (epoch % 3u + 1u); }
-__device__ __forceinline__ float carried(u32 word) { return __uint_as_float(word & ~3u); }
-__device__ __forceinline__ void post_word(float* to, u32 epoch, float x) {
+}`,
+    },
+    flag_store: {
+      uses: ['u32'],
+      text: `${inline} void flag_store(u32* flag, u32 value) { asm volatile("st.release.${scope}.global.u32 [%0], %1;" :: "l"(flag), "r"(value) : "memory"); }`,
+    },
+    flag_add: {
+      uses: ['u32'],
+      text: `${inline} void flag_add(u32* flag, u32 value) { asm volatile("red.release.${scope}.global.add.u32 [%0], %1;" :: "l"(flag), "r"(value) : "memory"); }`,
+    },
+    flag_reached: {
+      uses: ['u32', 'i32'],
+      text: `${inline} bool flag_reached(u32 value, u32 wanted) { return (i32)(value - wanted) >= 0; }`,
+    },
+    carrying: {
+      note: [
+        `Words that carry an epoch in their last two bits, 1, 2 or 3. What is not there yet leaves some of them in \`missing\`.`,
+      ],
+      uses: ['u32'],
+      text: `${inline} u32 carrying(float x, u32 epoch) { return (__float_as_uint(x) & ~3u) | (epoch % 3u + 1u); }`,
+    },
+    unlike: {
+      uses: ['u32'],
+      text: `${inline} u32 unlike(u32 word, u32 epoch) { return word ^ (epoch % 3u + 1u); }`,
+    },
+    carried: {
+      uses: ['u32'],
+      text: `${inline} float carried(u32 word) { return __uint_as_float(word & ~3u); }`,
+    },
+    post_word: {
+      uses: ['u32', 'carrying'],
+      text: `${inline} void post_word(float* to, u32 epoch, float x) {
   asm volatile("st.relaxed.${scope}.global.u32 [%0], %1;" :: "l"(to), "r"(carrying(x, epoch)) : "memory");
-}
-__device__ __forceinline__ void post_words(float* to, u32 epoch, float x, float y, float z, float w) {
+}`,
+    },
+    post_words: {
+      uses: ['u32', 'carrying'],
+      text: `${inline} void post_words(float* to, u32 epoch, float x, float y, float z, float w) {
   asm volatile("st.relaxed.${scope}.global.v4.u32 [%0], {%1, %2, %3, %4};"
                :: "l"(to), "r"(carrying(x, epoch)), "r"(carrying(y, epoch)), "r"(carrying(z, epoch)), "r"(carrying(w, epoch)) : "memory");
-}
-__device__ __forceinline__ void take_word(const float* from, u32 epoch, u32& missing, float& x) {
+}`,
+    },
+    take_word: {
+      uses: ['u32', 'unlike', 'carried'],
+      text: `${inline} void take_word(const float* from, u32 epoch, u32& missing, float& x) {
   u32 a;
   asm volatile("ld.relaxed.${scope}.global.u32 %0, [%1];" : "=r"(a) : "l"(from) : "memory");
   missing |= unlike(a, epoch);
   x = carried(a);
-}
-__device__ __forceinline__ void take_words(const float* from, u32 epoch, u32& missing, float& x, float& y, float& z, float& w) {
+}`,
+    },
+    take_words: {
+      uses: ['u32', 'unlike', 'carried'],
+      text: `${inline} void take_words(const float* from, u32 epoch, u32& missing, float& x, float& y, float& z, float& w) {
   u32 a, b, c, d;
   asm volatile("ld.relaxed.${scope}.global.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "l"(from) : "memory");
   missing |= unlike(a, epoch) | unlike(b, epoch) | unlike(c, epoch) | unlike(d, epoch);
   x = carried(a); y = carried(b); z = carried(c); w = carried(d);
-}
-
-// What a program waited for when it was stopped: the author's line, the rank whose flag it was; 0xffffffff: no flag.
-struct WaitRecord { u32 site; u32 owner; u32 value; u32 wanted; };
-// A rank's, in memory the host and the device both see: the abort word, how many records there are, one for each program.
-struct Control { u32 abort; u32 records; u32 unused[2]; WaitRecord waits[1]; };
-
-__device__ __forceinline__ bool abort_raised(const Control* control) {
+}`,
+    },
+    WaitRecord: {
+      note: [
+        `What a program waited for when it was stopped: the author's line, the rank whose flag it was; 0xffffffff: no flag.`,
+      ],
+      uses: ['u32'],
+      text: `struct WaitRecord { u32 site; u32 owner; u32 value; u32 wanted; };`,
+    },
+    Control: {
+      note: [
+        `A rank's, in memory the host and the device both see: the abort word, how many records there are, one for each program.`,
+      ],
+      uses: ['u32', 'WaitRecord'],
+      text: `struct Control { u32 abort; u32 records; u32 unused[2]; WaitRecord waits[1]; };`,
+    },
+    abort_raised: {
+      uses: ['Control', 'u32'],
+      text: `${inline} bool abort_raised(const Control* control) {
   u32 value;
   asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(&control->abort) : "memory");
   return value != 0;
-}
-// A stopped program tells what it waited for first. Whoever waits for a flag says more than a role that waits for that one.
-__device__ __forceinline__ void tell_wait(Control* control, u32 site, u32 owner, u32 value, u32 wanted) {
+}`,
+    },
+    tell_wait: {
+      note: [
+        `A stopped program tells what it waited for first. Whoever waits for a flag says more than a role that waits for that one.`,
+      ],
+      uses: ['Control', 'u32', 'WaitRecord'],
+      text: `${inline} void tell_wait(Control* control, u32 site, u32 owner, u32 value, u32 wanted) {
   const bool is_flag = owner != 0xffffffff;
   if (!is_flag) __nanosleep(20000);
   volatile WaitRecord* record = (volatile WaitRecord*)&control->waits[blockIdx.x];
@@ -244,11 +388,16 @@ __device__ __forceinline__ void tell_wait(Control* control, u32 site, u32 owner,
   record->value = value;
   record->wanted = wanted;
   asm volatile("st.release.sys.global.u32 [%0], %1;" :: "l"(&record->site), "r"(site) : "memory");
-}
-// Spins until the flag has reached the wanted epoch. False when the launch was aborted: the program then runs on
-// without waiting, and what it computes is discarded by the host. The abort word is in the host's memory and takes microseconds to
-// read, in which no flag is seen: it is looked at after some hundred microseconds only.
-__device__ __forceinline__ bool flag_wait(const u32* flag, u32 wanted, Control* control, u32 site, u32 owner) {
+}`,
+    },
+    flag_wait: {
+      note: [
+        `Spins until the flag has reached the wanted epoch. False when the launch was aborted: the program then runs on`,
+        `without waiting, and what it computes is discarded by the host. The abort word is in the host's memory and takes microseconds to`,
+        `read, in which no flag is seen: it is looked at after some hundred microseconds only.`,
+      ],
+      uses: ['u32', 'Control', 'flag_load', 'flag_reached', 'abort_raised', 'tell_wait'],
+      text: `${inline} bool flag_wait(const u32* flag, u32 wanted, Control* control, u32 site, u32 owner) {
   for (u32 spins = 1;; ++spins) {
     const u32 value = flag_load(flag);
     if (flag_reached(value, wanted)) return true;
@@ -257,15 +406,23 @@ __device__ __forceinline__ bool flag_wait(const u32* flag, u32 wanted, Control* 
       return false;
     }
   }
-}
-
-// True in exactly one program of the launch, the last to come; what the others did before is then visible to it.
-// Called by one thread after a barrier of the program. The counter is left at zero for the next launch.
-__device__ __forceinline__ bool last_program(u32* counter, u32 programs) {
+}`,
+    },
+    last_program: {
+      note: [
+        `True in exactly one program of the launch, the last to come; what the others did before is then visible to it.`,
+        `Called by one thread after a barrier of the program. The counter is left at zero for the next launch.`,
+      ],
+      uses: ['u32'],
+      text: `${inline} bool last_program(u32* counter, u32 programs) {
   u32 before;
   asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
   if (before + 1 != programs) return false;
   *counter = 0;
   return true;
-}
-`
+}`,
+    },
+  }) as const satisfies Library
+
+/** The declarations that do not depend on a kernel's products. Their names are the same for all options. */
+export const fixedPrelude = { ...TYPES, ...BARRIERS, ...TENSOR_COPIES, ...MATRIX, ...flags('sys') }

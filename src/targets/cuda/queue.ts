@@ -5,6 +5,7 @@
  */
 import type { Part as WorldPart } from '../../world/backend.ts'
 import type { Given } from '../../world/launchTraffic.ts'
+import type { Members } from '../../world/members.ts'
 import type { SymmetricFlags } from '../../world/world.ts'
 import type { Control, Controls } from './control.ts'
 import type { Executable } from './executables.ts'
@@ -17,6 +18,8 @@ export interface Part extends WorldPart, Omit<Accesses, 'kernel'> {
   readonly executable: Executable
   readonly programsPerProcessor: number
   readonly flags: Readonly<Record<string, SymmetricFlags>>
+  /** The group of the launch, in whose ranks its programs report. */
+  readonly members: Members
   /** The index of the kernel parameter for the control block; -1 if the kernel has none. */
   readonly controlAt: number
 }

@@ -73,8 +73,8 @@ export class Recorder {
 
   /** Records that the host has just enqueued a launch, by a call that began at the host time `from`. */
   enqueued({ part, given }: Step, from: number): void {
-    const { queue, kernel, executable, flags } = part
-    const recorded = { name: kernel.name, sites: executable.emitted.recordedSites ?? [], flags }
+    const { queue, kernel, executable, flags, members } = part
+    const recorded = { name: kernel.name, sites: executable.emitted.recordedSites ?? [], flags, members }
     this.recording.launched({ rank: queue.rank, stream: queue.number }, recorded, given, from, hostNow())
   }
 

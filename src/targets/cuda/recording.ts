@@ -13,6 +13,7 @@ import { recordedNames } from '../../timeline/recordedNames.ts'
 import { Kind, type Timeline } from '../../timeline/timeline.ts'
 import { workerTrack } from '../../timeline/workers.ts'
 import { LaunchTraffic, type Given } from '../../world/launchTraffic.ts'
+import { inWorld, type Members } from '../../world/members.ts'
 import { onDevice, type Moment } from './clock.ts'
 import {
   eventKind,
@@ -31,6 +32,8 @@ export interface RecordedKernel {
   readonly sites: readonly { readonly line: string; readonly flags: string | undefined }[]
   /** The flag sets by kernel parameter. */
   readonly flags: Readonly<Record<string, { readonly name: string }>>
+  /** The group of the launch, in whose ranks its events are. Absent for the whole world. */
+  readonly members?: Members
 }
 interface Launched {
   readonly kernel: RecordedKernel
@@ -227,9 +230,16 @@ function addEvents(rank: RankBuilder, { events }: Logged, drawing: Drawing): voi
       )
     else if (event.kind === eventKind.wait) {
       const name = (flags !== undefined && kernel?.flags[flags]?.name) || 'a flag'
-      drawing.add(Kind.wait, track, recordedNames.wait(name, event.who, line), event)
-    } else if (event.who !== drawing.rank) {
-      const copied = drawing.add(Kind.transfer, track, recordedNames.copy(event.who, line), event)
+      drawing.add(
+        Kind.wait,
+        track,
+        recordedNames.wait(name, inWorld(kernel?.members, event.who), line),
+        event,
+      )
+    } else {
+      const owner = inWorld(kernel?.members, event.who)
+      if (owner === drawing.rank) continue
+      const copied = drawing.add(Kind.transfer, track, recordedNames.copy(owner, line), event)
       rank.setBytes(copied, event.amount)
     }
   }

@@ -5,7 +5,6 @@ import { pendingOf, type FlagSignals, type Launched, type Signallers } from '../
 import { doing } from '../../world/stops.ts'
 import type { StoppedWorker, SymmetricFlags } from '../../world/world.ts'
 import { NO_FLAG, recordsOf, type WaitRecord } from './control.ts'
-import { lineOf } from './emit/writer.ts'
 import type { Part, Step } from './queue.ts'
 
 /** What programs were doing, and who could signal the flags that they waited for. */
@@ -47,8 +46,9 @@ export function doingsOf(underWay: readonly Step[], signallers: Signallers): Doi
 const recordsIn = ({ part, control }: Step): readonly WaitRecord[] =>
   control && part.executable.emitted.waitSites.length > 0 ? recordsOf(control, part.grid) : []
 
-const placeOf = ({ queue, kernel }: Part): Launched => ({
+const placeOf = ({ queue, kernel, members }: Part): Launched & Pick<StoppedWorker, 'members'> => ({
   rank: queue.rank,
+  ...(members && { members }),
   stream: queue.number,
   kernel: kernel.name,
 })
@@ -76,13 +76,13 @@ function describe(
     ...placeOf(part),
     program,
     site: node?.site?.toString() ?? line,
-    ...doing.waitForFlag({ name, rank: owner, value, wanted }),
+    ...doing.waitForFlag({ name, rank: owner, value, wanted }, part.members),
   }
 }
 
 /** The first such node of the author's line. */
 const nodeAt = ({ executable }: Part, line: string, isWanted: (node: Node) => boolean): Node | undefined =>
-  [...walk(executable.ir.body)].find((node) => isWanted(node) && lineOf(node.site) === line)
+  [...walk(executable.ir.body)].find((node) => isWanted(node) && node.site?.line === line)
 
 function silent(steps: readonly Step[]): StoppedWorker {
   const [{ part }] = steps

@@ -11,15 +11,10 @@ import type { CudaPlatform, CudaWorldOptions } from './machine.ts'
 import type { Part } from './queue.ts'
 import type { StreamEvent } from './device.ts'
 import type { Stream } from './stream.ts'
-import type { Machine } from '../../world/machine.ts'
-import { describeMachine } from './describe.ts'
 
 export class CudaWorld extends HeapWorld<Part, StreamEvent, CudaBackend> {
-  override readonly machine: Machine
-
   constructor(platform: CudaPlatform, options: CudaWorldOptions) {
     super(new CudaBackend(platform, options), options)
-    this.machine = describeMachine(this.target, this.backend.placement.ranks)
   }
 
   /**

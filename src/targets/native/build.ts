@@ -77,7 +77,7 @@ export const laneCounts = [4, 8, 16] as const
  */
 export function machineOf(macros: string, caches: Caches, lanes = lanesOf(macros)): Machine {
   const rows = lanes === 16 || has(macros, '__aarch64__') ? 12 : 6
-  return { name: 'native', lanes, rows, columns: 2, ...caches }
+  return { name: 'native', lanes, rows, columns: 2, prefetches: true, ...caches }
 }
 
 function lanesOf(macros: string): number {

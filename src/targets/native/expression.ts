@@ -145,10 +145,13 @@ function spellFloat(value: number, suffix: 'f' | ''): Spelled {
   if (Number.isNaN(value)) return atom(`__builtin_nan${suffix}("")`)
   const negative = value < 0 || Object.is(value, -0)
   const size = Math.abs(value)
-  const digits = size === Infinity ? `__builtin_inf${suffix}()` : `${withPoint(String(size))}${suffix}`
+  const digits = size === Infinity ? `__builtin_inf${suffix}()` : `${withPoint(size)}${suffix}`
   return negative ? compound(`-${digits}`) : atom(digits)
 }
-const withPoint = (digits: string): string => (/[.e]/.test(digits) ? digits : `${digits}.0`)
+
+/** A number with a point or an exponent. JavaScript writes integers from 1e21 on with an exponent. */
+const withPoint = (size: number): string =>
+  Number.isInteger(size) && size < 1e21 ? `${size}.0` : String(size)
 
 function spellUnary(expression: Expression & { kind: 'unary' }, spelling: Spelling): Spelled {
   const { name, a } = expression
@@ -306,28 +309,29 @@ function spellDivision(
   )
 }
 
-const comparisons: Record<CompareName, string> = {
-  eq: '==',
-  ne: '!=',
-  lt: '<',
-  le: '<=',
-  gt: '>',
-  ge: '>=',
-  ltU: '<',
-  leU: '<=',
-  gtU: '>',
-  geU: '>=',
+const comparisons: Record<CompareName, { readonly operator: string; readonly isUnsigned?: true }> = {
+  eq: { operator: '==' },
+  ne: { operator: '!=' },
+  lt: { operator: '<' },
+  le: { operator: '<=' },
+  gt: { operator: '>' },
+  ge: { operator: '>=' },
+  ltU: { operator: '<', isUnsigned: true },
+  leU: { operator: '<=', isUnsigned: true },
+  gtU: { operator: '>', isUnsigned: true },
+  geU: { operator: '>=', isUnsigned: true },
 }
 
 function spellCompare(expression: Expression & { kind: 'compare' }, spelling: Spelling): Spelled {
   const { name } = expression
   const { type } = expression.a
   const [a, b] = [spellOperand(expression.a, spelling), spellOperand(expression.b, spelling)]
-  if (!name.endsWith('U')) return compound(`${a} ${comparisons[name]} ${b}`)
+  const { operator, isUnsigned } = comparisons[name]
+  if (!isUnsigned) return compound(`${a} ${operator} ${b}`)
   if (isFloat(type)) throw impossible(name, type)
   const unsigned = unsignedOf(type)
   spelling.use(unsigned)
-  return compound(`(${unsigned})${a} ${comparisons[name]} (${unsigned})${b}`)
+  return compound(`(${unsigned})${a} ${operator} (${unsigned})${b}`)
 }
 
 function spellConvert(expression: Expression & { kind: 'convert' }, spelling: Spelling): Spelled {

@@ -31,7 +31,7 @@ import process from 'node:process'
 import type { Entry } from '../cpu/abi.ts'
 import type { CodeModule } from '../cpu/code.ts'
 import type { Engine } from '../cpu/executable.ts'
-import { nodeThreads } from '../cpu/node.ts'
+import { onInterrupt } from '../interrupts.ts'
 import {
   cacheBytes,
   compileArguments,
@@ -196,7 +196,7 @@ function runAsync(command: readonly string[], folder: string): Promise<Ran> {
     kill()
     removeFolder(folder)
   }
-  return ended.finally(nodeThreads.onInterrupt(stop, exiting))
+  return ended.finally(onInterrupt(stop, exiting))
 }
 
 /**

@@ -39,13 +39,15 @@ const bound = (name: 'min' | 'max', type: string, integer: string) => {
 }`
 }
 
+const unsignedOf = { i32: 'u32', i64: 'u64' } as const
+
 /**
  * Float to integer: a cast within the range, the nearest bound outside it, and 0 for a NaN. The bounds are exact in
  * every float type.
  */
 function truncation(from: 'f32' | 'f64', to: 'i32' | 'i64', unsigned: boolean): string {
   const bits = to === 'i32' ? 32 : 64
-  const name = unsigned ? to.replace('i', 'u') : to
+  const name = unsigned ? unsignedOf[to] : to
   const suffix = from === 'f32' ? 'f' : ''
   const above = `0x1p${unsigned ? bits : bits - 1}${suffix}`
   const greatest = unsigned ? '-1' : `(${to})(~(u${bits})0 >> 1)`
@@ -63,7 +65,7 @@ const divisions = (type: 'i32' | 'i64', name: 'div' | 'rem') => () =>
     ? `static inline ${type} divide(${type} a, ${type} b) { return b == 0 ? 0 : b == -1 ? -a : a / b; }`
     : `static inline ${type} remainder_of(${type} a, ${type} b) { return b == 0 || b == -1 ? 0 : a % b; }`
 const unsignedDivisions = (type: 'i32' | 'i64', name: 'div' | 'rem') => () => {
-  const unsigned = type.replace('i', 'u')
+  const unsigned = unsignedOf[type]
   const [call, operator] = name === 'div' ? ['divide_unsigned', '/'] : ['remainder_unsigned', '%']
   return `static inline ${type} ${call}(${type} a, ${type} b) { return b == 0 ? 0 : (${type})((${unsigned})a ${operator} (${unsigned})b); }`
 }

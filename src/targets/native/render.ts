@@ -12,6 +12,7 @@
  * are not fused.
  */
 import type { CodeFunction, CodeModule, CodeType } from '../cpu/code.ts'
+import { inComment } from '../cpu/facts.ts'
 import { calleesFirst, eachStatement } from '../cpu/walk.ts'
 import { Names } from './names.ts'
 import { prelude, type PieceName } from './prelude.ts'
@@ -60,8 +61,7 @@ export function renderCpp(module: CodeModule): string {
       text.line(`return kernel::${nameOf.get(entry)!}(${all});`)
     })
   })
-  const title = module.name.replace(/[^\x20-\x7e]+|\\$/g, ' ')
-  return `// ${title}, for vectors of ${module.machine.lanes} lanes.\n\n${prelude(used, module.machine.lanes)}\n\n${text.toString()}\n`
+  return `// ${inComment(module.name)}, for vectors of ${module.machine.lanes} lanes.\n\n${prelude(used, module.machine.lanes)}\n\n${text.toString()}\n`
 }
 
 /** Checks the signature that abi.ts requires of entries: three pointers and an i32 result. */

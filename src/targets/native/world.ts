@@ -6,6 +6,7 @@ import { nodeThreads } from '../cpu/node.ts'
 import type { CpuPlatform } from '../cpu/host.ts'
 import { CpuWorld, type CpuWorldOptions } from '../cpu/world.ts'
 import { nativeEngine } from './node.ts'
+import { panelSteps } from './description.ts'
 
 let platform: CpuPlatform | undefined
 
@@ -22,7 +23,7 @@ export function openNativeWorld(options: CpuWorldOptions): CpuWorld {
       engine,
       lower: lowerKernel,
       loader: { module: moduleFile('targets/native/node'), name: 'loadNative' },
-      panelSteps: 256,
+      panelSteps,
     }
   }
   return new CpuWorld(platform, options)

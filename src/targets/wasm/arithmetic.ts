@@ -2,7 +2,7 @@
  * Renders arithmetic and comparisons. Where a wasm instruction differs from Code's semantics (it traps, or it
  * propagates a NaN), extra instructions correct the result, unless a constant operand makes them unnecessary.
  */
-import type { BinaryName, CompareName, Expression, UnaryName } from '../cpu/code.ts'
+import type { BinaryName, CodeType, CompareName, Expression, UnaryName } from '../cpu/code.ts'
 import type { Instructions } from './encode.ts'
 import { prefix, unsupported } from './names.ts'
 import { valueType } from './opcodes.ts'
@@ -36,13 +36,24 @@ const vectorMinimum: Partial<Record<BinaryName, Opcode>> = {
   minU: 'i32x4_min_u',
   maxU: 'i32x4_max_u',
 }
-const compareSuffix: Record<CompareName, { float?: string; integer: string }> = {
+const kindOf: Record<CodeType, 'float' | 'integer' | 'pointer'> = {
+  f32: 'float',
+  f64: 'float',
+  vf32: 'float',
+  i32: 'integer',
+  i64: 'integer',
+  vi32: 'integer',
+  ptr: 'pointer',
+}
+
+/** Pointers are compared as integers, without a sign. */
+const compareSuffix: Record<CompareName, { float?: string; integer: string; pointer?: string }> = {
   eq: { float: 'eq', integer: 'eq' },
   ne: { float: 'ne', integer: 'ne' },
-  lt: { float: 'lt', integer: 'lt_s' },
-  le: { float: 'le', integer: 'le_s' },
-  gt: { float: 'gt', integer: 'gt_s' },
-  ge: { float: 'ge', integer: 'ge_s' },
+  lt: { float: 'lt', integer: 'lt_s', pointer: 'lt_u' },
+  le: { float: 'le', integer: 'le_s', pointer: 'le_u' },
+  gt: { float: 'gt', integer: 'gt_s', pointer: 'gt_u' },
+  ge: { float: 'ge', integer: 'ge_s', pointer: 'ge_u' },
   ltU: { integer: 'lt_u' },
   leU: { integer: 'le_u' },
   gtU: { integer: 'gt_u' },
@@ -265,12 +276,9 @@ export class Arithmetic {
     }
     this.values.emit(b)
     const names = compareSuffix[name]
-    const isFloat = type.startsWith('f')
-    const suffix = isFloat
-      ? names.float
-      : a.type === 'ptr'
-        ? names.integer.replace('_s', '_u')
-        : names.integer
+    const suffix = { float: names.float, integer: names.integer, pointer: names.pointer ?? names.integer }[
+      kindOf[a.type]
+    ]
     if (suffix === undefined) throw unsupported(name, a.type)
     code.op(named(type, suffix))
   }

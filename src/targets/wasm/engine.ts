@@ -14,6 +14,7 @@ export const wasmMachine: Machine = {
   lanes: 4,
   rows: 4,
   columns: 2,
+  prefetches: false,
   l1: 32 << 10,
   l2: 512 << 10,
 }

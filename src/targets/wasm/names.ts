@@ -16,9 +16,32 @@ export function unsupported(what: string, type: string): Error {
   )
 }
 
+/**
+ * A conversion without its sign. Whether it needs an instruction: always, or only between values of different wasm
+ * types.
+ */
+interface Conversion {
+  readonly verb: 'bits' | 'extend' | 'wrap' | 'float' | 'truncate' | 'promote' | 'demote'
+  readonly sign?: 's' | 'u'
+  readonly isAlways?: true
+}
+
+const conversions: Record<ConvertName, Conversion> = {
+  bits: { verb: 'bits' },
+  extend: { verb: 'extend' },
+  extendU: { verb: 'extend', sign: 'u' },
+  wrap: { verb: 'wrap' },
+  float: { verb: 'float', isAlways: true },
+  floatU: { verb: 'float', sign: 'u', isAlways: true },
+  truncate: { verb: 'truncate', isAlways: true },
+  truncateU: { verb: 'truncate', sign: 'u', isAlways: true },
+  promote: { verb: 'promote' },
+  demote: { verb: 'demote' },
+}
+
 /** The instruction of a conversion, or undefined if the value needs no instruction. */
 export function conversion(name: ConvertName, from: CodeType, to: CodeType): Opcode | undefined {
-  const sign = name.endsWith('U') ? 'u' : 's'
+  const { verb, sign = 's', isAlways } = conversions[name]
   const instructions: Partial<Record<string, Opcode>> = {
     'bits i32 f32': 'f32_reinterpret_i32',
     'bits f32 i32': 'i32_reinterpret_f32',
@@ -39,8 +62,7 @@ export function conversion(name: ConvertName, from: CodeType, to: CodeType): Opc
     'promote f32 f64': 'f64_promote_f32',
     'demote f64 f32': 'f32_demote_f64',
   }
-  const found = instructions[`${name.replace('U', '')} ${prefix(from)} ${prefix(to)}`]
-  const counts = name.startsWith('float') || name.startsWith('truncate')
-  if (!found && (counts || wasmType(from) !== wasmType(to))) throw unsupported(`${name} to ${to}`, from)
+  const found = instructions[`${verb} ${prefix(from)} ${prefix(to)}`]
+  if (!found && (isAlways || wasmType(from) !== wasmType(to))) throw unsupported(`${name} to ${to}`, from)
   return found
 }

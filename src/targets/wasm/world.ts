@@ -6,6 +6,7 @@ import type { CpuPlatform } from '../cpu/host.ts'
 import { CpuWorld, type CpuWorldOptions } from '../cpu/world.ts'
 import { wasmEngine, wasmFeatures } from './engine.ts'
 import { enableRelaxedSimd, optimiseWhenLoaded } from './node.ts'
+import { panelSteps } from './description.ts'
 
 let platform: CpuPlatform | undefined
 
@@ -19,7 +20,7 @@ export function openWasmWorld(options: CpuWorldOptions): CpuWorld {
       engine: wasmEngine(),
       lower: lowerKernel,
       loader: { module: moduleFile('targets/wasm/engine'), name: 'loadWasm' },
-      panelSteps: 512,
+      panelSteps,
     }
   }
   return new CpuWorld(platform, options)

@@ -5,7 +5,7 @@ import {
   allGatherGemmOperation,
   type AllGatherGemmOptions,
 } from '../../../src/ops/allGatherGemm/index.ts'
-import { operandDTypes } from '../../../src/ops/operation.ts'
+import { operandDTypes } from '../../../src/operation/definition.ts'
 import { expectClean, repeated } from '../clean.ts'
 import { itForSome, long } from '../../long.ts'
 

@@ -1,7 +1,7 @@
 /** Runs Flash Decode, every variant, under the checker at small sizes. */
 import { describe, it } from 'vitest'
 import { flashDecode, type FlashDecodeOptions } from '../../../src/ops/flashDecode/index.ts'
-import { operandDTypes } from '../../../src/ops/operation.ts'
+import { operandDTypes } from '../../../src/operation/definition.ts'
 import { expectClean, repeated } from '../clean.ts'
 import { choices } from './choices.ts'
 import { withLengths } from './lengths.ts'

@@ -6,7 +6,7 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { openWorld } from '../../../src/index.ts'
 import { flashDecode } from '../../../src/ops/flashDecode/index.ts'
-import { operandDTypes } from '../../../src/ops/operation.ts'
+import { operandDTypes } from '../../../src/operation/definition.ts'
 import { expectClose } from '../../../src/world/world.ts'
 import { partlyFilled, withLengths } from './lengths.ts'
 

@@ -2,7 +2,7 @@
 import { describe, it } from 'vitest'
 import { matrixProduct } from '../../../src/ops/allGatherGemm/reference.ts'
 import { gemmKernel } from '../../../src/ops/gemm.ts'
-import { operandDTypes, randomNumbers } from '../../../src/ops/operation.ts'
+import { operandDTypes, randomNumbers } from '../../../src/operation/definition.ts'
 import { expectClose, scenario } from '../../../src/world/world.ts'
 import { expectClean } from '../clean.ts'
 

@@ -9,7 +9,7 @@ import {
   type NormGatherGemmOptions,
 } from '../../../src/ops/normGatherGemm/index.ts'
 import { layerNorm } from '../../../src/ops/normGatherGemm/reference.ts'
-import { operandDTypes } from '../../../src/ops/operation.ts'
+import { operandDTypes } from '../../../src/operation/definition.ts'
 import { openWorld } from '../../../src/world/open.ts'
 import { expectClose, type Scenario } from '../../../src/world/world.ts'
 import { openOnCpu, unavailable } from '../../cuda/onCpu/onCpu.ts'

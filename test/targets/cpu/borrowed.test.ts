@@ -14,13 +14,21 @@ import {
   type OpenOptions,
 } from '../../../src/index.ts'
 import { walk } from '../../../src/ir/node.ts'
-import { randomNumbers } from '../../../src/ops/operation.ts'
+import { randomNumbers } from '../../../src/operation/definition.ts'
 import type { Machine } from '../../../src/targets/cpu/code.ts'
 import type { CpuFacts } from '../../../src/targets/cpu/facts.ts'
 import { borrowedTiles } from '../../../src/targets/cpu/lower/borrowed.ts'
 import { realTargets } from '../differential/targets.ts'
 
-const machine: Machine = { name: 'native', lanes: 8, rows: 6, columns: 2, l1: 32 << 10, l2: 512 << 10 }
+const machine: Machine = {
+  name: 'native',
+  lanes: 8,
+  rows: 6,
+  columns: 2,
+  prefetches: true,
+  l1: 32 << 10,
+  l2: 512 << 10,
+}
 const [G, D, BN] = [3, 32, 16]
 
 const changes = [

@@ -11,7 +11,15 @@ import { packedTiles } from '../../../src/targets/cpu/lower/packed.ts'
 import { decodeToOwners } from '../../../examples/13-decode-to-owners.ts'
 import { gemm } from '../../../src/ops/gemm.ts'
 
-const machine: Machine = { name: 'native', lanes: 8, rows: 6, columns: 2, l1: 32 << 10, l2: 512 << 10 }
+const machine: Machine = {
+  name: 'native',
+  lanes: 8,
+  rows: 6,
+  columns: 2,
+  prefetches: true,
+  l1: 32 << 10,
+  l2: 512 << 10,
+}
 const rows = { kind: 'rows' }
 
 function layoutsOf(ir: ReturnType<typeof gemm.record>) {

@@ -7,7 +7,15 @@ import { nodeThreads } from '../../../src/targets/cpu/node.ts'
 import { CpuWorld, type CpuWorldOptions } from '../../../src/targets/cpu/world.ts'
 import { walk } from '../../../src/ir/node.ts'
 
-export const handmadeMachine: Machine = { name: 'wasm', lanes: 4, rows: 4, columns: 2, l1: 32768, l2: 262144 }
+export const handmadeMachine: Machine = {
+  name: 'wasm',
+  lanes: 4,
+  rows: 4,
+  columns: 2,
+  prefetches: false,
+  l1: 32768,
+  l2: 262144,
+}
 
 /** The behaviour of each kernel's programs, by kernel name: the source of a function of `t` (see handmadeLoader.ts). */
 const bodies = new Map<string, string>()

@@ -56,7 +56,14 @@ describe('the machine', () => {
     ['SSE', macros('__SSE2__'), 4, 6],
     ['NEON', macros('__aarch64__'), 4, 12],
   ])('%s', (_, text, lanes, rows) => {
-    expect(machineOf(text, caches)).toEqual({ name: 'native', lanes, rows, columns: 2, ...caches })
+    expect(machineOf(text, caches)).toEqual({
+      name: 'native',
+      lanes,
+      rows,
+      columns: 2,
+      prefetches: true,
+      ...caches,
+    })
   })
   test('uses the number of lanes from ARKE_LANES', () => {
     expect(machineOf(macros('__AVX2__', '__FMA__'), caches, 16)).toMatchObject({ lanes: 16, rows: 12 })

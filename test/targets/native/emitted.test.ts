@@ -44,7 +44,7 @@ function printed(launch: Launch, ranks: number, record: boolean): string {
     .filter(([name]) => name in kernel.meta)
     .map(([name, value]) => `${name}=${String(value)}`)
   const { packed } = launchFacts(launch)
-  const source = { file: 'kernel.ts', kernels: [kernel], scenarios: [] }
+  const source = { file: 'kernel.ts', kernels: [kernel], scenarios: [], operations: [] }
   return emit(source, { target: 'native', ranks, meta, record, packed }).text
 }
 

@@ -20,7 +20,15 @@ import type { CodeModule, Local, Machine } from '../../../src/targets/cpu/code.t
 import { renderCpp } from '../../../src/targets/native/render.ts'
 import { engineForTests, entryOf, load, moduleOf, sharedMemory } from './engine.ts'
 
-const machine: Machine = { name: 'native', lanes: 8, rows: 6, columns: 2, l1: 32768, l2: 524288 }
+const machine: Machine = {
+  name: 'native',
+  lanes: 8,
+  rows: 6,
+  columns: 2,
+  prefetches: true,
+  l1: 32768,
+  l2: 524288,
+}
 const textOf = (module: Omit<CodeModule, 'machine'>): string => renderCpp({ ...module, machine })
 
 /** y = max(a * x + y, 0) on n numbers, where n is a multiple of the lanes. */

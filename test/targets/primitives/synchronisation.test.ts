@@ -111,7 +111,57 @@ const counting = (arrivals: number) =>
     },
   )
 
+const rounds = 4
+
+/**
+ * Passes a number around a ring in several rounds of one launch. The flag counts the rounds, so each wait requires
+ * another number of signals. Signals of other kernels must wake such waits, too.
+ */
+const circulating = kernel(
+  'circulating',
+  {
+    out: tensor('i32', 1),
+    inbox: tensor('i32', 2),
+    sent: flags(0, { arrivals: rounds }),
+    taken: flags(0, { arrivals: rounds }),
+    step: scalar('i32'),
+  },
+  (t, { out, inbox, sent, taken, step }) => {
+    const [next, previous] = [t.rank.add(1).mod(t.world), t.rank.add(t.world - 1).mod(t.world)]
+    const last = t.for(rounds, t.rank.add(step.mul(100)), (k, x) => {
+      const slot = k.mod(2)
+      t.wait(taken, { lag: 1 })
+      t.wait(taken, { atLeast: k.sub(1).max(0) }) // the number of round k - 2 was read
+      t.store(inbox.on(next).pick(slot).tile([0], [16]), x)
+      t.signal(sent.on(next))
+      t.wait(sent, { atLeast: k.add(1) })
+      const got = t.load(inbox.at([slot, length - 1]))
+      t.signal(taken.on(previous))
+      return got.mul(2).add(k)
+    })
+    t.store(out.at([step]), last)
+  },
+)
+
 describe.each(targets)('flags on %s', (target) => {
+  it.each(sizesOn(target))('count the rounds of a launch of %i ranks', async (ranks) => {
+    await onWorld(target, ranks, async (world) => {
+      const [out, inbox] = [world.empty('i32', [launches]), world.empty('i32', [2, length])]
+      const [sent, taken] = [world.flags([], { arrivals: rounds }), world.flags([], { arrivals: rounds })]
+      for (const step of range(launches))
+        world.launch(circulating, { out, inbox, sent, taken, step }, { grid: 1 })
+      for (const rank of range(ranks)) {
+        const expected = range(launches).map((step) =>
+          range(rounds).reduce(
+            (x, k) => x * 2 + k,
+            ((((rank - rounds) % ranks) + ranks) % ranks) + step * 100,
+          ),
+        )
+        expect([...(await world.read(out, rank))]).toEqual(expected)
+      }
+    })
+  })
+
   it.each(sizesOn(target))(
     'order messages around a ring of %i ranks, over several launches',
     async (ranks) => {

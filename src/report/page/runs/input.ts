@@ -1,6 +1,6 @@
 /**
- * Handles pointer and keys on a variant's timeline. Spans are described under the pointer, at a tap, and one by one
- * with the arrow keys.
+ * Handles pointer and keys on a variant's timeline. A span is described when the pointer is over it, at a tap, or when
+ * the arrow keys reach it.
  */
 import { runParts } from '../../../runs/results.ts'
 import { partLabels } from '../../runs/parts.ts'

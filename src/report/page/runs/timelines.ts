@@ -1,6 +1,6 @@
 /**
- * The timelines of one point's variants. They share one view, so that all move and zoom together, and one axis above
- * them.
+ * The timelines of the variants of one point. The timelines share one view, so that all move and zoom together, and
+ * they have one axis above them.
  */
 import type { PackedPoint } from '../../runs/pictures.ts'
 import type { Tooltip } from '../dom.ts'
@@ -11,11 +11,11 @@ import { View } from '../view.ts'
 import { listenToVariant } from './input.ts'
 import { VariantTracks } from './variantTracks.ts'
 
-/** The state that all canvases of a point share. */
+/** The state that all canvases of a point have in common. */
 export interface Frame {
   readonly view: View
   readonly labels: readonly string[]
-  /** The end of `bsp`; null if it was not measured. */
+  /** The end of the execution of `bsp`, or null if `bsp` was not measured. */
   readonly bulkEnd: number | null
   readonly ink: Ink
   readonly palette: Palette

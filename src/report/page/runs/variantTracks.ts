@@ -1,6 +1,6 @@
 /**
- * One execution of a variant on a canvas: one lane per worker of each rank, painted by the share of each part in each
- * pixel. On top are the names of wide spans, the end of the execution, and the end of `bsp`.
+ * Draws one execution of a variant on a canvas. Each worker of each rank has one lane, and each pixel is painted by the
+ * share of each part. The names of wide spans, the end of the execution, and the end of `bsp` are drawn on top.
  */
 import { runPartNames, type RunPart } from '../../../runs/results.ts'
 import { categoryCount, WAIT } from '../../categories.ts'
@@ -13,20 +13,20 @@ import { Segments } from '../segments.ts'
 import type { View } from '../view.ts'
 import { sizeCanvas, type Frame } from './timelines.ts'
 
-/** The height of lanes and their distance, for up to a given number of lanes. */
+/** The height of lanes and the distance between them, for up to a given number of lanes. */
 const heights = [
   { rows: 16, lane: 24, apart: 2 },
   { rows: 64, lane: 12, apart: 1 },
   { rows: 256, lane: 6, apart: 0 },
   { rows: Infinity, lane: 3, apart: 0 },
 ] as const
-/** The least height of a lane with names. */
+/** A lane shows names only if it has at least this height. */
 const NAMED = 12
 const BETWEEN_RANKS = 8
 const EDGE = 4
-/** The least number of characters for a readable, shortened name. */
+/** A shortened name is readable only if it has at least this many characters. */
 const LEGIBLE = 9
-/** The width of a character of FONT. */
+/** The width of one character in FONT. */
 const CHARACTER = 6.62
 
 export interface Row {
@@ -34,13 +34,13 @@ export interface Row {
   readonly track: PackedTrack
   readonly segments: Segments
   readonly top: number
-  /** True for the first lane of its rank. */
+  /** True for the first lane of each rank. */
   readonly first: boolean
-  /** True for the only lane of its rank. */
+  /** True if a rank has only this lane. */
   readonly alone: boolean
 }
 
-/** A span, identified by its row and its index there. */
+/** A span, identified by its row and its index in that row. */
 export interface Place {
   readonly row: number
   readonly span: number
@@ -59,7 +59,7 @@ export class VariantTracks implements Plot {
   readonly rows: readonly Row[]
   readonly height: number
   band: readonly [number, number] | null = null
-  /** The span that the keyboard has selected. */
+  /** The span that the user has selected with the keyboard. */
   selected: Place | null = null
 
   private readonly frame: Frame
@@ -123,7 +123,8 @@ export class VariantTracks implements Plot {
   }
 
   /**
-   * The span at a point of the canvas, within three pixels. If there are several, returns the longest and their number.
+   * The span that is within three pixels of a point on the canvas. If several spans are that near, returns the longest
+   * one and their number.
    */
   hit(x: number, y: number): (Place & { readonly spans: number }) | null {
     const row = this.rows.findIndex(({ top }) => y >= top && y < top + this.lane + this.apart)
@@ -142,7 +143,7 @@ export class VariantTracks implements Plot {
     return null
   }
 
-  /** The centre of the visible part of a span, on the canvas. */
+  /** The point on the canvas that is the centre of a span's visible part. */
   middleOf(place: Place): { x: number; y: number } {
     const { from, to } = this.factsOf(place)
     const [left, right] = [Math.max(from, this.view.from), Math.min(to, this.view.to)]
@@ -191,7 +192,7 @@ export class VariantTracks implements Plot {
     context.putImageData(this.image, Math.round(gutter * ratio), 0)
   }
 
-  /** Draws the end of the execution and its distance from the end of `bsp`. */
+  /** Draws the end of the execution, and its distance from the end of `bsp`. */
   private drawEnd(context: CanvasRenderingContext2D): void {
     const { view, gutter, plotWidth, width, height, ink, wall } = this
     const { bulkEnd } = this.frame
@@ -222,7 +223,7 @@ export class VariantTracks implements Plot {
     if (context.measureText(long).width <= room) context.fillText(long, end + 7, height / 2)
   }
 
-  /** Draws edges and names of spans that are wide enough. */
+  /** Draws the edges and names of spans that are wide enough. */
   private drawNames(context: CanvasRenderingContext2D, { segments, track, top }: Row): void {
     const { view, plotWidth, gutter, frame, ink, lane } = this
     const from = segments.endingAfter(view.from)
@@ -246,7 +247,7 @@ export class VariantTracks implements Plot {
       const text = name.length > room ? `${name.slice(0, room - 1)}…` : name
       const colour = frame.palette.css[segments.category[span]]
       if (segments.category[span] === WAIT) {
-        // Text on hatching is hard to read.
+        // No text is drawn on hatching, since it is hard to read.
         context.fillStyle = colour
         context.fillRect(a + 3, top + 4, text.length * CHARACTER + 3, lane - 8)
       }

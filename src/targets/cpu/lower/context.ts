@@ -14,7 +14,7 @@ import {
   type ValueType,
 } from '../../../ir/type.ts'
 import { epochs, launch as launchBlock, param as paramBlock } from '../abi.ts'
-import { add, i32, step, stride, use, Writer } from '../build.ts'
+import { add, address, i32, step, stride, use, Writer } from '../build.ts'
 import type { CodeFunction, Expression, Local, Machine, Statement } from '../code.ts'
 import type { CpuFacts } from '../facts.ts'
 import { rawCodeType } from './convert.ts'
@@ -134,6 +134,14 @@ export class Lowering {
   /** The distance between the heaps of consecutive ranks, in bytes. */
   get heapStride(): Expression {
     return this.once('heap', (writer) => writer.let('heap', stride(this.launchWord('heapStride'), 65536)))
+  }
+  /** For a scattered group: the distance of a rank's heap from this rank's heap, in `heapUnit`s. */
+  heapAt(rank: Expression): Expression {
+    const at = address(this.ambient.launch, rank, 4)
+    return use(this.writer.load('distance', 'i32', 'i32', at, launchBlock.heaps))
+  }
+  get heapUnit(): Expression {
+    return this.once('heap unit', (writer) => writer.let('unit', stride(i32(65536), 1)))
   }
 
   paramIndex(node: Node): number {

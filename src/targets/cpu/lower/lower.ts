@@ -36,7 +36,15 @@ import { looks } from './sync.ts'
 
 export const lowerKernel = analysis('code of a CPU', codeOf, (ir) =>
   codeOf(ir, {
-    machine: { name: 'wasm', lanes: 4, rows: 4, columns: 2, l1: 32 * 1024, l2: 512 * 1024 },
+    machine: {
+      name: 'wasm',
+      lanes: 4,
+      rows: 4,
+      columns: 2,
+      prefetches: false,
+      l1: 32 * 1024,
+      l2: 512 * 1024,
+    },
   }),
 )
 

@@ -27,6 +27,8 @@ import type { CodeFunction, Local } from '../code.ts'
 
 /** The longest sleep of a wait before it polls again, in nanoseconds. */
 const nap = 20_000_000
+/** The same for a wait for a part of an epoch, which a signal of another kernel need not wake. */
+const shortNap = 200_000
 /**
  * The time in nanoseconds for which a polling loop yields its core, and the number of iterations between two such
  * pauses.
@@ -40,6 +42,8 @@ export interface Runtime {
    * abort.
    */
   readonly waitFlag: CodeFunction
+  /** The same for a wait for a part of an epoch. */
+  readonly waitCount: CodeFunction
   /** (memory, word, arrivals, phase, slot, site): waits until the phase of a barrier is complete. */
   readonly waitBarrier: CodeFunction
   /** (memory, word, wanted, slot, site, kind): waits until the word has reached `wanted`. */
@@ -71,6 +75,7 @@ function waitLoop(
   word: Local,
   poll: () => { readonly ready: Operand; readonly seen: Local },
   note: (seen: Local) => void,
+  longest = nap,
 ): void {
   const first = poll()
   writer.if(first.ready, () => writer.return(i32(0)))
@@ -100,7 +105,7 @@ function waitLoop(
         kind: 'sleep',
         at: { kind: 'local', type: 'ptr', local: word },
         expected: { kind: 'local', type: 'i32', local: last.seen },
-        nanoseconds: constant('f64', nap),
+        nanoseconds: constant('f64', longest),
       }),
     )
     writer.atomic('sub', at(memory, control.sleepers), i32(1), 'seqCst')
@@ -118,37 +123,40 @@ function noteWait(
 }
 
 export function makeRuntime(): Runtime {
-  const waitFlag = codeFunction(
-    'wait_flag',
-    [
-      ['memory', 'ptr'],
-      ['flag', 'ptr'],
-      ['wanted', 'i32'],
-      ['slot', 'ptr'],
-      ['site', 'i32'],
-      ['param', 'i32'],
-      ['owner', 'i32'],
-      ['index', 'i32'],
-    ],
-    (writer, memory, flag, wanted, slot, site, param, owner, index) => {
-      const poll = () => {
-        const seen = writer.atomicLoad('seen', 'i32', flag, 'acquire')
-        return { seen, ready: writer.let('ready', compare('ge', sub(seen, wanted), i32(0))) }
-      }
-      const note = (seen: Local): void =>
-        noteWait(writer, slot, site, [
-          [slotBlock.param, param],
-          [slotBlock.owner, owner],
-          [slotBlock.index, index],
-          [slotBlock.wanted, wanted],
-          [slotBlock.value, seen],
-          [slotBlock.wait, i32(waitKind.flag)],
-        ])
-      waitLoop(writer, memory, slot, flag, poll, note)
-      writer.return(i32(0))
-    },
-    { result: 'i32', hot: true },
-  )
+  const awaiting = (name: string, longest: number): CodeFunction =>
+    codeFunction(
+      name,
+      [
+        ['memory', 'ptr'],
+        ['flag', 'ptr'],
+        ['wanted', 'i32'],
+        ['slot', 'ptr'],
+        ['site', 'i32'],
+        ['param', 'i32'],
+        ['owner', 'i32'],
+        ['index', 'i32'],
+      ],
+      (writer, memory, flag, wanted, slot, site, param, owner, index) => {
+        const poll = () => {
+          const seen = writer.atomicLoad('seen', 'i32', flag, 'acquire')
+          return { seen, ready: writer.let('ready', compare('ge', sub(seen, wanted), i32(0))) }
+        }
+        const note = (seen: Local): void =>
+          noteWait(writer, slot, site, [
+            [slotBlock.param, param],
+            [slotBlock.owner, owner],
+            [slotBlock.index, index],
+            [slotBlock.wanted, wanted],
+            [slotBlock.value, seen],
+            [slotBlock.wait, i32(waitKind.flag)],
+          ])
+        waitLoop(writer, memory, slot, flag, poll, note, longest)
+        writer.return(i32(0))
+      },
+      { result: 'i32', hot: true },
+    )
+  const waitFlag = awaiting('wait_flag', nap)
+  const waitCount = awaiting('wait_count', shortNap)
 
   /** The number of complete phases follows from the arrival count. A wait receives the parity of the phase. */
   const waitBarrier = codeFunction(
@@ -249,6 +257,7 @@ export function makeRuntime(): Runtime {
 
   return {
     waitFlag,
+    waitCount,
     waitBarrier,
     waitWord,
     restInLoop,

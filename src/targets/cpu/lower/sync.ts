@@ -1,6 +1,6 @@
 /** Lowers flags, barriers and fences, and the abort after a fault. */
-import { attribute, type Node } from '../../../ir/node.ts'
-import type { Order } from '../../../ir/ops/index.ts'
+import { attribute, walk, type Node } from '../../../ir/node.ts'
+import { opOf, origin, type Order } from '../../../ir/ops/index.ts'
 import { eventKind, waitKind, type Fault } from '../abi.ts'
 import {
   add,
@@ -48,11 +48,23 @@ export function signal(l: Lowering, node: Node): void {
     wake()
     return
   }
-  // Waits are always for a complete epoch, so only the last arrival of an epoch wakes sleepers. The difference of the
-  // words stays small, even after they have wrapped.
   const before = l.writer.atomic('add', flag.base, i32(1), 'seqCst')
+  if (isCounted(l, flag.param)) return wake()
+  // Most waits are for a complete epoch, so only the last arrival of an epoch wakes sleepers. A wait for a part of an
+  // epoch in another kernel polls (`waitCount`). The difference of the words stays small, even after they have wrapped.
   const beyond = sub(add(before, i32(1)), mul(epoch, i32(arrivals)))
   l.writer.if(unary('eqz', binary('rem', beyond, i32(arrivals))), wake)
+}
+
+/** The number of signals that a wait requires, or undefined for all signals of an epoch. */
+const countOf = (node: Node): Node | undefined => node.inputs[1]
+
+/** True if the kernel waits for a part of an epoch of this flag set. */
+function isCounted(l: Lowering, param: Node): boolean {
+  const { body } = l.shared.ir
+  return [...walk(body)].some(
+    (node) => opOf(node).advances === 'wait' && countOf(node) && origin(node.inputs[0]).base === param,
+  )
 }
 
 /**
@@ -64,6 +76,11 @@ function wantedOf(l: Lowering, node: Node, flag: FlagsView): Local {
   const lag = attribute<number>(node, 'lag')
   const epoch = l.epoch(flag.param, 'waited')
   const late = lag === 0 ? epoch : writer.let('epoch', sub(epoch, i32(lag)))
+  const count = countOf(node)
+  if (count) {
+    const part = add(mul(sub(late, i32(1)), i32(arrivals)), scalar(l, count))
+    return writer.let('wanted', lag === 0 ? part : select(compare('gt', late, i32(0)), part, i32(0)))
+  }
   return writer.let(
     'wanted',
     mul(lag === 0 ? epoch : select(compare('gt', late, i32(0)), late, i32(0)), i32(arrivals)),
@@ -101,7 +118,7 @@ export function wait(l: Lowering, node: Node): void {
       const param = i32(l.paramIndex(flag.param))
       recorded(l, eventKind.wait, node, owner, param, () => {
         const stopped = l.call(
-          shared.runtime.waitFlag,
+          countOf(node) ? shared.runtime.waitCount : shared.runtime.waitFlag,
           ambient.memory,
           flag.base,
           wanted,

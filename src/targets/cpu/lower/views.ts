@@ -190,7 +190,9 @@ function onRank(l: Lowering, node: Node): View {
   const known = constantOf(rank)
   if (known === undefined || known < 0 || known >= l.shared.ir.world)
     l.writer.if(compare('geU', owner, i32(l.shared.ir.world)), () => raise(l, 'badRank', node))
-  const base = step(from.base, sub(owner, from.owner ?? l.rank), l.heapStride)
+  const base = l.shared.options.scattered
+    ? step(from.base, from.owner ? sub(l.heapAt(owner), l.heapAt(from.owner)) : l.heapAt(owner), l.heapUnit)
+    : step(from.base, sub(owner, from.owner ?? l.rank), l.heapStride)
   return { ...from, base: use(l.writer.let('peer', base)), owner }
 }
 

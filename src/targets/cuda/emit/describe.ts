@@ -76,7 +76,7 @@ const copyText = (plan: CopyPlan): string => {
   if (plan.how === 'element') return 'by threads, one element at a time'
   if (plan.how === 'vector') return 'by threads, 16 bytes at a time'
   const { map, boxes, bytes } = plan
-  return `by TMA, ${plural(boxes.length, 'box')} of ${map.box.join(' x ')} elements, swizzle ${map.swizzle}, ${bytes} bytes`
+  return `by TMA, ${plural(boxes.length, 'box', 'es')} of ${map.box.join(' x ')} elements, swizzle ${map.swizzle}, ${bytes} bytes`
 }
 
 function copies({ ir, copies, stores }: Decisions): string[] {
@@ -168,5 +168,5 @@ function launch({ early, clerk, polls }: Decisions): string[] {
   ]
 }
 
-const plural = (count: number, what: string): string =>
-  `${count} ${what}${count === 1 ? '' : what.endsWith('x') ? 'es' : 's'}`
+const plural = (count: number, what: string, ending = 's'): string =>
+  `${count} ${what}${count === 1 ? '' : ending}`

@@ -1,93 +1,173 @@
 /**
- * The source text of device functions that emitted kernels call, in addition to those in `prelude.ts`. These functions
- * handle fragments, shared memory, and element accesses with a memory order and scope. The text of a kernel includes
- * only the functions that it uses, in the order of this file. Each top-level declaration must start on its own line,
- * after its comment.
+ * The device functions that emitted kernels call, in addition to those in `prelude.ts`: fragments, shared memory,
+ * mbarriers and staging. Each is a record of its text and of what it uses.
  */
-import { dtypes, type DType } from '../../../ir/dtype.ts'
-import type { Order, Scope } from '../../../ir/ops/index.ts'
-import { registerType } from './spell.ts'
+import { dtypes } from '../../../ir/dtype.ts'
+import { inline, type Library } from '../declaration.ts'
 
-const inline = '__device__ __forceinline__'
-
-export const COMMON = `typedef signed char i8;
-struct alignas(16) Chunk { u32 word[4]; };
-
-${inline} float bf16_to_f32(u16 bits) { return __uint_as_float((u32)bits << 16); }
-${inline} u16 f32_to_bf16(float x) { return (u16)pack_bf16(x, 0.0f); }
-${inline} float f16_to_f32(u16 bits) { float x; asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits)); return x; }
-${inline} u16 f32_to_f16(float x) { u16 bits; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x)); return bits; }
-${inline} u32 pack_f16(float low, float high) {
+export const COMMON = {
+  i8: { uses: [], text: 'typedef signed char i8;' },
+  Chunk: { uses: ['u32'], text: 'struct alignas(16) Chunk { u32 word[4]; };' },
+  bf16_to_f32: {
+    uses: ['u16', 'u32'],
+    text: `${inline} float bf16_to_f32(u16 bits) { return __uint_as_float((u32)bits << 16); }`,
+  },
+  f32_to_bf16: {
+    uses: ['u16', 'pack_bf16'],
+    text: `${inline} u16 f32_to_bf16(float x) { return (u16)pack_bf16(x, 0.0f); }`,
+  },
+  f16_to_f32: {
+    uses: ['u16'],
+    text: `${inline} float f16_to_f32(u16 bits) { float x; asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits)); return x; }`,
+  },
+  f32_to_f16: {
+    uses: ['u16'],
+    text: `${inline} u16 f32_to_f16(float x) { u16 bits; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x)); return bits; }`,
+  },
+  pack_f16: {
+    uses: ['u32'],
+    text: `${inline} u32 pack_f16(float low, float high) {
   u32 packed;
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
   return packed;
-}
-// Floats of 8 bits. e5m2 is the upper half of f16; what rounds beyond its largest number is infinite, where the conversion stops.
-${inline} float f8e4m3_to_f32(u8 bits) {
+}`,
+  },
+  f8e4m3_to_f32: {
+    note: [
+      `Floats of 8 bits. e5m2 is the upper half of f16; what rounds beyond its largest number is infinite, where the conversion stops.`,
+    ],
+    uses: ['u8', 'u32', 'u16', 'f16_to_f32'],
+    text: `${inline} float f8e4m3_to_f32(u8 bits) {
   u32 halves;
   asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"((u16)bits));
   return f16_to_f32((u16)halves);
-}
-${inline} u8 f32_to_f8e4m3(float x) { u16 bits; asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(bits) : "f"(0.0f), "f"(x)); return (u8)bits; }
-${inline} float f8e5m2_to_f32(u8 bits) { return f16_to_f32((u16)(bits << 8)); }
-${inline} u8 f32_to_f8e5m2(float x) {
+}`,
+  },
+  f32_to_f8e4m3: {
+    uses: ['u8', 'u16'],
+    text: `${inline} u8 f32_to_f8e4m3(float x) { u16 bits; asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(bits) : "f"(0.0f), "f"(x)); return (u8)bits; }`,
+  },
+  f8e5m2_to_f32: {
+    uses: ['u8', 'f16_to_f32', 'u16'],
+    text: `${inline} float f8e5m2_to_f32(u8 bits) { return f16_to_f32((u16)(bits << 8)); }`,
+  },
+  f32_to_f8e5m2: {
+    uses: ['u8', 'u16'],
+    text: `${inline} u8 f32_to_f8e5m2(float x) {
   u16 bits;
   asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(bits) : "f"(0.0f), "f"(x));
   return fabsf(x) >= 61440.0f ? (u8)(bits & 0x80 | 0x7c) : (u8)bits;
-}
-// To integers: towards zero, the nearest where it ends, 0 of NaN, which is what the conversion to 32 bits does by itself.
-${inline} i8 f32_to_i8(float x) { const i32 whole = __float2int_rz(x); return (i8)(whole < -128 ? -128 : whole > 127 ? 127 : whole); }
-${inline} u8 f32_to_u8(float x) { const u32 whole = __float2uint_rz(x); return (u8)(whole > 255 ? 255 : whole); }
-${inline} i64 f32_to_i64(float x) {
+}`,
+  },
+  f32_to_i8: {
+    note: [
+      `To integers: towards zero, the nearest where it ends, 0 of NaN, which is what the conversion to 32 bits does by itself.`,
+    ],
+    uses: ['i8', 'i32'],
+    text: `${inline} i8 f32_to_i8(float x) { const i32 whole = __float2int_rz(x); return (i8)(whole < -128 ? -128 : whole > 127 ? 127 : whole); }`,
+  },
+  f32_to_u8: {
+    uses: ['u8', 'u32'],
+    text: `${inline} u8 f32_to_u8(float x) { const u32 whole = __float2uint_rz(x); return (u8)(whole > 255 ? 255 : whole); }`,
+  },
+  f32_to_i64: {
+    uses: ['i64'],
+    text: `${inline} i64 f32_to_i64(float x) {
   const i64 whole = x == x ? __float2ll_rz(x) : 0, most = ${dtypes.i64.max}ll;
   return whole < -most ? -most : whole > most ? most : whole;
-}
-${inline} u32 pack_bits(u16 low, u16 high) { return (u32)low | (u32)high << 16; }
-${inline} float sigmoid_f32(float x) { return 1.0f / (1.0f + exp2f(-1.4426950408889634f * x)); }
-
-// Tile \`index\` of rows x columns, \`group\` rows at a time: programs that run together then share tiles in the L2.
-struct TileIndex { i32 row, column; };
-${inline} TileIndex grouped_tile(u32 index, u32 rows, u32 columns, u32 group) {
+}`,
+  },
+  pack_bits: {
+    uses: ['u32', 'u16'],
+    text: `${inline} u32 pack_bits(u16 low, u16 high) { return (u32)low | (u32)high << 16; }`,
+  },
+  sigmoid_f32: {
+    uses: [],
+    text: `${inline} float sigmoid_f32(float x) { return 1.0f / (1.0f + exp2f(-1.4426950408889634f * x)); }`,
+  },
+  TileIndex: {
+    note: [
+      `Tile \`index\` of rows x columns, \`group\` rows at a time: programs that run together then share tiles in the L2.`,
+    ],
+    uses: ['i32'],
+    text: `struct TileIndex { i32 row, column; };`,
+  },
+  grouped_tile: {
+    uses: ['TileIndex', 'u32', 'min_u32', 'i32'],
+    text: `${inline} TileIndex grouped_tile(u32 index, u32 rows, u32 columns, u32 group) {
   const u32 first = index / (group * columns) * group;
   const u32 height = min_u32(group, rows - first);
   const u32 inside = index - first * columns;
   return { (i32)(first + inside % height), (i32)(inside / height) };
-}
-
-// Another rank's copy of what lies at \`p\` on this rank.
-template <typename T> ${inline} T* on_rank(T* p, i32 ranks_further, i64 heap_stride) { return (T*)((u8*)p + ranks_further * heap_stride); }
-
-// Fragments. Element i of a thread in the layout of the matrix unit's results: its row of a warp's 16, or of a warpgroup's 64,
-// its column.
-${inline} u32 tile_row(u32 i, u32 thread) { return thread % 32 / 4 + i / 2 % 2 * 8; }
-${inline} u32 fragment_row(u32 i, u32 thread) { return thread % 128 / 32 * 16 + thread % 32 / 4 + i / 2 % 2 * 8; }
-${inline} u32 fragment_column(u32 i, u32 thread) { return i / 4 * 8 + thread % 4 * 2 + i % 2; }
-// 16-bit elements are held two a register.
-template <int Count> ${inline} u16 half_at(const u32 (&x)[Count], u32 i) { return (u16)(i % 2 == 0 ? x[i / 2] : x[i / 2] >> 16); }
-// Part of a fragment as a fragment.
-template <int Count, typename T, int Total> ${inline} T (&part(T (&x)[Total], u32 first))[Count] { return reinterpret_cast<T (&)[Count]>(x[first]); }
-
-// Shared memory by address. A swizzled tile is panels of Span bytes of columns, its 16-byte chunks permuted.
-template <u32 Span, u32 Rows> ${inline} u32 swizzled(u32 row, u32 byte) {
+}`,
+  },
+  on_rank: {
+    note: [`Another rank's copy of what lies at \`p\` on this rank.`],
+    uses: ['i32', 'i64', 'u8'],
+    text: `template <typename T> ${inline} T* on_rank(T* p, i32 ranks_further, i64 heap_stride) { return (T*)((u8*)p + ranks_further * heap_stride); }`,
+  },
+  tile_row: {
+    note: [
+      `Fragments. Element i of a thread in the layout of the matrix unit's results: its row of a warp's 16, or of a warpgroup's 64,`,
+      `its column.`,
+    ],
+    uses: ['u32'],
+    text: `${inline} u32 tile_row(u32 i, u32 thread) { return thread % 32 / 4 + i / 2 % 2 * 8; }`,
+  },
+  fragment_row: {
+    uses: ['u32'],
+    text: `${inline} u32 fragment_row(u32 i, u32 thread) { return thread % 128 / 32 * 16 + thread % 32 / 4 + i / 2 % 2 * 8; }`,
+  },
+  fragment_column: {
+    uses: ['u32'],
+    text: `${inline} u32 fragment_column(u32 i, u32 thread) { return i / 4 * 8 + thread % 4 * 2 + i % 2; }`,
+  },
+  half_at: {
+    note: [`16-bit elements are held two a register.`],
+    uses: ['u16', 'u32'],
+    text: `template <int Count> ${inline} u16 half_at(const u32 (&x)[Count], u32 i) { return (u16)(i % 2 == 0 ? x[i / 2] : x[i / 2] >> 16); }`,
+  },
+  part: {
+    note: [`Part of a fragment as a fragment.`],
+    uses: ['u32'],
+    text: `template <int Count, typename T, int Total> ${inline} T (&part(T (&x)[Total], u32 first))[Count] { return reinterpret_cast<T (&)[Count]>(x[first]); }`,
+  },
+  swizzled: {
+    note: [
+      `Shared memory by address. A swizzled tile is panels of Span bytes of columns, its 16-byte chunks permuted.`,
+    ],
+    uses: ['u32'],
+    text: `template <u32 Span, u32 Rows> ${inline} u32 swizzled(u32 row, u32 byte) {
   const u32 at = byte / Span * (Rows * Span) + row * Span + byte % Span;
   return at ^ (at / 128 % (Span / 16) * 16);
-}
-template <typename T> ${inline} T shared_load(u32 at) {
+}`,
+  },
+  shared_load: {
+    uses: ['u32', 'u8', 'u16', 'u64'],
+    text: `template <typename T> ${inline} T shared_load(u32 at) {
   if constexpr (sizeof(T) == 1) { u32 v; asm volatile("ld.shared.u8 %0, [%1];" : "=r"(v) : "r"(at) : "memory"); u8 b = (u8)v; return *(T*)&b; }
   else if constexpr (sizeof(T) == 2) { u16 v; asm volatile("ld.shared.u16 %0, [%1];" : "=h"(v) : "r"(at) : "memory"); return *(T*)&v; }
   else if constexpr (sizeof(T) == 4) { u32 v; asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(at) : "memory"); return *(T*)&v; }
   else if constexpr (sizeof(T) == 8) { u64 v; asm volatile("ld.shared.u64 %0, [%1];" : "=l"(v) : "r"(at) : "memory"); return *(T*)&v; }
   else { T v; asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3]) : "r"(at) : "memory"); return v; }
-}
-template <typename T> ${inline} void shared_store(u32 at, T v) {
+}`,
+  },
+  shared_store: {
+    uses: ['u32', 'u8', 'u16', 'u64'],
+    text: `template <typename T> ${inline} void shared_store(u32 at, T v) {
   if constexpr (sizeof(T) == 1) asm volatile("st.shared.u8 [%0], %1;" :: "r"(at), "r"((u32)*(u8*)&v) : "memory");
   else if constexpr (sizeof(T) == 2) asm volatile("st.shared.u16 [%0], %1;" :: "r"(at), "h"(*(u16*)&v) : "memory");
   else if constexpr (sizeof(T) == 4) asm volatile("st.shared.u32 [%0], %1;" :: "r"(at), "r"(*(u32*)&v) : "memory");
   else if constexpr (sizeof(T) == 8) asm volatile("st.shared.u64 [%0], %1;" :: "r"(at), "l"(*(u64*)&v) : "memory");
   else asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" :: "r"(at), "r"(v.word[0]), "r"(v.word[1]), "r"(v.word[2]), "r"(v.word[3]) : "memory");
-}
-// The index of the largest (smallest) of the elements of a line in shared memory. A NaN wins, then the lowest index.
-template <typename T, bool Largest> ${inline} i32 best_of_line(u32 at, u32 step, u32 extent) {
+}`,
+  },
+  best_of_line: {
+    note: [
+      `The index of the largest (smallest) of the elements of a line in shared memory. A NaN wins, then the lowest index.`,
+    ],
+    uses: ['i32', 'u32', 'shared_load'],
+    text: `template <typename T, bool Largest> ${inline} i32 best_of_line(u32 at, u32 step, u32 extent) {
   T best = shared_load<T>(at);
   i32 index = 0;
   for (u32 k = 1; k < extent; ++k) {
@@ -95,185 +175,101 @@ template <typename T, bool Largest> ${inline} i32 best_of_line(u32 at, u32 step,
     if (best == best && (next != next || (Largest ? next > best : next < best))) best = next, index = (i32)k;
   }
   return index;
-}
-// Replaces each element of a line in shared memory by the sum of the elements up to it.
-template <typename T, typename F> ${inline} void scan_line(u32 at, u32 step, u32 extent, F add) {
+}`,
+  },
+  scan_line: {
+    note: [`Replaces each element of a line in shared memory by the sum of the elements up to it.`],
+    uses: ['u32', 'shared_load', 'shared_store'],
+    text: `template <typename T, typename F> ${inline} void scan_line(u32 at, u32 step, u32 extent, F add) {
   T total = shared_load<T>(at);
   for (u32 k = 1; k < extent; ++k) shared_store<T>(at + k * step, total = add(total, shared_load<T>(at + k * step)));
-}
-// Registers at, at + 1, … of a fragment, 4 bytes each, to and from Bytes of memory side by side.
-template <u32 Bytes, typename T, int Count> ${inline} void load_words(T (&x)[Count], u32 at, const void* from) {
+}`,
+  },
+  load_words: {
+    note: [`Registers at, at + 1, … of a fragment, 4 bytes each, to and from Bytes of memory side by side.`],
+    uses: ['u32', 'Chunk', 'u64'],
+    text: `template <u32 Bytes, typename T, int Count> ${inline} void load_words(T (&x)[Count], u32 at, const void* from) {
   if constexpr (Bytes == 16) { const Chunk c = *(const Chunk*)from; for (u32 j = 0; j < 4; ++j) x[at + j] = *(const T*)&c.word[j]; }
   else if constexpr (Bytes == 8) { const u64 c = *(const u64*)from; const u32 a = (u32)c, b = (u32)(c >> 32); x[at] = *(const T*)&a; x[at + 1] = *(const T*)&b; }
   else { x[at] = *(const T*)from; }
-}
-template <u32 Bytes, typename T, int Count> ${inline} void store_words(void* to, const T (&x)[Count], u32 at) {
+}`,
+  },
+  store_words: {
+    uses: ['u32', 'Chunk', 'u64'],
+    text: `template <u32 Bytes, typename T, int Count> ${inline} void store_words(void* to, const T (&x)[Count], u32 at) {
   if constexpr (Bytes == 16) { Chunk c; for (u32 j = 0; j < 4; ++j) c.word[j] = *(const u32*)&x[at + j]; *(Chunk*)to = c; }
   else if constexpr (Bytes == 8) { const u64 c = *(const u32*)&x[at] | (u64)*(const u32*)&x[at + 1] << 32; *(u64*)to = c; }
   else { *(u32*)to = *(const u32*)&x[at]; }
-}
-
-// mbarriers: bytes that copies will bring count towards the phase; a wait ends early when the launch is aborted.
-${inline} void barrier_expect_bytes(u32 barrier, u32 bytes) { asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" :: "r"(barrier), "r"(bytes) : "memory"); }
-${inline} bool barrier_await(u32 barrier, u32 parity, const Control* control) {
+}`,
+  },
+  barrier_expect_bytes: {
+    note: [
+      `mbarriers: bytes that copies will bring count towards the phase; a wait ends early when the launch is aborted.`,
+    ],
+    uses: ['u32'],
+    text: `${inline} void barrier_expect_bytes(u32 barrier, u32 bytes) { asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" :: "r"(barrier), "r"(bytes) : "memory"); }`,
+  },
+  barrier_await: {
+    uses: ['u32', 'Control', 'barrier_try', 'abort_raised'],
+    text: `${inline} bool barrier_await(u32 barrier, u32 parity, const Control* control) {
   for (u32 tries = 1; !barrier_try(barrier, parity); ++tries)
     if (tries % 1024 == 0 && abort_raised(control)) return false;
   return true;
-}
-// Copies under way into a stopped program's shared memory arrive before it ends.
-${inline} void copies_arrive() { __nanosleep(100000); }
-// Whether any thread of the group says so; all of them meet.
-${inline} bool group_any(u32 id, u32 threads, bool say) {
+}`,
+  },
+  copies_arrive: {
+    note: [`Copies under way into a stopped program's shared memory arrive before it ends.`],
+    uses: [],
+    text: `${inline} void copies_arrive() { __nanosleep(100000); }`,
+  },
+  group_any: {
+    note: [`Whether any thread of the group says so; all of them meet.`],
+    uses: ['u32'],
+    text: `${inline} bool group_any(u32 id, u32 threads, bool say) {
   u32 any;
   asm volatile("{ .reg .pred p, q; setp.ne.u32 p, %3, 0; barrier.cta.red.or.aligned.pred q, %1, %2, p; selp.u32 %0, 1, 0, q; }"
                : "=r"(any) : "r"(id), "r"(threads), "r"((u32)say) : "memory");
   return any != 0;
-}
-// Sums, maxima, minima over threads Step, 2 Step, … up to Width apart.
-template <u32 Step, u32 Width, typename T, typename F> ${inline} T across(T x, F combine) {
+}`,
+  },
+  across: {
+    note: [`Sums, maxima, minima over threads Step, 2 Step, … up to Width apart.`],
+    uses: ['u32'],
+    text: `template <u32 Step, u32 Width, typename T, typename F> ${inline} T across(T x, F combine) {
   #pragma unroll
   for (u32 apart = Step; apart < Width; apart *= 2) x = combine(x, __shfl_xor_sync(0xffffffffu, x, apart));
   return x;
-}
-`
+}`,
+  },
+} as const satisfies Library
 
 /**
  * Functions that write a box of 64 rows x 128 bytes to shared memory in the 128-byte swizzle. Each step stores four 8x8
  * blocks or two floats.
  */
-export const STAGING = `// One box of a fragment, 64 rows of 128 bytes, into its staging tile; \`first\` is the register it starts at.
-template <int Count> ${inline} void stage_halves(u32 staging, const u32 (&x)[Count], u32 first, u32 thread) {
+export const STAGING = {
+  stage_halves: {
+    note: [
+      `One box of a fragment, 64 rows of 128 bytes, into its staging tile; \`first\` is the register it starts at.`,
+    ],
+    uses: ['u32', 'store_matrix_x4'],
+    text: `template <int Count> ${inline} void stage_halves(u32 staging, const u32 (&x)[Count], u32 first, u32 thread) {
   const u32 row = thread % 128 / 32 * 16 + thread % 16;
   #pragma unroll
   for (u32 g = 0; g < 8; g += 2) {
     const u32 p = first + g * 2;
     store_matrix_x4(staging + row * 128 + ((g + thread % 32 / 16) ^ (row % 8)) * 16, x[p], x[p + 1], x[p + 2], x[p + 3]);
   }
-}
-template <int Count> ${inline} void stage_floats(u32 staging, const float (&x)[Count], u32 first, u32 thread) {
+}`,
+  },
+  stage_floats: {
+    uses: ['u32', 'swizzled', 'fragment_row', 'fragment_column', 'shared_store', 'u64'],
+    text: `template <int Count> ${inline} void stage_floats(u32 staging, const float (&x)[Count], u32 first, u32 thread) {
   #pragma unroll
   for (u32 i = 0; i < 16; i += 2) {
     const u32 at = staging + swizzled<128, 64>(fragment_row(i, thread), fragment_column(i, thread) * 4);
     shared_store(at, (u64)__float_as_uint(x[first + i]) | (u64)__float_as_uint(x[first + i + 1]) << 32);
   }
-}
-`
-
-/**
- * Returns a device function for a TMA copy of a tensor with the given number of axes. Coordinates are in elements,
- * innermost axis first. Reads out of bounds return zeros, and their bytes still count towards the mbarrier. Writes out
- * of bounds are dropped.
- */
-export function tensorCopy(kind: 'load' | 'store', axes: number): { name: string; text: string } {
-  const name = `tma_${kind}_${axes}d`
-  const coordinates = ['x', 'y', 'z', 'v', 'w'].slice(0, axes)
-  const params = coordinates.map((c) => `i32 ${c}`).join(', ')
-  const operands = coordinates.map((c) => `"r"(${c})`).join(', ')
-  const holes = (from: number): string => coordinates.map((_, i) => `%${from + i}`).join(', ')
-  if (kind === 'load')
-    return {
-      name,
-      text: `${inline} void ${name}(u32 to, const TensorMap& map, u32 barrier, ${params}) {
-  asm volatile("cp.async.bulk.tensor.${axes}d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {${holes(3)}}], [%2];"
-               :: "r"(to), "l"(&map), "r"(barrier), ${operands} : "memory");
-}
-`,
-    }
-  return {
-    name,
-    text: `${inline} void ${name}(const TensorMap& map, u32 from, ${params}) {
-  asm volatile("cp.async.bulk.tensor.${axes}d.global.shared::cta.bulk_group [%0, {${holes(2)}}], [%1];"
-               :: "l"(&map), "r"(from), ${operands} : "memory");
-}
-`,
-  }
-}
-
-const scopeNames: Record<Scope, string> = { block: 'cta', device: 'gpu', system: 'sys' }
-const orderNames: Record<Order, string> = {
-  relaxed: 'relaxed',
-  acquire: 'acquire',
-  release: 'release',
-  acqRel: 'acq_rel',
-  seqCst: 'sc',
-}
-/** The C++ type and the asm constraint of the register that holds an element. 8-bit elements use 32-bit registers. */
-const carriers: Record<string, readonly [type: string, constraint: string]> = {
-  float: ['float', 'f'],
-  u8: ['u32', 'r'],
-  i8: ['u32', 'r'],
-  u16: ['u16', 'h'],
-  i32: ['i32', 'r'],
-  u32: ['u32', 'r'],
-  i64: ['i64', 'l'],
-}
-
-export interface StrongAccess {
-  readonly op: 'load' | 'store' | 'add' | 'xchg' | 'cas' | 'and' | 'or' | 'xor' | 'min' | 'max'
-  readonly dtype: DType
-  readonly order: Order
-  readonly scope: Scope
-  readonly space: 'global' | 'shared'
-}
-
-/**
- * Returns a device function for one kind of strong access, or undefined if CUDA has no such access. The function's
- * first parameter is a pointer, or an address in shared memory.
- */
-export function strongAccess(access: StrongAccess): { name: string; text: string } | undefined {
-  const { op, dtype, order, scope, space } = access
-  const type = registerType(dtype)
-  if (!(type in carriers) || (dtypes[dtype].bytes === 1 && op !== 'load' && op !== 'store')) return undefined
-  const name = `${op}_${orderNames[order]}_${scopeNames[scope]}${space === 'shared' ? '_shared' : ''}_${dtype}`
-  const bits = dtypes[dtype].bytes * 8
-  const how = `${orderNames[order]}.${scopeNames[scope]}.${space}`
-  const place = space === 'global' ? `${type}* at` : 'u32 at'
-  const input = space === 'global' ? '"l"(at)' : '"r"(at)'
-  const [carrier, c] = carriers[type]
-  if (op === 'load')
-    return {
-      name,
-      text: `${inline} ${type} ${name}(${space === 'global' ? `const ${type}* at` : 'u32 at'}) { ${carrier} v; asm volatile("ld.${how}.b${bits} %0, [%1];" : "=${c}"(v) : ${input} : "memory"); return (${type})v; }\n`,
-    }
-  if (op === 'store')
-    return {
-      name,
-      text: `${inline} void ${name}(${place}, ${type} v) { asm volatile("st.${how}.b${bits} [%0], %1;" :: ${input}, "${c}"((${carrier})v) : "memory"); }\n`,
-    }
-  if (op === 'cas')
-    return {
-      name,
-      text: `${inline} ${type} ${name}(${place}, ${type} expected, ${type} desired) { ${type} old; asm volatile("atom.${how}.cas.b${bits} %0, [%1], %2, %3;" : "=${c}"(old) : ${input}, "${c}"(expected), "${c}"(desired) : "memory"); return old; }\n`,
-    }
-  if ((op === 'min' || op === 'max') && dtype === 'f32')
-    return {
-      name,
-      text: `${inline} float ${name}(${place}, float v) {
-  u32 old, seen;
-  asm volatile("ld.relaxed.${scopeNames[scope]}.${space}.b32 %0, [%1];" : "=r"(old) : ${input} : "memory");
-  do {
-    seen = old;
-    asm volatile("atom.${how}.cas.b32 %0, [%1], %2, %3;" : "=r"(old) : ${input}, "r"(seen), "r"(__float_as_uint(f${op}f(__uint_as_float(seen), v))) : "memory");
-  } while (old != seen);
-  return __uint_as_float(old);
-}
-`,
-    }
-  const suffix: Record<string, string> = {
-    add: dtype === 'f32' ? 'f32' : `u${bits}`,
-    xchg: `b${bits}`,
-    and: `b${bits}`,
-    or: `b${bits}`,
-    xor: `b${bits}`,
-    min: `${dtype === 'u32' ? 'u' : 's'}${bits}`,
-    max: `${dtype === 'u32' ? 'u' : 's'}${bits}`,
-  }
-  const verb = op === 'xchg' ? 'exch' : op
-  return {
-    name,
-    text: `${inline} ${type} ${name}(${place}, ${type} v) { ${type} old; asm volatile("atom.${how}.${verb}.${suffix[op]} %0, [%1], %2;" : "=${c}"(old) : ${input}, "${c}"(v) : "memory"); return old; }\n`,
-  }
-}
-
-export const fenceText = (order: Order, scope: Scope): string =>
-  `asm volatile("fence.${order === 'seqCst' ? 'sc' : 'acq_rel'}.${scopeNames[scope]};" ::: "memory");`
+}`,
+  },
+} as const satisfies Library

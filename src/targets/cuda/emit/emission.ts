@@ -6,14 +6,16 @@ import { attribute, type Block, type KernelIR, type Node } from '../../../ir/nod
 import { isLoop, leadingInputs, opOf } from '../../../ir/ops/index.ts'
 import { KernelError, type Site } from '../../../ir/site.ts'
 import type { ValueType } from '../../../ir/type.ts'
+import type { Declaration, MadeDeclaration } from '../declaration.ts'
 import type { WgmmaShape } from '../prelude.ts'
 import { isFragment, isSplat } from './assign.ts'
-import type { StrongAccess } from './device.ts'
-import { strongAccess, tensorCopy } from './device.ts'
+import { strongAccess, tensorCopy, type StrongAccess } from './accesses.ts'
+import { bare, code, EVEN, integer, ODD, plus, REGISTER, word, type Code, type Part } from './code.ts'
 import type { Group, RolesPlan } from './groups.ts'
 import type { EarlyPlan } from './early.ts'
 import type { Plans } from './hazards.ts'
 import type { Layout } from './layout.ts'
+import { lib } from './library.ts'
 import type { LoopPlan } from './loops.ts'
 import type { Overlap } from './overlap.ts'
 import { Params } from './params.ts'
@@ -24,20 +26,21 @@ import { is16Bit, registerType, type Operand } from './spell.ts'
 import type { TileGroup } from './tileOrder.ts'
 import type { Region, Tile } from './tiles.ts'
 import type { Uses } from './uses.ts'
-import { lineOf, Names, Writer } from './writer.ts'
+import { Names } from './names.ts'
+import { Writer } from './writer.ts'
 
-/** The C++ text of a fragment. */
+/** The code of a fragment. */
 export interface FragmentText {
   readonly layout: Layout
   /** The text of the thread's element `i`. A 16-bit element is rendered as its bits (u16). */
-  element(i: string): string
+  element(i: Code): Code
   /** The name of the register array, or undefined if there is none. Each u32 register holds two 16-bit elements. */
   readonly array: string | undefined
   /**
    * Renders the element at the given indices, one text per axis. Defined only for values that are computed from indices
    * alone.
    */
-  at?(place: readonly string[]): string
+  at?(place: readonly Code[]): Code
 }
 
 /** The regions of shared memory that are allocated to each user. */
@@ -89,13 +92,17 @@ export interface EmissionPlans extends Plans {
   readonly touchedByThreads: ReadonlySet<Node>
 }
 
+/** The most columns of an expression that is written in place of a variable. */
+const WIDEST_OPERAND = 48
+
 export class Emission {
   readonly plans: EmissionPlans
   readonly out = new Writer()
   readonly names = new Names()
   readonly params: Params
   readonly wgmma: WgmmaShape[] = []
-  readonly functions = new Map<string, string>()
+  /** Device functions that were made for this kernel. */
+  readonly functions = new Map<string, Declaration>()
   readonly waitSites: string[] = []
   readonly signals = new Set<string>()
   readonly waits = new Set<string>()
@@ -103,7 +110,7 @@ export class Emission {
   readonly recorder: Recorder | undefined
   group: Group
   /** Declarations at the start of the group's code, for variables that keep their value between loop iterations. */
-  remembered: string[] = []
+  remembered: Code[] = []
   /** The epoch variables, by name. They are declared at the start of the kernel. */
   readonly epochs = new Map<string, { readonly flags: string; readonly side: 'signal' | 'wait' }>()
   /** The names of the variables that hold the addresses of shared tiles and mbarrier arrays. */
@@ -118,10 +125,10 @@ export class Emission {
   /** Inside an `until` block: the variable that is non-zero while flag-in-data words are missing. */
   missing: string | undefined
   /** Inside a `once` block, which skips repeated waits for a flag: the variable that holds the flag's address. */
-  flagPointer: string | undefined
+  flagPointer: Code | undefined
   /** The number of `goto` labels used so far. Labels must be unique within a C++ function. */
   labels = 0
-  readonly #scalars = new Map<Node, string>()
+  readonly #scalars = new Map<Node, Code>()
   readonly #variables = new Set<Node>()
   readonly #fragments = new Map<Node, FragmentText>()
   readonly #renderBlock: (block: Block, emission: Emission) => void
@@ -161,7 +168,7 @@ export class Emission {
    * Declares a variable at the start of the group's code, so that it keeps its value between loop iterations. Returns
    * its name.
    */
-  remember(base: string, declare: (name: string) => string): string {
+  remember(base: string, declare: (name: string) => Code): string {
     const name = `${base}_${this.remembered.length + 1}` // not from `names`: it outlives their current scope
     this.remembered.push(declare(name))
     return name
@@ -169,13 +176,13 @@ export class Emission {
 
   // Threads of the group
 
-  get leader(): string {
-    return this.group.solo ? 'true' : 'thread == 0'
+  get leader(): Code {
+    return this.group.solo ? word('true') : code`thread == 0`
   }
 
   /** Writes a statement that one thread of the group executes. */
-  byLeader(statement: string, site?: Site): void {
-    this.out.line(this.group.solo || this.isApart ? statement : `if (thread == 0) ${statement}`, site)
+  byLeader(statement: Part, site?: Site): void {
+    this.out.line(this.group.solo || this.isApart ? statement : code`if (thread == 0) ${statement}`, site)
   }
 
   /** Writes the body of a loop whose iterations are distributed over threads. The body contains no thread barriers. */
@@ -188,44 +195,50 @@ export class Emission {
 
   meet(site?: Site): void {
     const { barrier, threads } = this.group
-    this.out.line(barrier === 0 ? '__syncthreads();' : `group_barrier(${barrier}, ${threads});`, site)
+    this.out.line(
+      barrier === 0 ? '__syncthreads();' : code`${lib.group_barrier}(${barrier}, ${threads});`,
+      site,
+    )
   }
 
   /** The text of the address of this group's exchange buffer in shared memory. */
-  exchange(): string {
-    return `shared + ${this.plans.shared.exchange.get(this.group)!.at}`
+  exchange(): Code {
+    return plus(word('shared'), integer(this.plans.shared.exchange.get(this.group)!.at))
   }
 
   /** The text of the address of a node's scratch region in shared memory. */
-  scratch(node: Node): string {
-    return `shared + ${this.plans.scratch.get(node)!.at}`
+  scratch(node: Node): Code {
+    return plus(word('shared'), integer(this.plans.scratch.get(node)!.at))
   }
 
   /** Declares a variable in all threads of the group. One thread evaluates the expression and shares the value. */
-  fromLeader(type: string, name: string, expression: string, site?: Site): void {
-    if (this.group.solo) return this.out.line(`const ${type} ${name} = ${expression};`, site)
-    this.out.line(`if (thread == 0) shared_store<${type}>(${this.exchange()}, ${expression});`, site)
+  fromLeader(type: Part, name: string, expression: Part, site?: Site): void {
+    if (this.group.solo) return this.out.line(code`const ${type} ${name} = ${expression};`, site)
+    this.out.line(
+      code`if (thread == 0) ${lib.shared_store}<${type}>(${this.exchange()}, ${expression});`,
+      site,
+    )
     this.meet()
-    this.out.line(`const ${type} ${name} = shared_load<${type}>(${this.exchange()});`)
+    this.out.line(code`const ${type} ${name} = ${lib.shared_load}<${type}>(${this.exchange()});`)
     this.meet()
   }
 
   // Values
 
-  scalar(node: Node): string {
+  scalar(node: Node): Code {
     const text = this.#scalars.get(node)
     if (text === undefined) throw new Error(`${node.op} at ${node.site} has no text yet`)
     return text
   }
 
   /** Sets the text of a scalar. The text may mention variables whose value changes later. */
-  setScalar(node: Node, text: string): void {
+  setScalar(node: Node, text: Code): void {
     this.#scalars.set(node, text)
   }
 
   /** Sets the text of a scalar to a variable that holds only this scalar. */
   setVariable(node: Node, name: string): void {
-    this.#scalars.set(node, name)
+    this.#scalars.set(node, word(name))
     this.#variables.add(node)
   }
 
@@ -240,17 +253,17 @@ export class Emission {
   }
 
   /**
-   * Declares a variable for a scalar. A short expression with a single use outside inner loops is written inline
-   * instead.
+   * Declares a variable for a scalar. An expression with a single use outside inner loops is written inline instead,
+   * if the lines stay readable: this choice concerns the layout of the text only.
    */
-  defineScalar(node: Node, expression: string, base: string, inline = true): void {
+  defineScalar(node: Node, expression: Code, base: string): void {
     const { dtype } = node.type as ValueType
     const uses = this.plans.uses.count(node)
     if (uses === 0) return
-    if (inline && uses === 1 && expression.length <= 48 && !this.#isUsedByLoop(node))
+    if (uses === 1 && expression.width <= WIDEST_OPERAND && !this.#isUsedByLoop(node))
       return this.setScalar(node, expression)
     const name = this.names.take(base)
-    this.out.line(`const ${registerType(dtype)} ${name} = ${bare(expression)};`, node.site)
+    this.out.line(code`const ${registerType(dtype)} ${name} = ${bare(expression)};`, node.site)
     this.setVariable(node, name)
   }
 
@@ -278,7 +291,7 @@ export class Emission {
    * Renders element `i` of a value of any shape. A value that is computed from indices alone is rendered for the
    * indices `place` instead, so that it need not have the layout of the other operands.
    */
-  element(node: Node, i: string, place?: readonly string[]): Operand {
+  element(node: Node, i: Code, place?: readonly Code[]): Operand {
     if (!isFragment(node) || isSplat(node)) return this.operand(node)
     const isIndex = (node.type as ValueType).dtype === 'i32'
     const fragment = this.fragment(node)
@@ -294,7 +307,7 @@ export class Emission {
     const { dtype } = node.type as ValueType
     const layout = this.plans.layouts.of(node)
     const [type, count] = registers(dtype, layout.count)
-    this.out.line(`${type} ${name}[${count}];`, node.site)
+    this.out.line(code`${type} ${name}[${count}];`, node.site)
     this.setFragment(node, arrayText(name, dtype, layout))
     return name
   }
@@ -316,7 +329,7 @@ export class Emission {
     const { dtype } = node.type as ValueType
     const layout = this.plans.layouts.of(node)
     const [type, count] = registers(dtype, layout.count)
-    this.out.line(`${type} ${name}[${count}];`, node.site)
+    this.out.line(code`${type} ${name}[${count}];`, node.site)
     this.fill(name, node)
     return name
   }
@@ -332,42 +345,45 @@ export class Emission {
     const { count } = layout
     const text = isSplat(node) ? undefined : this.fragment(node).array
     if (text === array) return
-    const at = (i: string): string => this.element(node, i, layout.place(i)).text
-    if (!is16Bit(dtype)) return this.out.unrolled(count, `${array}[i] = ${at('i')};`, node.site)
-    const pair = text ? `${text}[p]` : `pack_bits(${at('(2 * p)')}, ${oddOf(count, at('(2 * p + 1)'))})`
-    this.out.unrolled(Math.ceil(count / 2), `${array}[p] = ${pair};`, node.site, 'p')
+    const at = (i: Code): Code => this.element(node, i, layout.place(i)).text
+    if (!is16Bit(dtype)) return this.out.unrolled(count, code`${array}[i] = ${at(REGISTER)};`, node.site)
+    const pair = text ? code`${text}[p]` : code`${lib.pack_bits}(${at(EVEN)}, ${oddOf(count, at(ODD))})`
+    this.out.unrolled(Math.ceil(count / 2), code`${array}[p] = ${pair};`, node.site, 'p')
   }
 
   // Device functions, epochs, barriers and wait sites
 
-  strong(access: StrongAccess, node: Node): string {
+  strong(access: StrongAccess, node: Node): Code {
     const made = strongAccess(access)
     if (!made) return this.refuse(node, `${access.dtype} has no access with an order in CUDA`)
-    this.functions.set(made.name, made.text)
-    return made.name
+    return this.#made(made)
   }
 
-  tensorCopy(kind: 'load' | 'store', axes: number): string {
-    const { name, text } = tensorCopy(kind, axes)
-    this.functions.set(name, text)
-    return name
+  tensorCopy(kind: 'load' | 'store', axes: number): Code {
+    return this.#made(tensorCopy(kind, axes))
+  }
+
+  #made(declaration: MadeDeclaration): Code {
+    const { name } = declaration
+    this.functions.set(name, declaration)
+    return word(name, name)
   }
 
   /** The name of the variable with this launch's epoch of a flag set. */
-  epoch(flags: string, side: 'signal' | 'wait'): string {
+  epoch(flags: string, side: 'signal' | 'wait'): Code {
     const name = `${flags}_${side}_epoch`
     this.epochs.set(name, { flags, side })
-    return name
+    return word(name)
   }
 
   /** The text of the thread barrier's id for the executing thread's warpgroup. */
-  warpgroupBarrier(): string {
+  warpgroupBarrier(): Code {
     const first = this.plans.warpgroupBarriers.get(this.group)!
-    return this.group.warps === 4 ? String(first) : `${first} + thread / 128`
+    return this.group.warps === 4 ? integer(first) : code`${first} + thread / 128`
   }
 
   waitSite(site: Site | undefined): number {
-    const where = lineOf(site) ?? '(unknown line)'
+    const where = site?.line ?? '(unknown line)'
     const known = this.waitSites.indexOf(where)
     return known >= 0 ? known + 1 : this.waitSites.push(where)
   }
@@ -378,25 +394,15 @@ export class Emission {
 }
 
 /** The text of the second element of pair `p`, or 0 if the count is odd and `p` is the last pair. */
-export const oddOf = (count: number, text: string): string =>
-  count % 2 === 0 ? text : `2 * p + 1 < ${count} ? ${text} : 0`
+export const oddOf = (count: number, text: Code): Code =>
+  count % 2 === 0 ? text : code`2 * p + 1 < ${count} ? ${text} : 0`
 
-export function registers(dtype: ValueType['dtype'], count: number): [type: string, count: number] {
-  return is16Bit(dtype) ? ['u32', Math.ceil(count / 2)] : [registerType(dtype), count]
+export function registers(dtype: ValueType['dtype'], count: number): [type: Code, count: number] {
+  return is16Bit(dtype) ? [word('u32'), Math.ceil(count / 2)] : [registerType(dtype), count]
 }
 
 function arrayText(array: string, dtype: ValueType['dtype'], layout: Layout): FragmentText {
-  const element = (i: string): string => (is16Bit(dtype) ? `half_at(${array}, ${i})` : `${array}[${i}]`)
+  const element = (i: Code): Code =>
+    is16Bit(dtype) ? code`${lib.half_at}(${array}, ${i})` : code`${array}[${i}]`
   return { layout, element, array }
-}
-
-/** Removes one pair of parentheses if it encloses the whole text. */
-export function bare(text: string): string {
-  if (!text.startsWith('(') || !text.endsWith(')')) return text
-  let depth = 0
-  for (let i = 0; i < text.length - 1; i++) {
-    if (text[i] === '(') depth++
-    if (text[i] === ')' && --depth === 0) return text
-  }
-  return text.slice(1, -1)
 }

@@ -1,5 +1,3 @@
-import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 
 import { compileTogether, NO_SPILLS, noCompiler } from '../../../../test/cuda/compile.ts'
@@ -25,9 +23,6 @@ import { fusedKernel } from '../../../ops/flashDecode/fusedForAll.ts'
 import { pullKernel } from '../../../ops/allGatherGemm/pullInPlace.ts'
 import { gemm, gemmKernel } from '../../../ops/gemm.ts'
 import { decodeToOwners } from '../../../../examples/13-decode-to-owners.ts'
-import { prelude } from '../prelude.ts'
-import { COMMON, STAGING } from './device.ts'
-import { declarations, usedOf } from './library.ts'
 import type { EmittedKernel } from './recipe.ts'
 
 const pull = pullKernel({ dtype: 'bf16', shard: 'K' })
@@ -303,43 +298,6 @@ describe('order inside a group', () => {
       )
       expect(text).not.toContain('__syncthreads')
     })
-  })
-})
-
-describe('device functions', () => {
-  const library = [prelude({}), COMMON, STAGING].join('\n')
-
-  it('are given to a kernel that uses them, with those they use, in order', () => {
-    const names = declarations(usedOf(library, '// sigmoid_f32\nbarrier_await(b, 0, control);')).map(
-      ({ name }) => name,
-    )
-    expect(names).toEqual(['u32', 'barrier_try', 'WaitRecord', 'Control', 'abort_raised', 'barrier_await'])
-  })
-
-  it('leave little before a small kernel', () => {
-    const set = kernel('set', { x: tensor(f32, 1) }, (t, { x }) => t.store(x.at([0]), 1))
-    const { source } = emit(set.record({ world: 1 }))
-    expect(source.indexOf('// set, for')).toBeLessThan(650)
-  })
-
-  it('are each used by the emitter or by another', () => {
-    const folder = import.meta.dirname
-    const files = readdirSync(folder, { recursive: true, encoding: 'utf8' })
-    const renderers = files
-      .filter((file) => file.endsWith('.ts') && !/test\.ts$|device\.ts$/.test(file))
-      .map((file) => readFileSync(join(folder, file), 'utf8'))
-      .join('\n')
-    // Function names that renderers compose from parts, so that the full name does not occur in their source.
-    const composed =
-      /^(registers_(raise|lower)|stage_(halves|floats)|pack_b?f16|mma_b?f16|load_matrix_.*|(b?f16|f8\w+)_to_f32|f32_to_(b?f16|f8\w+|i8|u8|i64))$/
-    const all = declarations(library)
-    const unused = all.filter(
-      ({ name }) =>
-        !composed.test(name) &&
-        !new RegExp(`\\b${name}\\b`).test(renderers) &&
-        !all.some((other) => other.name !== name && new RegExp(`\\b${name}\\b`).test(other.text)),
-    )
-    expect(unused).toEqual([])
   })
 })
 

@@ -10,18 +10,16 @@ import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type KernelIR, type Node } from '../../../ir/node.ts'
 import { KernelError } from '../../../ir/site.ts'
 import { through } from '../../../ir/stages.ts'
-import { prelude } from '../prelude.ts'
 import { gpuStages } from '../stages.ts'
-import { COMMON, STAGING } from './device.ts'
+import { code, joined, type Code } from './code.ts'
 import type { EarlyPlan } from './early.ts'
 import { Emission } from './emission.ts'
 import { headerOf } from './header.ts'
-import { usedOf } from './library.ts'
+import { lib, libraryOf, usedOf } from './library.ts'
 import { decide, writtenBases } from './decide.ts'
-import { RECORDING } from './record.ts'
 import { ARCHITECTURE, type EmitFacts, type EmittedKernel } from './recipe.ts'
 import { renderBlock } from './render/index.ts'
-import { Names } from './writer.ts'
+import { Names } from './names.ts'
 
 export const emitCuda = analysis('CUDA of a lowered kernel', emitted)
 
@@ -48,26 +46,24 @@ function rendered(ir: KernelIR, facts: EmitFacts): EmittedKernel {
   const { block } = plans.roles
   const name = new Names().take(ir.name)
   const params = emission.params.all
-  const declarations = params.map(({ type, name }) => `    ${type} ${name}`).join(',\n')
-  const text = [
-    ...headerOf(ir, facts, plans.notes),
-    `extern "C" __global__ void __launch_bounds__(${block}, 1) ${name}(\n${declarations}) {`,
+  const declarations = joined(
+    params.map(({ type, name }) => code`    ${type} ${name}`),
+    ',\n',
+  )
+  const lines = [
+    code`extern "C" __global__ void __launch_bounds__(${block}, 1) ${name}(\n${declarations}) {`,
     ...start,
     ...body,
     ...end,
     '}\n',
-  ].join('\n')
-  const library = [
-    prelude({ wgmma: emission.wgmma, flagScope: facts.oneDevice ? 'gpu' : 'sys' }),
-    COMMON,
-    RECORDING,
-    STAGING,
-    ...emission.functions.values(),
   ]
+  const { text, uses } = joined(lines, '\n')
+  const library = libraryOf({ wgmma: emission.wgmma, flagScope: facts.oneDevice ? 'gpu' : 'sys' })
+  const available = { ...library, ...Object.fromEntries(emission.functions) }
   const written = new Set([...walk(ir.body)].flatMap(writtenBases))
   return {
     name,
-    source: `${usedOf(library.join('\n'), text)}\n${text}`,
+    source: [usedOf(available, uses), ...headerOf(ir, facts, plans.notes), text].join('\n'),
     architecture: ARCHITECTURE,
     block,
     sharedBytes: plans.sharedBytes,
@@ -90,8 +86,8 @@ function rendered(ir: KernelIR, facts: EmitFacts): EmittedKernel {
 function prologue(emission: Emission): void {
   const { out, plans, params } = emission
   const { early, clerk, polls } = plans
-  out.line('extern __shared__ u8 shared_memory[];')
-  out.line('const u32 shared = (shared_address(shared_memory) + 1023) & ~1023u;')
+  out.line(code`extern __shared__ ${lib.u8} shared_memory[];`)
+  out.line(code`const u32 shared = (${lib.shared_address}(shared_memory) + 1023) & ~1023u;`)
   out.line('const u32 thread = threadIdx.x;')
   const barriers = [...walk(plans.ir.body)].filter((node) => node.op === 'barriers')
   if (barriers.length > 0) initialise(barriers, emission)
@@ -102,25 +98,27 @@ function prologue(emission: Emission): void {
   ].map((one) => ({ ...one, name: emission.epoch(one.flags, one.side) }))
   const counter = advanced.length > 0 ? params.counter() : undefined
   const begin = (): void => {
-    out.line('kernel_before_ended();')
-    if (!polls) out.line('next_kernel_may_start();')
+    out.line(code`${lib.kernel_before_ended}();`)
+    if (!polls) out.line(code`${lib.next_kernel_may_start}();`)
   }
   bringNear(clerk, [...(canWait ? [params.control] : []), ...(counter ? [counter] : [])], emission)
   if (early) {
     const settled = params.settled([early.reads])
-    const isSettled = `threadIdx.x < 32 && ${settled} != 0`
+    const isSettled = code`threadIdx.x < 32 && ${settled} != 0`
     out.line(
-      `const bool is_early = ${isSettled};  // ${early.group.name}: nothing under way writes what it copies`,
+      code`const bool is_early = ${isSettled};  // ${early.group.name}: nothing under way writes what it copies`,
     )
     out.block('if (!is_early)', begin)
   } else begin()
   emission.recorder?.begins()
   // In an aborted world, nobody would signal the flags that this kernel waits for.
   if (canWait)
-    out.line(`const bool is_stopped = thread == ${early?.threads ?? 0} && abort_raised(${params.control});`)
+    out.line(
+      code`const bool is_stopped = thread == ${early?.threads ?? 0} && ${lib.abort_raised}(${params.control});`,
+    )
   for (const [name, { flags, side }] of emission.epochs)
     out.line(
-      `const u32 ${name} = *(volatile u32*)(${params.epochs(flags)} + ${side === 'signal' ? 0 : 1}) + 1;`,
+      code`const u32 ${name} = *(volatile u32*)(${params.epochs(flags)} + ${side === 'signal' ? 0 : 1}) + 1;`,
     )
   const isMeeting =
     canWait ||
@@ -131,10 +129,10 @@ function prologue(emission: Emission): void {
   else if (isMeeting) out.line(canWait ? 'if (__syncthreads_or(is_stopped)) return;' : '__syncthreads();')
   if (!counter) return
   // When the last program reaches this line, all programs have read the epochs, so the epochs may be advanced.
-  const isLast = `thread == ${clerk} && last_program(${counter}, gridDim.x)`
-  out.block(`if (${isLast})`, () => {
+  const isLast = code`thread == ${clerk} && ${lib.last_program}(${counter}, gridDim.x)`
+  out.block(code`if (${isLast})`, () => {
     for (const { flags, side, name } of advanced)
-      out.line(`${params.epochs(flags)}[${side === 'signal' ? 0 : 1}] = ${name};`)
+      out.line(code`${params.epochs(flags)}[${side === 'signal' ? 0 : 1}] = ${name};`)
   })
 }
 
@@ -142,10 +140,12 @@ function prologue(emission: Emission): void {
  * Prefetches into L2 the words that every program reads first. Other data may have evicted these words since the last
  * launch.
  */
-function bringNear(thread: number, others: readonly string[], { out, params, epochs }: Emission): void {
-  const words = new Set([...[...epochs.values()].map(({ flags }) => params.epochs(flags)), ...others])
-  if (words.size === 0) return
-  out.line(`if (thread == ${thread}) { ${[...words].map((word) => `bring_near(${word});`).join(' ')} }`)
+function bringNear(thread: number, others: readonly Code[], { out, params, epochs }: Emission): void {
+  const sets = new Set([...epochs.values()].map(({ flags }) => flags))
+  const words = [...[...sets].map((flags) => params.epochs(flags)), ...others]
+  if (words.length === 0) return
+  const calls = words.map((one) => code`${lib.bring_near}(${one});`)
+  out.line(code`if (thread == ${thread}) { ${joined(calls, ' ')} }`)
 }
 
 /**
@@ -162,30 +162,32 @@ function meetBehind(
 ): void {
   const { block, groups } = plans.roles
   // The warp that advances the epochs waits until all threads have read them.
-  const first = clerk !== undefined && clerk < threads ? `threadIdx.x / 32 == ${clerk / 32}` : undefined
-  if (first) out.line(`if (${first}) group_barrier(${barrier}, ${block});`)
-  out.line(`${first ? 'else ' : ''}if (threadIdx.x < ${threads}) group_arrive(${barrier}, ${block});`)
+  const first = clerk !== undefined && clerk < threads ? code`threadIdx.x / 32 == ${clerk / 32}` : undefined
+  if (first) out.line(code`if (${first}) ${lib.group_barrier}(${barrier}, ${block});`)
+  out.line(
+    code`${first ? 'else ' : ''}if (threadIdx.x < ${threads}) ${lib.group_arrive}(${barrier}, ${block});`,
+  )
   out.block('else', () => {
-    out.line(`group_barrier(${barrier}, ${block});`)
+    out.line(code`${lib.group_barrier}(${barrier}, ${block});`)
     if (!canWait) return
     const [other] = [...groups.values()].filter((group) => group.branch !== branch)
-    const isAnyStopped = `group_any(${other.barrier}, ${block - threads}, is_stopped)`
-    out.line(`if (${isAnyStopped}) { copies_arrive(); return; }`)
+    const isAnyStopped = code`${lib.group_any}(${other.barrier}, ${block - threads}, is_stopped)`
+    out.line(code`if (${isAnyStopped}) { ${lib.copies_arrive}(); return; }`)
   })
 }
 
 function initialise(barriers: readonly Node[], { out, plans, params }: Emission): void {
   out.block('if (thread == 0)', () => {
-    for (const map of params.maps) out.line(`tma_prefetch(${map});`)
+    for (const map of params.maps) out.line(code`${lib.tma_prefetch}(${map});`)
     for (const node of barriers) {
       const { at } = plans.shared.barriers.get(node)!
       const arrivals = attribute<number>(node, 'arrivals') * (plans.arrivers.get(node) ?? 1)
       out.line(
-        `for (u32 i = 0; i < ${attribute<number>(node, 'count')}; ++i) barrier_init(shared + ${at} + i * 8, ${arrivals});`,
+        code`for (u32 i = 0; i < ${attribute<number>(node, 'count')}; ++i) ${lib.barrier_init}(shared + ${at} + i * 8, ${arrivals});`,
         node.site,
       )
     }
-    out.line('barrier_init_fence();')
-    out.line('fence_async_shared();')
+    out.line(code`${lib.barrier_init_fence}();`)
+    out.line(code`${lib.fence_async_shared}();`)
   })
 }

@@ -15,7 +15,9 @@
  * The methods of a layout return C++ expressions in the register index `i` of the unrolled loops in the emitted code.
  */
 import type { Shape } from '../../../ir/type.ts'
+import { all, code, group as grouped, hasSum, integer, operand, plain, plus, sum, type Code } from './code.ts'
 import type { Group } from './groups.ts'
+import { lib } from './library.ts'
 
 export interface Layout {
   readonly kind: 'accumulator' | 'left' | 'swapped' | 'rows' | 'columns' | 'blocked'
@@ -29,14 +31,14 @@ export interface Layout {
   /** For matrices, the assignment of tiles to warps. */
   readonly spread: Spread | undefined
   /** The coordinates of the element in register `i`, one expression per axis. */
-  place(i: string): readonly string[]
+  place(i: Code): readonly Code[]
   /** A condition for register `i` to hold an element; undefined if it always does. */
-  exists(i: string): string | undefined
+  exists(i: Code): Code | undefined
   /**
    * A condition that is true in exactly one of the threads that hold the same element; undefined if elements are not
    * replicated.
    */
-  isFirst: string | undefined
+  isFirst: Code | undefined
 }
 
 /**
@@ -92,17 +94,18 @@ export function matrixLayout(kind: 'accumulator' | 'left', shape: Shape, group: 
   const spread = spreadOf(shape, group, kind === 'accumulator')
   const { rowTiles, columnTiles, columnWarps, warpsOfRow, isWarpgroups } = spread
   const perTile = 4 * columnTiles
-  const inTile = (i: string): string => (rowTiles === 1 ? i : `${i} % ${perTile}`)
+  const inTile = (i: Code): Code => (rowTiles === 1 ? i : code`${i} % ${perTile}`)
   const height = isWarpgroups ? 64 : TILE_ROWS
-  const tile = (i: string): string => (rowTiles === 1 ? '' : ` + ${i} / ${perTile} * ${height}`)
-  const rowInTile = isWarpgroups ? 'fragment_row' : 'tile_row'
-  const row = (i: string): string => {
-    const text = `${firstRow(spread, group)}${rowInTile}(${inTile(i)}, thread)${tile(i)}`
-    return isWarpgroups || text.includes(' + ') ? `(${text})` : text
+  const first = firstRow(spread, group)
+  const rowInTile = isWarpgroups ? lib.fragment_row : lib.tile_row
+  const row = (i: Code): Code => {
+    const own = sum(first, code`${rowInTile}(${inTile(i)}, thread)`)
+    const whole = rowTiles === 1 ? own : plus(own, code`${i} / ${perTile} * ${height}`)
+    return isWarpgroups || hasSum(whole) || hasSum(i) ? grouped(whole) : whole
   }
-  const column = (i: string): string => {
-    const inWarp = `fragment_column(${inTile(i)}, thread)`
-    return columnWarps === 1 ? inWarp : `(${firstColumn(spread)} + ${inWarp})`
+  const column = (i: Code): Code => {
+    const inWarp = code`${lib.fragment_column}(${inTile(i)}, thread)`
+    return columnWarps === 1 ? inWarp : grouped(plus(firstColumn(spread), inWarp))
   }
   const isPadded = { rows: rows % TILE_ROWS !== 0, columns: columns % TILE_COLUMNS !== 0 }
   return {
@@ -114,10 +117,10 @@ export function matrixLayout(kind: 'accumulator' | 'left', shape: Shape, group: 
     spread,
     place: (i) => [row(i), column(i)],
     exists: (i) =>
-      [
-        ...(isPadded.rows ? [`${row(i)} < ${rows}`] : []),
-        ...(isPadded.columns ? [`${column(i)} < ${columns}`] : []),
-      ].join(' && ') || undefined,
+      all([
+        isPadded.rows ? code`${row(i)} < ${rows}` : undefined,
+        isPadded.columns ? code`${column(i)} < ${columns}` : undefined,
+      ]),
     isFirst: columnWarps === warpsOfRow ? undefined : isFirstOfRow(spread, columnWarps),
   }
 }
@@ -130,7 +133,7 @@ export const isSwappable = ([rows, columns]: Shape, group: Group): boolean =>
 export function swappedLayout(shape: Shape, group: Group): Layout {
   const [rows, columns] = shape
   const transposed = matrixLayout('accumulator', [columns, rows], group)
-  const place = (i: string): readonly string[] => transposed.place(i).toReversed()
+  const place = (i: Code): readonly Code[] => transposed.place(i).toReversed()
   return {
     ...transposed,
     kind: 'swapped',
@@ -145,14 +148,18 @@ export function swappedLayout(shape: Shape, group: Group): Layout {
 export function rowsLayout(shape: Shape, group: Group): Layout {
   const rows = Math.max(...shape)
   const spread = spreadOf([rows, TILE_COLUMNS], group)
-  const { rowTiles, warpsOfRow, isWarpgroups } = spread
+  const { rowWarps, rowTiles, warpsOfRow, isWarpgroups } = spread
   const first = firstRow(spread, group)
-  const row = (i: string): string =>
+  const inTiles = (i: Code): Code => {
+    const inTile = code`${lib.tile_row}(${i} % 2 * 2, thread)`
+    return rowTiles === 1 ? inTile : plus(code`${i} / 2 * 16`, inTile)
+  }
+  const row = (i: Code): Code =>
     isWarpgroups
-      ? `(${first}${i} / 2 * 64 + fragment_row(${i} % 2 * 2, thread))`
-      : rowTiles === 1 && first === ''
-        ? `tile_row(${i} * 2, thread)`
-        : `(${first}${rowTiles === 1 ? '' : `${i} / 2 * 16 + `}tile_row(${i} % 2 * 2, thread))`
+      ? grouped(sum(first, code`${i} / 2 * 64 + ${lib.fragment_row}(${i} % 2 * 2, thread)`))
+      : rowTiles === 1 && rowWarps === 1
+        ? code`${lib.tile_row}(${i} * 2, thread)`
+        : grouped(sum(first, inTiles(i)))
   return {
     kind: 'rows',
     shape,
@@ -161,8 +168,9 @@ export function rowsLayout(shape: Shape, group: Group): Layout {
     vector: 1,
     spread: undefined,
     place: (i) => vectorPlace(shape, row(i)),
-    exists: (i) => (rows % TILE_ROWS === 0 ? undefined : `${row(i)} < ${rows}`),
-    isFirst: warpsOfRow === 1 ? 'thread % 4 == 0' : `thread % 4 == 0 && ${isFirstOfRow(spread, 1)}`,
+    exists: (i) => (rows % TILE_ROWS === 0 ? undefined : code`${row(i)} < ${rows}`),
+    isFirst:
+      warpsOfRow === 1 ? plain('thread % 4 == 0') : code`thread % 4 == 0 && ${isFirstOfRow(spread, 1)}`,
   }
 }
 
@@ -171,9 +179,9 @@ export function columnsLayout(shape: Shape, rows: number, group: Group): Layout 
   const columns = Math.max(...shape)
   const spread = spreadOf([rows, columns], group)
   const { columnTiles, columnWarps } = spread
-  const inWarp = (i: string): string => `(${i} / 2 * 8 + thread % 4 * 2 + ${i} % 2)`
-  const column = (i: string): string =>
-    columnWarps === 1 ? inWarp(i) : `(${firstColumn(spread)} + ${inWarp(i)})`
+  const inWarp = (i: Code): Code => grouped(code`${i} / 2 * 8 + thread % 4 * 2 + ${i} % 2`)
+  const column = (i: Code): Code =>
+    columnWarps === 1 ? inWarp(i) : grouped(plus(firstColumn(spread), inWarp(i)))
   return {
     kind: 'columns',
     shape,
@@ -182,8 +190,8 @@ export function columnsLayout(shape: Shape, rows: number, group: Group): Layout 
     vector: columns % 2 === 0 ? 2 : 1,
     spread: undefined,
     place: (i) => vectorPlace(shape, column(i)),
-    exists: (i) => (columns % TILE_COLUMNS === 0 ? undefined : `${column(i)} < ${columns}`),
-    isFirst: columnWarps === 1 ? 'thread < 4' : `thread % 32 < 4 && thread < ${32 * columnWarps}`,
+    exists: (i) => (columns % TILE_COLUMNS === 0 ? undefined : code`${column(i)} < ${columns}`),
+    isFirst: columnWarps === 1 ? plain('thread < 4') : code`thread % 32 < 4 && thread < ${32 * columnWarps}`,
   }
 }
 
@@ -193,10 +201,10 @@ export function blockedLayout(shape: Shape, bytes: number, group: Group): Layout
   let vector = 16 / bytes
   while (vector > 1 && (inner % vector !== 0 || elements < vector * group.threads)) vector /= 2
   const rounds = Math.ceil(elements / (vector * group.threads))
-  const at = (i: string): string =>
+  const at = (i: Code): Code =>
     vector === 1
-      ? `(${i} * ${group.threads} + thread)`
-      : `(${i} / ${vector} * ${vector * group.threads} + thread * ${vector} + ${i} % ${vector})`
+      ? grouped(code`${i} * ${group.threads} + thread`)
+      : grouped(code`${i} / ${vector} * ${vector * group.threads} + thread * ${vector} + ${i} % ${vector}`)
   return {
     kind: 'blocked',
     shape,
@@ -204,39 +212,41 @@ export function blockedLayout(shape: Shape, bytes: number, group: Group): Layout
     count: rounds * vector,
     vector,
     spread: undefined,
-    place: (i) => (shape.length === 1 ? [at(i)] : [`(${at(i)} / ${inner})`, `(${at(i)} % ${inner})`]),
-    exists: (i) => (elements === rounds * vector * group.threads ? undefined : `${at(i)} < ${elements}`),
+    place: (i) =>
+      shape.length === 1 ? [at(i)] : [grouped(code`${at(i)} / ${inner}`), grouped(code`${at(i)} % ${inner}`)],
+    exists: (i) => (elements === rounds * vector * group.threads ? undefined : code`${at(i)} < ${elements}`),
     isFirst: undefined,
   }
 }
 
 /** The coordinates of an element of a vector, or of a matrix with one axis of extent 1. */
-const vectorPlace = (shape: Shape, text: string): readonly string[] => {
+const vectorPlace = (shape: Shape, text: Code): readonly Code[] => {
   if (shape.length === 1) return [text]
-  return shape[1] === 1 ? [text, '0'] : ['0', text]
+  return shape[1] === 1 ? [text, integer(0)] : [integer(0), text]
 }
 
-/** The first row of the executing warp, followed by ` + `; empty if the first row is 0. */
-function firstRow({ rowWarps, rowTiles, warpsOfRow, isWarpgroups }: Spread, group: Group): string {
-  if (isWarpgroups) return group.warps === 4 ? '' : `thread / 128 * ${64 * rowTiles} + `
-  return rowWarps === 1 ? '' : `thread / ${32 * warpsOfRow} * ${TILE_ROWS * rowTiles} + `
+/** The first row of the executing warp. */
+function firstRow({ rowWarps, rowTiles, warpsOfRow, isWarpgroups }: Spread, group: Group): Code {
+  if (isWarpgroups) return group.warps === 4 ? integer(0) : code`thread / 128 * ${64 * rowTiles}`
+  return rowWarps === 1 ? integer(0) : code`thread / ${32 * warpsOfRow} * ${TILE_ROWS * rowTiles}`
 }
 
 /** The first column of the executing warp. */
-export const firstColumn = ({ columnWarps, columnTiles }: Spread): string =>
-  columnWarps === 1 ? '0' : `thread / 32 % ${columnWarps} * ${TILE_COLUMNS * columnTiles}`
+export const firstColumn = ({ columnWarps, columnTiles }: Spread): Code =>
+  columnWarps === 1 ? integer(0) : code`thread / 32 % ${columnWarps} * ${TILE_COLUMNS * columnTiles}`
 
 /** A condition: the executing warp is among the first `count` warps that hold its rows. */
-const isFirstOfRow = ({ rowWarps, warpsOfRow }: Spread, count: number): string =>
-  rowWarps === 1 ? `thread < ${32 * count}` : `thread / 32 % ${warpsOfRow} < ${count}`
+const isFirstOfRow = ({ rowWarps, warpsOfRow }: Spread, count: number): Code =>
+  rowWarps === 1 ? code`thread < ${32 * count}` : code`thread / 32 % ${warpsOfRow} < ${count}`
 
 /** The register of a row (column) layout that corresponds to register `i` of the matrix layout. */
-export function sliceIndex(kind: 'rows' | 'columns', { spread }: Layout, i: string): string {
+export function sliceIndex(kind: 'rows' | 'columns', { spread }: Layout, index: Code): Code {
+  const i = operand(index)
   const { rowTiles, columnTiles } = spread!
   const perTile = 4 * columnTiles
   if (kind === 'columns') {
-    const j = rowTiles === 1 ? i : `(${i} % ${perTile})`
-    return `${j} / 4 * 2 + ${j} % 2`
+    const j = rowTiles === 1 ? i : grouped(code`${i} % ${perTile}`)
+    return code`${j} / 4 * 2 + ${j} % 2`
   }
-  return rowTiles === 1 ? `${i} / 2 % 2` : `${i} / ${perTile} * 2 + ${i} / 2 % 2`
+  return rowTiles === 1 ? code`${i} / 2 % 2` : code`${i} / ${perTile} * 2 + ${i} / 2 % 2`
 }

@@ -1,52 +1,48 @@
 /**
- * Selects the device functions that a kernel needs: functions that its text names, and functions that those functions
- * name. The selection keeps the order of the library.
+ * The device library. Code names a declaration through `lib`, which records the use. A kernel includes the declarations
+ * that its code uses and the ones that those use, in the order of the library.
  */
+import type { Declaration, Library } from '../declaration.ts'
+import { fixedPrelude, prelude, type PreludeOptions } from '../prelude.ts'
+import { word, type Code } from './code.ts'
+import { COMMON, STAGING } from './device.ts'
+import { RECORDING } from './recorderFunctions.ts'
 
-interface Declaration {
-  readonly name: string
-  readonly text: string
-}
+const fixed = { ...fixedPrelude, ...COMMON, ...RECORDING, ...STAGING }
 
-export function usedOf(library: string, kernel: string): string {
-  const declared = declarations(library)
-  const names = new Set(declared.map(({ name }) => name))
-  const used = new Set<string>()
-  const visit = (text: string): void => {
-    for (const [word] of withoutComments(text).matchAll(/\w+/g)) {
-      if (!names.has(word) || used.has(word)) continue
-      used.add(word)
-      for (const one of declared) if (one.name === word) visit(one.text)
+export type DeviceName = keyof typeof fixed
+
+/** The names of the fixed declarations, as code. */
+export const lib = Object.fromEntries(Object.keys(fixed).map((name) => [name, word(name, name)])) as Readonly<
+  Record<DeviceName, Code>
+>
+
+/** All declarations that a kernel may use, except for those that are made for it. */
+export const libraryOf = (options: PreludeOptions): Library => ({
+  ...prelude(options),
+  ...COMMON,
+  ...RECORDING,
+  ...STAGING,
+})
+
+/** The text of the used declarations, each after its comment. */
+export function usedOf(library: Library, used: Iterable<string>): string {
+  const found = new Set<string>()
+  const visit = (names: Iterable<string>): void => {
+    for (const name of names) {
+      if (found.has(name)) continue
+      found.add(name)
+      const declared = library[name] as Declaration | undefined
+      if (!declared) throw new Error(`the device library has no ${name}`)
+      visit(declared.uses)
     }
   }
-  visit(kernel)
-  return declared
-    .filter(({ name }) => used.has(name))
-    .map(({ text }) => text)
+  visit(used)
+  return Object.entries(library)
+    .filter(([name]) => found.has(name))
+    .map(
+      ([, { note, text }]) =>
+        `${note ? ['', ...note.map((line) => `// ${line}`), ''].join('\n') : ''}${text}\n`,
+    )
     .join('')
 }
-
-/**
- * The top-level declarations of the library, each with its preceding comment. A declaration ends where its braces are
- * balanced.
- */
-export function declarations(library: string): Declaration[] {
-  const found: Declaration[] = []
-  let lines: string[] = []
-  for (const line of library.split('\n')) {
-    if (line === '' && lines.length === 0) continue
-    lines.push(line)
-    const text = lines.join('\n')
-    const code = withoutComments(text).trimEnd()
-    if (!/[;}]$/.test(code) || code.split('{').length !== code.split('}').length) continue
-    const [head] = code.replace(/template <[^>]*>/, '').split(/[;{]/)
-    const [, name] = /^\s*(?:struct|typedef)\b.*?(\w+)\s*$/.exec(head) ?? /(\w+)\(/.exec(head) ?? []
-    if (!name) throw new Error(`a declaration without a name: ${head}`)
-    found.push({ name, text: `${text.startsWith('//') ? '\n' : ''}${text}\n` })
-    lines = []
-  }
-  return found
-}
-
-/** The text without `//` comments. */
-export const withoutComments = (text: string): string => text.replace(/\/\/.*$/gm, '')

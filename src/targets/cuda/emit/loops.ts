@@ -74,7 +74,7 @@ function isLong(loop: Node): boolean {
 /** True if the threads of a group act together there: they synchronise, exchange values or multiply. */
 function isTogether(node: Node, products: Known['products']): boolean {
   const { op, attributes } = node
-  if (op === 'meet' || attributes.exchange !== undefined || op.startsWith('reduce.')) return true
+  if (opOf(node).meets !== 'never' || attributes.exchange !== undefined) return true
   // All threads decide together whether to leave a long loop of an aborted launch.
   return op === 'dot' ? products.get(node) !== 'elements' : op === 'for' && isLong(node)
 }

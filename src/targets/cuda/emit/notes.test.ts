@@ -13,7 +13,7 @@ import { f32, i64 } from '../../../lang/dtypes.ts'
 import { kernel, tensor } from '../../../lang/kernel.ts'
 import { gemmKernel } from '../../../ops/gemm.ts'
 import { emitCuda } from './emit.ts'
-import { withoutComments } from './library.ts'
+import { withoutComments } from '../open.ts'
 import { factsOf, type EmittedKernel } from './recipe.ts'
 import { long } from '../../../../test/long.ts'
 

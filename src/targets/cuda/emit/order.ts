@@ -7,8 +7,9 @@
  *   drain        a wait for the completion of pending TMA stores
  *   once         skips a wait in a loop if the same flag has already been waited for
  *
- * It also adds attributes: `by` (which unit accesses memory), `exchange` (how the threads exchange a value) and `apart`
- * (the iterations of a loop are divided among the threads). `hazards.ts` decides which synchronisation two accesses
+ * It also adds attributes: `by` (which unit accesses memory), `exchange` (how the threads exchange a value), `joins` (a
+ * thread barrier directly after another one, which are one) and `apart` (the iterations of a loop are divided among the
+ * threads). `hazards.ts` decides which synchronisation two accesses
  * need. A role of one thread needs no thread barriers.
  */
 import { analysis } from '../../../ir/analysis.ts'
@@ -18,6 +19,7 @@ import {
   acquires,
   entryOf,
   isLoop,
+  isPassive,
   isStrong,
   opOf,
   opsWith,
@@ -37,6 +39,8 @@ import { tileRoot } from './tiles.ts'
 export type Exchange =
   /** All threads write to the scratch memory of the node, pass a thread barrier, and read from it. */
   | 'scratch'
+  /** As `scratch`, but the threads read when the node is used. */
+  | 'table'
   /** One thread computes the value and writes it to shared memory. All threads read it between two thread barriers. */
   | 'leader'
   /** As `leader`, but every warp writes a partial result. */
@@ -97,7 +101,19 @@ class Ordering {
 
   #meet(site?: Site): void {
     this.#hazards.meet()
-    if (!this.#group.solo) this.#copier.emit('meet', [], {}, [], site)
+    if (!this.#group.solo) this.#copier.emit('meet', [], this.#joining(), [], site)
+  }
+
+  /**
+   * The attributes of a thread barrier. It joins the previous one if all threads of the program have just met, and only
+   * values were computed since. Barriers of roles do not join.
+   */
+  #joining(): Attributes {
+    if (this.#group !== this.#plans.roles.whole) return {}
+    const last = this.#copier.nodes.findLast(
+      (node) => !isPassive(node) || node.attributes.exchange !== undefined,
+    )
+    return last !== undefined && endsWithMeeting(last) ? { joins: true } : {}
   }
 
   #fence(space: 'shared' | 'all', site?: Site): void {
@@ -235,7 +251,7 @@ class Ordering {
   #barrier(node: Node): Node {
     this.#drain()
     this.#hazards.meet()
-    return this.#copy(node)
+    return this.#copy(node, this.#joining())
   }
 
   #slot(node: Node): Node {
@@ -249,7 +265,8 @@ class Ordering {
    */
   #handOver(node: Node, added: Attributes = {}): Node {
     this.#settle(node)
-    const made = this.#exchanging(node, 'scratch', added)
+    const isTable = node.type.kind === 'ref'
+    const made = this.#exchanging(node, isTable ? 'table' : 'scratch', added)
     this.#hazards.add(accessesOf(node, this.#plans))
     return made
   }
@@ -307,12 +324,12 @@ class Ordering {
 
   /**
    * A repeated wait for the same flag in a loop is skipped, because flags only advance and a launch waits for one epoch
-   * only. A skipped wait has no thread barrier, so accesses that were pending before the wait are still pending after
-   * it.
+   * only. A wait for a number of signals is not skipped, because the number may change. A skipped wait has no thread
+   * barrier, so accesses that were pending before the wait are still pending after it.
    */
   #wait(node: Node): Node {
     const isRepeated = [...this.#plans.uses.around(node)].some(isLoop)
-    if (!isRepeated) {
+    if (!isRepeated || node.inputs.length > 1) {
       const made = this.#copy(node)
       this.#acquire(node)
       return made
@@ -435,6 +452,14 @@ class Ordering {
     this.#hazards.restore(before, this.#hazards.snapshot())
     return made
   }
+}
+
+/** True if all threads of the group meet at the end of the node. */
+function endsWithMeeting(node: Node): boolean {
+  const { exchange } = node.attributes
+  // `last` exchanges a value before its block.
+  if (exchange !== undefined && node.blocks.length === 0) return exchange !== 'scratch'
+  return opOf(node).meets === 'barrier'
 }
 
 /**

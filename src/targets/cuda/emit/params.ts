@@ -1,15 +1,17 @@
 /** Collects the kernel parameters that the emitted body uses, and declares them in a fixed order. */
 import { attribute, type KernelIR, type Node } from '../../../ir/node.ts'
 import type { TensorType, ValueType } from '../../../ir/type.ts'
+import { code, plain, word, type Code, type Part } from './code.ts'
 import type { MapPlan } from './copies.ts'
+import { lib } from './library.ts'
 import type { ParamRecipe } from './recipe.ts'
 import { registerType } from './spell.ts'
-import type { Names } from './writer.ts'
+import type { Names } from './names.ts'
 
 interface Declared {
   readonly recipe: ParamRecipe
   readonly name: string
-  readonly type: string
+  readonly type: Code
 }
 
 const order: readonly ParamRecipe['kind'][] = [
@@ -51,68 +53,68 @@ export class Params {
     return this.#names.get(of)!
   }
 
-  #ask(recipe: ParamRecipe, base: string, type: string): string {
+  #ask(recipe: ParamRecipe, base: string, type: Part): Code {
     const key = JSON.stringify(recipe)
     let declared = this.#declared.get(key)
     if (!declared) {
       const taken = new Set([...this.#declared.values()].map(({ name }) => name))
       let name = base
       for (let i = 2; taken.has(name); i++) name = `${base}_${i}`
-      this.#declared.set(key, (declared = { recipe, name, type }))
+      this.#declared.set(key, (declared = { recipe, name, type: plain(type) }))
     }
-    return declared.name
+    return word(declared.name)
   }
 
-  pointer(tensor: string): string {
+  pointer(tensor: string): Code {
     const node = this.#nodes.get(tensor)!
     return this.#ask(
       { kind: 'pointer', tensor },
       this.#base(tensor),
-      `${registerType((node.type as TensorType).dtype)}*`,
+      code`${registerType((node.type as TensorType).dtype)}*`,
     )
   }
-  dim(of: string, axis: number): string {
-    return this.#ask({ kind: 'dim', of, axis }, `${this.#base(of)}_dim${axis}`, 'i32')
+  dim(of: string, axis: number): Code {
+    return this.#ask({ kind: 'dim', of, axis }, `${this.#base(of)}_dim${axis}`, lib.i32)
   }
-  scalar(name: string): string {
+  scalar(name: string): Code {
     const node = this.#nodes.get(name)!
     const { dtype } = node.type as ValueType
     return this.#ask({ kind: 'scalar', name, dtype }, this.#base(name), registerType(dtype))
   }
-  map(plan: MapPlan): string {
+  map(plan: MapPlan): Code {
     const { tensor, box, swizzle, ranked, rows } = plan
     const part = rows === undefined ? '' : `_of_${rows}_${rows === 1 ? 'row' : 'rows'}`
     return this.#ask(
       { kind: 'map', tensor, box, swizzle, ranked },
       `${this.#base(tensor)}_${ranked ? 'all_ranks_' : ''}map${part}`,
-      'const __grid_constant__ TensorMap',
+      code`const __grid_constant__ ${lib.TensorMap}`,
     )
   }
-  flags(flags: string): string {
+  flags(flags: string): Code {
     return this.#ask({ kind: 'flags', flags }, this.#base(flags), 'u32*')
   }
-  epochs(flags: string): string {
+  epochs(flags: string): Code {
     return this.#ask({ kind: 'epochs', flags }, `${this.#base(flags)}_epochs`, 'u32*')
   }
-  get rank(): string {
-    return this.#ask({ kind: 'rank' }, 'rank', 'i32')
+  get rank(): Code {
+    return this.#ask({ kind: 'rank' }, 'rank', lib.i32)
   }
-  get heapStride(): string {
-    return this.#ask({ kind: 'heapStride' }, 'heap_stride', 'i64')
+  get heapStride(): Code {
+    return this.#ask({ kind: 'heapStride' }, 'heap_stride', lib.i64)
   }
-  get control(): string {
-    return this.#ask({ kind: 'control' }, 'control', 'Control*')
+  get control(): Code {
+    return this.#ask({ kind: 'control' }, 'control', code`${lib.Control}*`)
   }
   /** A bit mask with one bit per group of tensors. A bit is set if no running launch writes a tensor of the group. */
-  settled(groups: readonly (readonly string[])[]): string {
+  settled(groups: readonly (readonly string[])[]): Code {
     return this.#ask({ kind: 'settled', groups }, 'settled', 'u32')
   }
-  get log(): string {
-    return this.#ask({ kind: 'log' }, 'event_log', 'Log*')
+  get log(): Code {
+    return this.#ask({ kind: 'log' }, 'event_log', code`${lib.Log}*`)
   }
   /** Allocates a u32 counter word that only this kernel uses, and returns its address as C++ text. */
-  counter(): string {
-    return `counters + ${this.#counters++}`
+  counter(): Code {
+    return code`counters + ${this.#counters++}`
   }
 
   get maps(): readonly string[] {
@@ -123,7 +125,11 @@ export class Params {
   get all(): readonly Declared[] {
     const declared = [...this.#declared.values()]
     if (this.#counters > 0)
-      declared.push({ recipe: { kind: 'counters', words: this.#counters }, name: 'counters', type: 'u32*' })
+      declared.push({
+        recipe: { kind: 'counters', words: this.#counters },
+        name: 'counters',
+        type: plain('u32*'),
+      })
     const tensors = [...this.#nodes.keys()]
     const subject = ({ recipe }: Declared): number => {
       if ('tensor' in recipe) return tensors.indexOf(recipe.tensor)

@@ -1,14 +1,16 @@
-/** Renders dtypes, constants and operations on single elements as CUDA C++ text. */
+/** Renders dtypes, constants and operations on single elements as CUDA C++. */
 import { dtypes, type DType } from '../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../ir/node.ts'
 import { entryOf, type ElementwiseName } from '../../../ir/ops/index.ts'
 import { KernelError } from '../../../ir/site.ts'
 import type { ValueType } from '../../../ir/type.ts'
+import { cast, code, group, integer, negative, valueOf, word, type Code, type Part } from './code.ts'
+import { lib } from './library.ts'
 
 /**
  * The C++ type of one element in a register. 16-bit and 8-bit floats are held as unsigned integers with the same bits.
  */
-const registerTypes: Record<DType, string> = {
+const registerTypes = {
   f32: 'float',
   f16: 'u16',
   bf16: 'u16',
@@ -20,12 +22,18 @@ const registerTypes: Record<DType, string> = {
   bool: 'bool',
   f8e4m3: 'u8',
   f8e5m2: 'u8',
+} as const satisfies Record<DType, string>
+
+export const registerTypeName = (dtype: DType): (typeof registerTypes)[DType] => registerTypes[dtype]
+
+export function registerType(dtype: DType): Code {
+  const name = registerTypes[dtype]
+  return name === 'float' || name === 'bool' ? word(name) : lib[name]
 }
 
-export const registerType = (dtype: DType): string => registerTypes[dtype]
-
 export const is16Bit = (dtype: DType): boolean => dtypes[dtype].bytes === 2
-const isSmallFloat = (dtype: DType): boolean => dtypes[dtype].kind === 'float' && dtype !== 'f32'
+type SmallFloat = 'f16' | 'bf16' | 'f8e4m3' | 'f8e5m2'
+const isSmallFloat = (dtype: DType): dtype is SmallFloat => dtypes[dtype].kind === 'float' && dtype !== 'f32'
 
 const scratch = new DataView(new ArrayBuffer(4))
 
@@ -42,35 +50,40 @@ function halfBits(dtype: DType, value: number): number {
   return sign | ((exponent + 15) << 10) | ((size / 2 ** exponent - 1) * 1024)
 }
 
-export function literal(dtype: DType, value: number): string {
+export function literal(dtype: DType, value: number): Code {
   switch (dtype) {
     case 'f32':
-      if (Number.isNaN(value)) return '__int_as_float(0x7fffffff)'
-      if (!Number.isFinite(value)) return `__int_as_float(${value < 0 ? '0xff800000' : '0x7f800000'})`
-      if (Object.is(value, -0)) return '-0.0f'
-      return `${Number.isInteger(value) && Math.abs(value) < 1e15 ? value.toFixed(1) : String(value)}f`
+      if (Number.isNaN(value)) return code`__int_as_float(0x7fffffff)`
+      if (!Number.isFinite(value)) return code`__int_as_float(${value < 0 ? '0xff800000' : '0x7f800000'})`
+      if (Object.is(value, -0)) return negative('-0.0f')
+      return signed(
+        value,
+        code`${Number.isInteger(value) && Math.abs(value) < 1e15 ? value.toFixed(1) : String(value)}f`,
+      )
     case 'f16':
     case 'bf16':
-      return `(u16)0x${halfBits(dtype, value).toString(16)}`
+      return cast(lib.u16, word(`0x${halfBits(dtype, value).toString(16)}`))
     case 'f8e4m3':
     case 'f8e5m2':
-      return `f32_to_${dtype}(${literal('f32', value)})`
+      return code`${lib[`f32_to_${dtype}`]}(${literal('f32', value)})`
     case 'u32':
-      return `${value}u`
+      return word(`${value}u`)
     case 'i64':
-      return `${value}ll`
+      return signed(value, word(`${value}ll`))
     case 'bool':
-      return value ? 'true' : 'false'
+      return word(value ? 'true' : 'false')
     case 'i32':
-      return value === -(2 ** 31) ? '(-2147483647 - 1)' : String(value)
+      return value === -(2 ** 31) ? group(code`-2147483647 - 1`) : integer(value)
     default:
-      return String(value)
+      return integer(value)
   }
 }
 
-/** An operand as C++ text, and whether it is known to be a non-negative integer. */
+const signed = (value: number, text: Code): Code => (value < 0 ? negative(text.text) : text)
+
+/** An operand, and whether it is known to be a non-negative integer. */
 export interface Operand {
-  readonly text: string
+  readonly text: Code
   readonly nonNegative?: boolean
 }
 
@@ -78,23 +91,23 @@ export interface Operand {
 interface Spelled {
   readonly node: Node
   readonly dtype: DType
-  readonly operands: readonly [a: string, b: string, c: string]
+  readonly operands: readonly [a: Code, b: Code, c: Code]
   readonly isSigned: boolean
   /** True if no operand is negative. */
   readonly isSmall: boolean
 }
 
-type Spelling = (spelled: Spelled) => string
+type Spelling = (spelled: Spelled) => Code
 
 const infix =
   (operator: string): Spelling =>
   ({ operands: [a, b] }) =>
-    `(${a} ${operator} ${b})`
+    group(code`${a} ${operator} ${b}`)
 
 const call =
-  (name: string): Spelling =>
+  (name: Part): Spelling =>
   ({ operands: [a] }) =>
-    `${name}(${a})`
+    code`${name}(${a})`
 
 /**
  * Renders an operation that wraps on overflow, as the language defines. Signed overflow is undefined in C++, so signed
@@ -113,7 +126,7 @@ const dividing =
 const extremum =
   (name: string, operator: string): Spelling =>
   ({ dtype, operands: [a, b] }) =>
-    dtype === 'f32' ? `${name}(${a}, ${b})` : `(${a} ${operator} ${b} ? ${a} : ${b})`
+    dtype === 'f32' ? code`${name}(${a}, ${b})` : group(code`${a} ${operator} ${b} ? ${a} : ${b}`)
 
 /**
  * Renders the operation on unsigned integers with the same bits. It wraps on overflow, and its division needs no sign
@@ -123,22 +136,23 @@ const unsignedInfix =
   (operator: string): Spelling =>
   ({ dtype, operands: [a, b] }) => {
     const suffix = dtype === 'i64' ? 'ull' : 'u'
-    const as = (text: string): string =>
-      /^\d+$/.test(text) ? `${text}${suffix}` : `(${unsigned(dtype)})${text}`
-    return `(${dtype})(${as(a)} ${operator} ${as(b)})`
+    const as = (one: Code): Code =>
+      valueOf(one) === undefined ? cast(unsigned(dtype), one) : word(`${one.text}${suffix}`)
+    return cast(registerType(dtype), group(code`${as(a)} ${operator} ${as(b)}`))
   }
 
 const spellings: Readonly<Record<ElementwiseName, Spelling>> = {
-  select: ({ operands: [a, b, c] }) => `(${a} ? ${b} : ${c})`,
+  select: ({ operands: [a, b, c] }) => group(code`${a} ? ${b} : ${c}`),
   convert: ({ operands: [a] }) => a,
   combine: ({ node }) => {
     throw new KernelError(`${node.op} is an exchange between warps, not arithmetic`, node.site)
   },
   cast: ({ node, dtype, operands: [a] }) => spellCast(dtype, attribute<DType>(node, 'dtype'), a),
   neg: ({ dtype, isSigned, operands: [a] }) =>
-    isSigned ? `(${dtype})(0u - (${unsigned(dtype)})${a})` : `(-${a})`,
-  abs: ({ dtype, operands: [a] }) => (dtype === 'f32' ? `fabsf(${a})` : `(${a} < 0 ? -${a} : ${a})`),
-  not: ({ dtype, operands: [a] }) => (dtype === 'bool' ? `(!${a})` : `(~${a})`),
+    isSigned ? cast(registerType(dtype), group(code`0u - (${unsigned(dtype)})${a}`)) : group(code`-${a}`),
+  abs: ({ dtype, operands: [a] }) =>
+    dtype === 'f32' ? code`fabsf(${a})` : group(code`${a} < 0 ? -${a} : ${a}`),
+  not: ({ dtype, operands: [a] }) => (dtype === 'bool' ? group(code`!${a}`) : group(code`~${a}`)),
   min: extremum('fminf', '<'),
   max: extremum('fmaxf', '>'),
   add: wrapping('+'),
@@ -164,20 +178,20 @@ const spellings: Readonly<Record<ElementwiseName, Spelling>> = {
   sin: call('sinf'),
   cos: call('cosf'),
   erf: call('erff'),
-  pow: ({ operands: [a, b] }) => `powf(${a}, ${b})`,
+  pow: ({ operands: [a, b] }) => code`powf(${a}, ${b})`,
   floor: call('floorf'),
   ceil: call('ceilf'),
   round: call('rintf'),
   sqrt: call('sqrtf'),
   rsqrt: call('rsqrtf'),
   tanh: call('tanhf'),
-  sigmoid: call('sigmoid_f32'),
+  sigmoid: call(lib.sigmoid_f32),
 }
 
 /**
  * Renders one element of an elementwise node from one element of each input. Compound expressions are parenthesised.
  */
-export function spellElement(node: Node, operands: readonly Operand[]): string {
+export function spellElement(node: Node, operands: readonly Operand[]): Code {
   const [a, b, c] = operands.map(({ text }) => text)
   const { dtype } = node.inputs[0].type as ValueType
   return entryOf(
@@ -195,18 +209,18 @@ export function spellElement(node: Node, operands: readonly Operand[]): string {
 
 const unsigned = (dtype: DType): string => (dtype === 'i64' ? 'u64' : 'u32')
 
-export function spellCast(from: DType, to: DType, a: string): string {
+export function spellCast(from: DType, to: DType, a: Code): Code {
   if (from === to) return a
   if (isSmallFloat(from)) {
-    const wide = `${from}_to_f32(${a})`
+    const wide = code`${lib[`${from}_to_f32`]}(${a})`
     return to === 'f32' ? wide : spellCast('f32', to, wide)
   }
-  if (to === 'bool') return `(${a} != 0)`
-  if (isSmallFloat(to)) return `f32_to_${to}(${from === 'f32' ? a : `(float)${a}`})`
+  if (to === 'bool') return group(code`${a} != 0`)
+  if (isSmallFloat(to)) return code`${lib[`f32_to_${to}`]}(${from === 'f32' ? a : cast('float', a)})`
   if (from === 'f32') {
-    if (to === 'i32') return `__float2int_rz(${a})`
-    if (to === 'u32') return `__float2uint_rz(${a})`
-    return `f32_to_${to}(${a})`
+    if (to === 'i32') return code`__float2int_rz(${a})`
+    if (to === 'u32') return code`__float2uint_rz(${a})`
+    if (to === 'i8' || to === 'u8' || to === 'i64') return code`${lib[`f32_to_${to}`]}(${a})`
   }
-  return `((${registerType(to)})${a})`
+  return group(cast(registerType(to), a))
 }

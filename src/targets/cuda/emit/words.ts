@@ -20,6 +20,7 @@ import { walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { isPassive, isRemote, isStrong, opOf, origin, paramName, writtenRefs } from '../../../ir/ops/index.ts'
 import { Copier } from '../../../ir/rewrite.ts'
 import { isFragment, isSplat, type Layouts } from './assign.ts'
+import { code, REGISTER, type Code } from './code.ts'
 import type { Group } from './groups.ts'
 import { blockedLayout, type Layout } from './layout.ts'
 import type { Ranges } from './ranges.ts'
@@ -37,7 +38,7 @@ export interface WordsPlan {
 /** The order of a matrix's elements in memory, and the register that holds the n-th element of a thread. */
 export interface WordOrder {
   readonly order: Layout
-  readonly register: (n: string) => string
+  readonly register: (n: Code) => Code
 }
 
 /**
@@ -98,8 +99,8 @@ const withInside = ({ blocks }: Node): readonly Node[] => blocks.flatMap((block)
  */
 function toldOf(nodes: readonly Node[], flags: ReadonlySet<string>): ReadonlySet<Node> | undefined {
   const told = nodes.filter((node) => flags.has(flagsName(node)))
-  const isSimple = ({ op, attributes: { lag } }: Node): boolean =>
-    op === 'signal' || (op === 'wait' && lag === 0)
+  const isSimple = ({ op, inputs, attributes: { lag } }: Node): boolean =>
+    op === 'signal' || (op === 'wait' && lag === 0 && inputs.length === 1)
   const isBoth = [...flags].every((name) =>
     (['signal', 'wait'] as const).every((op) =>
       told.some((node) => node.op === op && flagsName(node) === name),
@@ -178,10 +179,10 @@ export function wordOrder(layout: Layout, group: Group): WordOrder | undefined {
   const elements = layout.shape.reduce((product, extent) => product * extent, 1)
   const own = elements / group.threads
   if (layout.isFirst !== undefined || order.vector !== 4 || order.count !== own) return undefined
-  if (layout.exists('i') === undefined && layout.count === own) return { order, register: (n) => n }
+  if (layout.exists(REGISTER) === undefined && layout.count === own) return { order, register: (n) => n }
   // The matrix has only 8 of the 16 rows of a tile, so every second pair of registers holds no element.
   const isHalf = layout.spread?.rowTiles === 1 && layout.shape[0] === 8 && layout.count === 2 * own
-  return isHalf ? { order, register: (n) => `${n} / 2 * 4 + ${n} % 2` } : undefined
+  return isHalf ? { order, register: (n) => code`${n} / 2 * 4 + ${n} % 2` } : undefined
 }
 
 /** The stage `words`: rewrites the kernel as planned by `planWords`. */

@@ -100,7 +100,7 @@ export function innerKernel(machine: Machine, kernel: InnerKernel): CodeFunction
         }
         // Each cache line is prefetched once per several steps. WebAssembly has no prefetch instruction, and with
         // unrolled steps V8 would load the operands of all steps first and run out of registers.
-        const inLine = machine.name === 'native' ? Math.max(1, lineBytes / bytes) : 1
+        const inLine = machine.prefetches ? Math.max(1, lineBytes / bytes) : 1
         const steps = depth % (inLine * lanes) === 0 ? inLine : 1
         writer.for('step', 0, depth, steps * lanes, () => {
           for (let column = 0; column < ahead; column++)

@@ -2,10 +2,12 @@
 import { attribute, walk, type Block, type Node } from '../../../../ir/node.ts'
 import type { ValueType } from '../../../../ir/type.ts'
 import { isFragment, isSplat } from '../assign.ts'
-import { bare, registers, type Emission } from '../emission.ts'
+import { bare, code, group, joined, valueOf, word, type Code, type Part } from '../code.ts'
+import { registers, type Emission } from '../emission.ts'
 import type { Group } from '../groups.ts'
 import { registerType } from '../spell.ts'
 import type { Renderer } from './renderer.ts'
+import { lib } from '../library.ts'
 
 /**
  * Declares the variables of a loop's carried state and returns their names. A fragment whose initial value has no
@@ -23,7 +25,7 @@ function declareState(
     if (!isFragment(param)) {
       const name = emission.names.take(base)
       const { dtype } = param.type as ValueType
-      emission.out.line(`${registerType(dtype)} ${name} = ${emission.scalar(value)};`, node.site)
+      emission.out.line(code`${registerType(dtype)} ${name} = ${emission.scalar(value)};`, node.site)
       return name
     }
     const own = isSplat(value) ? undefined : emission.fragment(value).array
@@ -34,7 +36,7 @@ function declareState(
     const name = emission.names.take(isAccumulator ? 'acc' : base)
     const { dtype } = param.type as ValueType
     const [type, count] = registers(dtype, emission.plans.layouts.of(param).count)
-    emission.out.line(`${type} ${name}[${count}];`, node.site)
+    emission.out.line(code`${type} ${name}[${count}];`, node.site)
     emission.fill(name, value, param)
     return name
   })
@@ -43,7 +45,7 @@ function declareState(
 function bindState(names: readonly string[], params: readonly Node[], emission: Emission): void {
   params.forEach((param, i) => {
     if (isFragment(param)) emission.aliasFragment(param, names[i])
-    else emission.setScalar(param, names[i])
+    else emission.setScalar(param, word(names[i]))
   })
 }
 
@@ -59,7 +61,7 @@ function assignState(
   emission: Emission,
 ): void {
   const { out } = emission
-  const pending: { readonly text: string; readonly isLoop: boolean }[] = []
+  const pending: { readonly text: Code; readonly isLoop: boolean }[] = []
   block.results.forEach((result, i) => {
     if (isFragment(params[i])) {
       const array = isSplat(result) ? undefined : emission.fragment(result).array
@@ -68,9 +70,9 @@ function assignState(
         const copy = emission.names.take('next')
         const { dtype } = params[i].type as ValueType
         const [type, count] = registers(dtype, emission.plans.layouts.of(params[i]).count)
-        out.line(`${type} ${copy}[${count}];`)
+        out.line(code`${type} ${copy}[${count}];`)
         emission.fill(copy, result, params[i])
-        const text = `for (u32 i = 0; i < ${count}; ++i) ${names[i]}[i] = ${copy}[i];`
+        const text = code`for (u32 i = 0; i < ${count}; ++i) ${names[i]}[i] = ${copy}[i];`
         pending.push({ text, isLoop: true })
       } else emission.fill(names[i], result, params[i])
       return
@@ -78,11 +80,11 @@ function assignState(
     if (result === params[i] && block.params.includes(result)) return
     const text = emission.scalar(result)
     const others = new Set(params.filter((param, j) => j !== i && block.params.includes(param)))
-    const assign = (value: string) => pending.push({ text: `${names[i]} = ${value};`, isLoop: false })
+    const assign = (value: Code) => pending.push({ text: code`${names[i]} = ${value};`, isLoop: false })
     if (!emission.mentions(result, others)) return void assign(bare(text))
     const copy = emission.names.take('next')
-    out.line(`const ${registerType((params[i].type as ValueType).dtype)} ${copy} = ${text};`)
-    assign(copy)
+    out.line(code`const ${registerType((params[i].type as ValueType).dtype)} ${copy} = ${text};`)
+    assign(word(copy))
   })
   for (const { text, isLoop } of pending) {
     if (isLoop) out.line('#pragma unroll')
@@ -107,27 +109,29 @@ export const result: Renderer = (node, emission) => {
  * Returns the text of a condition that is true if the launch was aborted. All threads of the group synchronise to
  * evaluate it, and all get the same answer.
  */
-export function stopped({ group, params }: Emission): string {
-  const raised = `abort_raised(${params.control})`
-  return group.solo ? raised : `group_any(${group.barrier}, ${group.threads}, thread == 0 && ${raised})`
+export function stopped({ group, params }: Emission): Code {
+  const raised = code`${lib.abort_raised}(${params.control})`
+  return group.solo
+    ? raised
+    : code`${lib.group_any}(${group.barrier}, ${group.threads}, thread == 0 && ${raised})`
 }
 
 /**
  * Emits a `break` for the case that the launch was aborted, if the loop polls the abort word. `turns` returns the
  * text of the number of iterations so far.
  */
-function leaveIfStopped(loop: Node, turns: () => string, emission: Emission): void {
+function leaveIfStopped(loop: Node, turns: () => Code, emission: Emission): void {
   const every = emission.plans.loops.polling.get(loop)
   if (every === undefined) return
-  const leave = emission.plans.usesCopyEngine ? '{ copies_arrive(); break; }' : 'break;'
-  emission.out.line(`if (${turns()} % ${every} == ${every - 1} && ${stopped(emission)}) ${leave}`)
+  const leave = emission.plans.usesCopyEngine ? code`{ ${lib.copies_arrive}(); break; }` : 'break;'
+  emission.out.line(code`if (${turns()} % ${every} == ${every - 1} && ${stopped(emission)}) ${leave}`)
 }
 
-function turnsOf(loop: Node, index: string, emission: Emission): string {
+function turnsOf(loop: Node, index: string, emission: Emission): Code {
   const [low, , step] = loop.inputs
   const [from, by] = [emission.scalar(low), emission.scalar(step)]
-  const passed = from === '0' ? `(u32)${index}` : `(u32)(${index} - ${from})`
-  return by === '1' ? passed : `${passed} / (u32)${by}`
+  const passed = valueOf(from) === 0 ? code`(u32)${index}` : code`(u32)(${index} - ${from})`
+  return valueOf(by) === 1 ? passed : code`${passed} / (u32)${by}`
 }
 
 /**
@@ -139,10 +143,10 @@ function apart(loop: Node, emission: Emission): void {
   const [body] = loop.blocks
   emission.names.scope(() => {
     const i = emission.names.take(emission.paramName(body.params[0]))
-    emission.setScalar(body.params[0], i)
+    emission.setScalar(body.params[0], word(i))
     const high = emission.scalar(loop.inputs[1])
     out.block(
-      `for (i32 ${i} = thread; ${i} < ${high}; ${i} += ${group.threads})`,
+      code`for (${lib.i32} ${i} = thread; ${i} < ${high}; ${i} += ${group.threads})`,
       () => emission.apart(() => emission.names.scope(() => emission.block(body))),
       loop.site,
     )
@@ -159,22 +163,23 @@ export const forLoop: Renderer = (node, emission) => {
   const names = declareState(node, node.inputs.slice(3), params, emission)
   const overlap = plans.overlaps.find((one) => one.loop === node)
   if (overlap) {
-    for (const [i, param] of params.entries()) if (isFragment(param)) out.line(`fragment_fence(${names[i]});`)
+    for (const [i, param] of params.entries())
+      if (isFragment(param)) out.line(code`${lib.fragment_fence}(${names[i]});`)
     for (const arrival of overlap.arrivals) {
       const name = emission.names.take('to_hand_back')
-      out.line(`u32 ${name} = 0;`)
+      out.line(code`u32 ${name} = 0;`)
       emission.deferred.set(arrival, name)
     }
   }
   emission.names.scope(() => {
     const i = emission.names.take(emission.paramName(index))
-    emission.setScalar(index, i)
+    emission.setScalar(index, word(i))
     bindState(names, params, emission)
     const by = emission.scalar(step)
     const unrolled = plans.loops.unrolled.get(node)
-    if (unrolled !== undefined) out.line(`#pragma unroll ${unrolled}`)
+    if (unrolled !== undefined) out.line(code`#pragma unroll ${unrolled}`)
     out.block(
-      `for (i32 ${i} = ${emission.scalar(low)}; ${i} < ${emission.scalar(high)}; ${by === '1' ? `++${i}` : `${i} += ${by}`})`,
+      code`for (${lib.i32} ${i} = ${emission.scalar(low)}; ${i} < ${emission.scalar(high)}; ${valueOf(by) === 1 ? code`++${i}` : code`${i} += ${by}`})`,
       () => {
         leaveIfStopped(node, () => turnsOf(node, i, emission), emission)
         loopBody(body, names, params, emission)
@@ -183,11 +188,12 @@ export const forLoop: Renderer = (node, emission) => {
     )
   })
   if (overlap) {
-    out.line('wgmma_wait<0>();')
-    for (const [i, param] of params.entries()) if (isFragment(param)) out.line(`fragment_fence(${names[i]});`)
+    out.line(code`${lib.wgmma_wait}<0>();`)
+    for (const [i, param] of params.entries())
+      if (isFragment(param)) out.line(code`${lib.fragment_fence}(${names[i]});`)
     for (const arrival of overlap.arrivals) {
       const name = emission.deferred.get(arrival)!
-      out.line(`if (thread % 32 == 0 && ${name} != 0) barrier_arrive(${name});`, arrival.site)
+      out.line(code`if (thread % 32 == 0 && ${name} != 0) ${lib.barrier_arrive}(${name});`, arrival.site)
     }
   }
   emission.results.set(node, names)
@@ -201,19 +207,19 @@ export const persistent: Renderer = (node, emission) => {
   const extents = node.inputs.slice(2, 2 + axes).map((extent) => emission.scalar(extent))
   const counts = node.inputs.slice(2, 2 + axes).map((extent, axis) => {
     const isCount = plans.ranges.isNonNegative(extent)
-    return isCount ? `(u32)${extents[axis]}` : `(${extents[axis]} > 0 ? (u32)${extents[axis]} : 0u)`
+    return isCount ? code`(u32)${extents[axis]}` : code`(${extents[axis]} > 0 ? (u32)${extents[axis]} : 0u)`
   })
   const params = body.params.slice(axes)
   const names = declareState(node, node.inputs.slice(2 + axes), params, emission)
   const count = emission.names.take('tiles')
-  out.line(`const u32 ${count} = ${counts.join(' * ')};`, node.site)
+  out.line(code`const u32 ${count} = ${joined(counts, ' * ')};`, node.site)
   emission.names.scope(() => {
     const tile = emission.names.take('tile')
     bindState(names, params, emission)
     out.block(
-      `for (u32 ${tile} = ${emission.scalar(program)}; ${tile} < ${count}; ${tile} += ${emission.scalar(programs)})`,
+      code`for (u32 ${tile} = ${emission.scalar(program)}; ${tile} < ${count}; ${tile} += ${emission.scalar(programs)})`,
       () => {
-        leaveIfStopped(node, () => `${tile} / (u32)${emission.scalar(programs)}`, emission)
+        leaveIfStopped(node, () => code`${tile} / (u32)${emission.scalar(programs)}`, emission)
         declareIndices(body.params.slice(0, axes), tile, extents, plans.tileGroup(node), emission)
         loopBody(body, names, params, emission)
       },
@@ -226,28 +232,33 @@ export const persistent: Renderer = (node, emission) => {
 function declareIndices(
   indices: readonly Node[],
   tile: string,
-  extents: readonly string[],
+  extents: readonly Code[],
   group: number,
   emission: Emission,
 ): void {
   const names = indices.map((index) => emission.names.take(emission.paramName(index)))
-  indices.forEach((index, i) => emission.setScalar(index, names[i]))
+  indices.forEach((index, i) => emission.setScalar(index, word(names[i])))
   const isUsed = indices.map((index) => emission.plans.uses.count(index) > 0)
-  if (!isUsed.includes(true)) return
+  if (!isUsed.some(Boolean)) return
   if (indices.length === 2 && group > 1) {
     const at = emission.names.take('at')
     emission.out.line(
-      `const TileIndex ${at} = grouped_tile(${tile}, ${extents[0]}, ${extents[1]}, ${group});`,
+      code`const ${lib.TileIndex} ${at} = ${lib.grouped_tile}(${tile}, ${extents[0]}, ${extents[1]}, ${group});`,
     )
-    const parts = [`${names[0]} = ${at}.row`, `${names[1]} = ${at}.column`]
-    emission.out.line(`const i32 ${parts.filter((_, axis) => isUsed[axis]).join(', ')};`)
+    const parts = [code`${names[0]} = ${at}.row`, code`${names[1]} = ${at}.column`]
+    emission.out.line(
+      code`const ${lib.i32} ${joined(
+        parts.filter((_, axis) => isUsed[axis]),
+        ', ',
+      )};`,
+    )
     return
   }
-  let rest = tile
+  let rest: Part = tile
   for (let axis = indices.length - 1; axis >= 0; axis--) {
-    const text = axis === 0 ? rest : `${rest} % (u32)${extents[axis]}`
-    if (isUsed[axis]) emission.out.line(`const i32 ${names[axis]} = (i32)(${text});`)
-    rest = `(${rest} / (u32)${extents[axis]})`
+    const text = axis === 0 ? rest : code`${rest} % (u32)${extents[axis]}`
+    if (isUsed[axis]) emission.out.line(code`const ${lib.i32} ${names[axis]} = (${lib.i32})(${text});`)
+    rest = code`(${rest} / (u32)${extents[axis]})`
   }
 }
 
@@ -264,15 +275,18 @@ export const whileLoop: Renderer = (node, emission) => {
   const turns = emission.names.take('turns')
   const site = emission.waitSite(node.site)
   out.block(
-    `for (u32 ${turns} = 1;; ++${turns})`,
+    code`for (u32 ${turns} = 1;; ++${turns})`,
     () => {
       emission.names.scope(() => {
         emission.block(condition)
-        out.line(`if (!${emission.scalar(condition.results[0])}) break;`, node.site)
-        out.block(`if (${turns} % ${plans.loops.polling.get(node)!} == 0 && ${stopped(emission)})`, () => {
-          emission.byLeader(`tell_wait(${emission.params.control}, ${site}, 0xffffffff, 0, 0);`)
-          out.line('break;')
-        })
+        out.line(code`if (!${emission.scalar(condition.results[0])}) break;`, node.site)
+        out.block(
+          code`if (${turns} % ${plans.loops.polling.get(node)!} == 0 && ${stopped(emission)})`,
+          () => {
+            emission.byLeader(code`${lib.tell_wait}(${emission.params.control}, ${site}, 0xffffffff, 0, 0);`)
+            out.line('break;')
+          },
+        )
         loopBody(body, names, body.params, emission)
       })
     },
@@ -288,7 +302,7 @@ export const ifElse: Renderer = (node, emission) => {
     const { dtype } = value.type as ValueType
     if (!isFragment(value)) {
       const name = emission.names.take('chosen')
-      out.line(`${registerType(dtype)} ${name};`, node.site)
+      out.line(code`${registerType(dtype)} ${name};`, node.site)
       return name
     }
     const like = isSplat(value) ? no.results[i] : value
@@ -296,7 +310,7 @@ export const ifElse: Renderer = (node, emission) => {
       emission.refuse(node, 'whose branches both give a constant fragment: choose the constant instead')
     const name = emission.names.take('chosen')
     const [type, count] = registers(dtype, emission.plans.layouts.of(like).count)
-    out.line(`${type} ${name}[${count}];`, node.site)
+    out.line(code`${type} ${name}[${count}];`, node.site)
     return name
   })
   const branch = (block: Block): void => {
@@ -315,11 +329,11 @@ export const ifElse: Renderer = (node, emission) => {
   const hasElse = no.nodes.length > 0 || no.results.length > 0
   const condition = emission.scalar(node.inputs[0])
   if (hasElse && yes.nodes.length === 0 && yes.results.length === 0) {
-    out.block(`if (!(${bare(condition)}))`, () => branch(no), node.site)
+    out.block(code`if (!(${bare(condition)}))`, () => branch(no), node.site)
     emission.results.set(node, names)
     return
   }
-  out.block(`if (${bare(condition)})`, () => branch(yes), node.site, hasElse ? '} else {' : '}')
+  out.block(code`if (${bare(condition)})`, () => branch(yes), node.site, hasElse ? '} else {' : '}')
   if (hasElse) {
     out.indented(() => branch(no))
     out.line('}')
@@ -336,10 +350,10 @@ export const roles: Renderer = (node, emission) => {
   for (const branch of branches) {
     const inside = groups.filter(({ group }) => group.branch === branch)
     const names = inside.map(({ group }) => group.name).join(', ')
-    out.line(`${head} (threadIdx.x < ${branch.first + 32 * branch.warps}) {  // ${names}`)
+    out.line(code`${head} (threadIdx.x < ${branch.first + 32 * branch.warps}) {  // ${names}`)
     out.indented(() => {
       const [{ registers }] = inside.map(({ group }) => group)
-      if (registers) out.line(`registers_${registers.change}<${registers.count}>();`)
+      if (registers) out.line(code`${lib[`registers_${registers.change}`]}<${registers.count}>();`)
       for (const { block, group } of inside) role(block, group, inside.length > 1, emission)
     })
     head = '} else if'
@@ -357,17 +371,17 @@ function role(block: Block, group: Group, isShared: boolean, emission: Emission)
       emission.recorder?.groupEnds()
     })
   if (group.solo) {
-    const named = isShared ? `  // ${group.name}` : ''
-    out.line(`if (threadIdx.x == ${first}) {${named}`)
+    const named = isShared ? code`  // ${group.name}` : ''
+    out.line(code`if (threadIdx.x == ${first}) {${named}`)
     out.indented(body)
     return out.line('}')
   }
   const all = (): void => {
-    out.line(`const u32 thread = threadIdx.x${first === 0 ? '' : ` - ${first}`};`)
+    out.line(code`const u32 thread = threadIdx.x${first === 0 ? '' : code` - ${first}`};`)
     body()
   }
   if (!isShared) return all()
-  out.block(`if (threadIdx.x >= ${first} && threadIdx.x < ${first + 32 * warps})`, all)
+  out.block(code`if (threadIdx.x >= ${first} && threadIdx.x < ${first + 32 * warps})`, all)
 }
 
 export const teams: Renderer = (node, emission) => {
@@ -377,7 +391,7 @@ export const teams: Renderer = (node, emission) => {
   let rest = emission.scalar(program)
   node.blocks.forEach((block, i) => {
     const size = emission.scalar(sizes[i])
-    out.line(`${i === 0 ? 'if' : '} else if'} (${rest} < ${size}) {  // ${names[i]}`)
+    out.line(code`${i === 0 ? 'if' : '} else if'} (${rest} < ${size}) {  // ${names[i]}`)
     out.indented(() =>
       emission.names.scope(() => {
         const [own, all] = block.params
@@ -386,7 +400,7 @@ export const teams: Renderer = (node, emission) => {
         emission.block(block)
       }),
     )
-    rest = `(${rest} - ${size})`
+    rest = group(code`${rest} - ${size}`)
   })
   out.line('}')
 }
@@ -399,8 +413,13 @@ export const last: Renderer = (node, emission) => {
   const { out } = emission
   const team = [...emission.plans.uses.around(node)].find((one) => one.op === 'teams')
   const block = team?.blocks.find((one) => [...walk(one)].includes(node))
-  const programs = block ? `(u32)${emission.scalar(block.params[1])}` : 'gridDim.x'
+  const programs = block ? code`(u32)${emission.scalar(block.params[1])}` : 'gridDim.x'
   const name = emission.names.take('is_last')
-  emission.fromLeader('u32', name, `(u32)last_program(${emission.params.counter()}, ${programs})`, node.site)
-  out.block(`if (${name})`, () => emission.names.scope(() => emission.block(node.blocks[0])))
+  emission.fromLeader(
+    'u32',
+    name,
+    code`(u32)${lib.last_program}(${emission.params.counter()}, ${programs})`,
+    node.site,
+  )
+  out.block(code`if (${name})`, () => emission.names.scope(() => emission.block(node.blocks[0])))
 }

@@ -4,9 +4,10 @@
  */
 import { walk, type Node } from '../../../../ir/node.ts'
 import { origin, paramName } from '../../../../ir/ops/index.ts'
+import { code, integer, scaled, sum, word } from '../code.ts'
 import type { Emission } from '../emission.ts'
 import { tileRoot } from '../tiles.ts'
-import { sum, scaled } from './places.ts'
+
 import type { Renderer } from './renderer.ts'
 
 export const shared: Renderer = (node, emission) => {
@@ -14,7 +15,7 @@ export const shared: Renderer = (node, emission) => {
   const name = emission.names.take(source ? `${source}_tile` : 'tile')
   const { at } = emission.plans.shared.tiles.get(node)!
   emission.addresses.set(node, name)
-  emission.out.line(`const u32 ${name} = ${sum('shared', String(at))};`, node.site)
+  emission.out.line(code`const u32 ${name} = ${sum(word('shared'), integer(at))};`, node.site)
 }
 
 function filledFrom(tile: Node, emission: Emission): string | undefined {
@@ -33,7 +34,7 @@ export const barriers: Renderer = (node, emission) => {
   const name = emission.names.take(isCopied ? 'full' : 'empty')
   const { at } = emission.plans.shared.barriers.get(node)!
   emission.addresses.set(node, name)
-  emission.out.line(`const u32 ${name} = ${sum('shared', String(at))};`, node.site)
+  emission.out.line(code`const u32 ${name} = ${sum(word('shared'), integer(at))};`, node.site)
 }
 
 /**
@@ -43,5 +44,5 @@ export const barriers: Renderer = (node, emission) => {
 export const pick: Renderer = (node, emission) => {
   const [of, index] = node.inputs
   if (of.type.kind !== 'barriers') return
-  emission.setScalar(node, sum(emission.addresses.get(of)!, scaled(emission.scalar(index), 8)))
+  emission.setScalar(node, sum(word(emission.addresses.get(of)!), scaled(emission.scalar(index), 8)))
 }

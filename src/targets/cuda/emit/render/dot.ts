@@ -11,8 +11,10 @@
 import type { Node } from '../../../../ir/node.ts'
 import type { Shape, ValueType } from '../../../../ir/type.ts'
 import { isSplat } from '../assign.ts'
+import { code, group, integer, operand, plain, scaled, sum, valueOf, word, type Code } from '../code.ts'
 import type { Emission } from '../emission.ts'
 import { spreadOf } from '../layout.ts'
+import { lib } from '../library.ts'
 import type { Overlap } from '../overlap.ts'
 import { columnsAtOnce } from '../products.ts'
 import { stagedOf } from '../scratch.ts'
@@ -21,7 +23,7 @@ import { wgmmaName } from '../../prelude.ts'
 import { multiplyElements } from './elements.ts'
 import { writeTile } from './exchange.ts'
 import { multiplyTiles } from './mma.ts'
-import { scaled, sharedView, sum, type SharedView } from './places.ts'
+import { sharedView, type SharedView } from './places.ts'
 import type { Renderer } from './renderer.ts'
 
 /** The shared tiles of a product's operands. If `left` is undefined, the left operand is in registers. */
@@ -54,7 +56,7 @@ function operandsOf(node: Node, emission: Emission): Operands {
   const staged = stagedOf(node, emission.group, emission.plans.layouts)
   const staging = (tile: Tile, at: number): SharedView => ({
     tile,
-    base: `(${sum(emission.scratch(node), String(at))})`,
+    base: group(sum(emission.scratch(node), integer(at))),
     transposed: false,
     row: undefined,
   })
@@ -63,7 +65,8 @@ function operandsOf(node: Node, emission: Emission): Operands {
   if (left) writeTile(a, left, emission)
   if (right) writeTile(b, right, emission)
   if (left || right) {
-    if (emission.plans.products.get(node) === 'wgmma') emission.out.line('fence_async_shared();', node.site)
+    if (emission.plans.products.get(node) === 'wgmma')
+      emission.out.line(code`${lib.fence_async_shared}();`, node.site)
     emission.meet(node.site)
   }
   return {
@@ -87,13 +90,13 @@ function swapped({ left, right }: Operands, node: Node): Factors {
 function multiplyByWarpgroups(node: Node, operands: Factors, acc: string, emission: Emission): void {
   const { out, plans } = emission
   const overlap = plans.overlaps.find((one) => one.dot === node)
-  if (!overlap) out.line(`fragment_fence(${acc});`, node.site)
-  out.line('wgmma_fence();', node.site)
+  if (!overlap) out.line(code`${lib.fragment_fence}(${acc});`, node.site)
+  out.line(code`${lib.wgmma_fence}();`, node.site)
   multiply(node, operands, acc, emission)
-  out.line('wgmma_commit();')
+  out.line(code`${lib.wgmma_commit}();`)
   if (overlap) return handBack(overlap, emission)
-  out.line('wgmma_wait<0>();')
-  out.line(`fragment_fence(${acc});`)
+  out.line(code`${lib.wgmma_wait}<0>();`)
+  out.line(code`${lib.fragment_fence}(${acc});`)
 }
 
 /** Returns the registers that the product adds to: the accumulator's own if it has no other use, otherwise a copy. */
@@ -130,27 +133,31 @@ function multiply(node: Node, operands: Factors, acc: string, emission: Emission
   const right = operandOf(operands.right, 'right')
   const left = operands.left && operandOf(operands.left, 'left')
   const registersA = left ? '' : emission.inArray(a, 'left')
-  const row = emission.group.warps === 4 ? '0' : 'thread / 128'
+  const row = emission.group.warps === 4 ? integer(0) : plain('thread / 128')
 
   out.block('', () => {
     for (let chunk = 0; chunk < chunks; chunk++)
-      out.line(`const u64 right${chunk} = ${right.descriptor(String(chunk * width))};`)
+      out.line(code`const u64 right${chunk} = ${right.descriptor(integer(chunk * width))};`)
     if (left)
       for (let tile = 0; tile < tiles; tile++) {
-        const first = sum(scaled(row, 64 * tiles), String(64 * tile))
-        out.line(`const u64 left${tile} = ${left.descriptor(first)};`)
+        const first = sum(scaled(row, 64 * tiles), integer(64 * tile))
+        out.line(code`const u64 left${tile} = ${left.descriptor(first)};`)
       }
     out.line('#pragma unroll')
-    out.block(`for (u32 step = 0; step < ${steps}; ++step)`, () => {
+    out.block(code`for (u32 step = 0; step < ${steps}; ++step)`, () => {
       for (let tile = 0; tile < tiles; tile++)
         for (let chunk = 0; chunk < chunks; chunk++) {
           const part =
-            tiles * chunks === 1 ? acc : `part<${width / 2}>(${acc}, ${tile * perTile + (chunk * width) / 2})`
+            tiles * chunks === 1
+              ? acc
+              : code`${lib.part}<${width / 2}>(${acc}, ${tile * perTile + (chunk * width) / 2})`
           const from = left
-            ? `left${tile} + ${left.step}`
-            : `part<4>(${registersA}, ${sum(String((tile * depth) / 4), 'step * 4')})`
-          const flags = left ? `${left.transposed}, ${right.transposed}` : right.transposed
-          out.line(`${wgmmaName(wgmma)}<${flags}>(${part}, ${from}, right${chunk} + ${right.step});`)
+            ? code`left${tile} + ${left.step}`
+            : code`${lib.part}<4>(${registersA}, ${sum(integer((tile * depth) / 4), plain('step * 4'))})`
+          const flags = left ? code`${left.transposed}, ${right.transposed}` : right.transposed
+          out.line(
+            code`${word(wgmmaName(wgmma), wgmmaName(wgmma))}<${flags}>(${part}, ${from}, right${chunk} + ${right.step});`,
+          )
         }
     })
   })
@@ -158,9 +165,9 @@ function multiply(node: Node, operands: Factors, acc: string, emission: Emission
 
 interface OperandText {
   /** Returns the wgmma descriptor of the part that starts at row `first` (column `first` for the right operand). */
-  descriptor(first: string): string
+  descriptor(first: Code): Code
   /** The amount to add to a descriptor per step of 16 elements along k, in units of 16 bytes. */
-  readonly step: string
+  readonly step: Code
   /** 1 if the k axis is not the contiguous axis in shared memory. */
   readonly transposed: 0 | 1
 }
@@ -173,10 +180,12 @@ function operandOf(view: SharedView, side: 'left' | 'right'): OperandText {
   if (isDepthInner) {
     const perPanel = span / 32
     const step =
-      tile.columns * 2 <= span ? 'step * 2' : `(step / ${perPanel} * ${panel / 16} + step % ${perPanel} * 2)`
+      tile.columns * 2 <= span
+        ? plain('step * 2')
+        : code`(step / ${perPanel} * ${panel / 16} + step % ${perPanel} * 2)`
     return {
       descriptor: (first) =>
-        `wgmma_operand<${span}>(${sum(base, scaled(parenthesised(first), span))}, 16, ${8 * span})`,
+        code`${lib.wgmma_operand}<${span}>(${sum(base, scaled(operand(first), span))}, 16, ${8 * span})`,
       step,
       transposed: 0,
     }
@@ -184,22 +193,23 @@ function operandOf(view: SharedView, side: 'left' | 'right'): OperandText {
   const perPanel = span / 2
   return {
     descriptor: (first) =>
-      `wgmma_operand<${span}>(${sum(base, scaled(parenthesised(divided(first, perPanel)), panel))}, ${panel}, ${8 * span})`,
-    step: `step * ${span}`,
+      code`${lib.wgmma_operand}<${span}>(${sum(base, scaled(operand(divided(first, perPanel)), panel))}, ${panel}, ${8 * span})`,
+    step: code`step * ${span}`,
     transposed: 1,
   }
 }
 
-const parenthesised = (text: string): string => (/^[\w]+$/.test(text) ? text : `(${text})`)
-const divided = (text: string, by: number): string =>
-  /^\d+$/.test(text) ? String(Number(text) / by) : `(${text}) / ${by}`
+function divided(one: Code, by: number): Code {
+  const value = valueOf(one)
+  return value === undefined ? code`(${one}) / ${by}` : integer(value / by)
+}
 
 /** Waits until the previous product is complete, then arrives at the barriers that free the slots it read. */
 function handBack(overlap: Overlap, emission: Emission): void {
   const { out } = emission
-  out.line('wgmma_wait<1>();  // the product of the iteration before has read its slot')
+  out.line(code`${lib.wgmma_wait}<1>();  // the product of the iteration before has read its slot`)
   for (const arrival of overlap.arrivals) {
     const name = emission.deferred.get(arrival)!
-    out.line(`if (thread % 32 == 0 && ${name} != 0) barrier_arrive(${name});`, arrival.site)
+    out.line(code`if (thread % 32 == 0 && ${name} != 0) ${lib.barrier_arrive}(${name});`, arrival.site)
   }
 }

@@ -6,11 +6,13 @@
 import type { DType } from '../../../../ir/dtype.ts'
 import type { Node } from '../../../../ir/node.ts'
 import type { ValueType } from '../../../../ir/type.ts'
+import { code, REGISTER, word, type Code } from '../code.ts'
 import type { Emission } from '../emission.ts'
 import { columnsLayout, rowsLayout, sliceIndex } from '../layout.ts'
 import { registerType, spellCast } from '../spell.ts'
 import type { Operands } from './dot.ts'
 import { sharedAddress, type SharedView } from './places.ts'
+import { lib } from '../library.ts'
 
 export function multiplyElements(node: Node, operands: Operands, acc: string, emission: Emission): void {
   const { out, group, plans } = emission
@@ -23,29 +25,33 @@ export function multiplyElements(node: Node, operands: Operands, acc: string, em
   const type = registerType(sumType)
   out.line('#pragma unroll 2')
   out.block(
-    `for (u32 step = 0; step < ${depth}; ++step)`,
+    code`for (u32 step = 0; step < ${depth}; ++step)`,
     () => {
-      const row = clamped(ofRows.place('i')[0], rows, ofRows.exists('i'))
-      const column = clamped(ofColumns.place('i')[0], columns, ofColumns.exists('i'))
-      out.line(`${type} left[${ofRows.count}], right[${ofColumns.count}];`)
-      out.unrolled(ofRows.count, `left[i] = ${read(operands.left!, [row, 'step'], sumType)};`)
-      out.unrolled(ofColumns.count, `right[i] = ${read(operands.right, ['step', column], sumType)};`)
+      const row = clamped(ofRows.place(REGISTER)[0], rows, ofRows.exists(REGISTER))
+      const column = clamped(ofColumns.place(REGISTER)[0], columns, ofColumns.exists(REGISTER))
+      out.line(code`${type} left[${ofRows.count}], right[${ofColumns.count}];`)
+      out.unrolled(ofRows.count, code`left[i] = ${read(operands.left!, [row, word('step')], sumType)};`)
+      out.unrolled(
+        ofColumns.count,
+        code`right[i] = ${read(operands.right, [word('step'), column], sumType)};`,
+      )
       const [left, right] = [
-        `left[${sliceIndex('rows', layout, 'i')}]`,
-        `right[${sliceIndex('columns', layout, 'i')}]`,
+        code`left[${sliceIndex('rows', layout, REGISTER)}]`,
+        code`right[${sliceIndex('columns', layout, REGISTER)}]`,
       ]
-      const sum = sumType === 'f32' ? `fmaf(${left}, ${right}, ${acc}[i])` : `${acc}[i] + ${left} * ${right}`
-      out.unrolled(layout.count, `${acc}[i] = ${sum};`)
+      const sum =
+        sumType === 'f32' ? code`fmaf(${left}, ${right}, ${acc}[i])` : code`${acc}[i] + ${left} * ${right}`
+      out.unrolled(layout.count, code`${acc}[i] = ${sum};`)
     },
     node.site,
   )
 }
 
-function read(view: SharedView, at: readonly string[], as: DType): string {
+function read(view: SharedView, at: readonly Code[], as: DType): Code {
   const { dtype } = view.tile
-  const text = `shared_load<${registerType(dtype)}>(${sharedAddress(view, at)})`
+  const text = code`${lib.shared_load}<${registerType(dtype)}>(${sharedAddress(view, at)})`
   return spellCast(dtype, as, text)
 }
 
-const clamped = (text: string, extent: number, exists: string | undefined): string =>
-  exists ? `min_u32(${text}, ${extent - 1})` : text
+const clamped = (text: Code, extent: number, exists: Code | undefined): Code =>
+  exists ? code`${lib.min_u32}(${text}, ${extent - 1})` : text

@@ -7,7 +7,9 @@ import { attribute, type Node } from '../../../../ir/node.ts'
 import type { GatheredName } from '../../../../ir/ops/index.ts'
 import type { ValueType } from '../../../../ir/type.ts'
 import { isFragment } from '../assign.ts'
+import { code, group, REGISTER, type Code } from '../code.ts'
 import type { Emission } from '../emission.ts'
+import { lib } from '../library.ts'
 import { plainTile } from '../scratch.ts'
 import { registerType } from '../spell.ts'
 import { readElements, writeTile } from './exchange.ts'
@@ -17,15 +19,15 @@ const typeOf = (node: Node): ValueType => node.type as ValueType
 const extentsOf = ({ shape }: ValueType): readonly [number, number] =>
   shape.length === 1 ? [1, shape[0]] : [shape[0], shape[1]]
 /** The row-major number of an element with this place. */
-const numberOf = (type: ValueType, place: readonly string[]): string =>
-  place.length === 1 ? place[0] : `(${place[0]} * ${extentsOf(type)[1]} + ${place[1]})`
+const numberOf = (type: ValueType, place: readonly Code[]): Code =>
+  place.length === 1 ? place[0] : code`(${place[0]} * ${extentsOf(type)[1]} + ${place[1]})`
 
 /** Writes the inputs to scratch memory. Returns the address of the memory. */
-function writeInputs(node: Node, emission: Emission): string {
-  const base = `(${emission.scratch(node)})`
+function writeInputs(node: Node, emission: Emission): Code {
+  const base = group(emission.scratch(node))
   node.inputs.forEach((input, i) => {
     const tile = plainTile(input, extentsOf(typeOf(input)))
-    const at = i === 0 ? base : `(${emission.scratch(node)} + ${i * tile.stageBytes})`
+    const at = i === 0 ? base : code`(${emission.scratch(node)} + ${i * tile.stageBytes})`
     writeTile(input, { tile, base: at, transposed: false, row: undefined }, emission)
   })
   emission.meet(node.site)
@@ -47,20 +49,20 @@ const best: Renderer = (node, emission) => {
   const base = writeInputs(node, emission)
   const { extent, apart, step } = linesOf(node)
   const { dtype } = typeOf(node.inputs[0])
-  const call = (line: string): string =>
-    `best_of_line<${registerType(dtype)}, ${node.op === 'argmax'}>(${line}, ${step}, ${extent})`
+  const call = (line: Code): Code =>
+    code`${lib.best_of_line}<${registerType(dtype)}, ${String(node.op === 'argmax')}>(${line}, ${step}, ${extent})`
   if (!isFragment(node)) {
     const name = emission.names.take(node.op)
-    emission.out.line(`const i32 ${name} = ${call(base)};`, node.site)
+    emission.out.line(code`const i32 ${name} = ${call(base)};`, node.site)
     return emission.setVariable(node, name)
   }
   const layout = emission.plans.layouts.of(node)
   const name = emission.declareFragment(node, node.op)
-  const text = call(`${base} + ${layout.place('i')[0]} * ${apart}`)
-  const exists = layout.exists('i')
+  const text = call(code`${base} + ${layout.place(REGISTER)[0]} * ${apart}`)
+  const exists = layout.exists(REGISTER)
   emission.out.unrolled(
     layout.count,
-    `${name}[i] = ${exists ? `(${exists}) ? ${text} : 0` : text};`,
+    code`${name}[i] = ${exists ? code`(${exists}) ? ${text} : 0` : text};`,
     node.site,
   )
 }
@@ -73,20 +75,20 @@ const runningSum: Renderer = (node, emission) => {
   const type = registerType(dtype)
   const wide = dtype === 'i64' ? 'u64' : 'u32'
   const sum = dtype === 'i32' || dtype === 'i64' ? `(${dtype})((${wide})a + (${wide})b)` : 'a + b'
-  const add = `[](${type} a, ${type} b) { return ${sum}; }`
+  const add = code`[](${type} a, ${type} b) { return ${sum}; }`
   emission.out.line(
-    `for (u32 line = thread; line < ${lines}; line += ${emission.group.threads}) scan_line<${type}>(${base} + line * ${apart}, ${step}, ${extent}, ${add});`,
+    code`for (u32 line = thread; line < ${lines}; line += ${emission.group.threads}) ${lib.scan_line}<${type}>(${base} + line * ${apart}, ${step}, ${extent}, ${add});`,
     node.site,
   )
   emission.meet(node.site)
   const { bytes } = dtypes[dtype]
-  readElements(node, (place) => `${base} + ${numberOf(typeOf(node), place)} * ${bytes}`, emission)
+  readElements(node, (place) => code`${base} + ${numberOf(typeOf(node), place)} * ${bytes}`, emission)
 }
 
 const reshape: Renderer = (node, emission) => {
   const base = writeInputs(node, emission)
   const { bytes } = dtypes[typeOf(node).dtype]
-  readElements(node, (place) => `${base} + ${numberOf(typeOf(node), place)} * ${bytes}`, emission)
+  readElements(node, (place) => code`${base} + ${numberOf(typeOf(node), place)} * ${bytes}`, emission)
 }
 
 const interleave: Renderer = (node, emission) => {
@@ -94,10 +96,10 @@ const interleave: Renderer = (node, emission) => {
   const type = typeOf(node.inputs[0])
   const { bytes } = dtypes[type.dtype]
   const [rows, columns] = extentsOf(type)
-  const addressOf = (place: readonly string[]): string => {
+  const addressOf = (place: readonly Code[]): Code => {
     const column = place[place.length - 1]
-    const number = numberOf(type, [...place.slice(0, -1), `${column} / 2`])
-    return `${base} + (${column} % 2 * ${rows * columns} + ${number}) * ${bytes}`
+    const number = numberOf(type, [...place.slice(0, -1), code`${column} / 2`])
+    return code`${base} + (${column} % 2 * ${rows * columns} + ${number}) * ${bytes}`
   }
   readElements(node, addressOf, emission)
 }

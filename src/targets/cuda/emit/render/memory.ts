@@ -8,27 +8,29 @@ import type { Order, Scope } from '../../../../ir/ops/index.ts'
 import type { RefType, TensorType, ValueType } from '../../../../ir/type.ts'
 import { isFragment, lanesOf } from '../assign.ts'
 import type { MapPlan, TensorPlan } from '../copies.ts'
+import { all, code, EVEN, integer, joined, ODD, REGISTER, scaled, sum, word, type Code } from '../code.ts'
 import { registers, type Emission } from '../emission.ts'
 import { blockedLayout } from '../layout.ts'
 import { ownerOf } from '../record.ts'
 import { is16Bit, literal, registerType } from '../spell.ts'
 import { tileOf, type TileView } from '../views.ts'
-import { engineCoordinates, placeOf, scaled, sharedView, sum, type Place } from './places.ts'
+import { engineCoordinates, placeOf, sharedView, type Place } from './places.ts'
 import type { Renderer } from './renderer.ts'
 import { storeByEngine } from './store.ts'
+import { lib } from '../library.ts'
 
-const read = (place: Place, type: string, address: string): string =>
-  place.space === 'shared' ? `shared_load<${type}>(${address})` : `*(${address})`
-const write = (place: Place, type: string, address: string, value: string): string =>
-  place.space === 'shared' ? `shared_store<${type}>(${address}, ${value});` : `*(${address}) = ${value};`
-const all = (...conditions: (string | undefined)[]): string | undefined =>
-  conditions.filter((one) => one !== undefined).join(' && ') || undefined
+const read = (place: Place, type: Code, address: Code): Code =>
+  place.space === 'shared' ? code`${lib.shared_load}<${type}>(${address})` : code`*(${address})`
+const write = (place: Place, type: Code, address: Code, value: Code): Code =>
+  place.space === 'shared'
+    ? code`${lib.shared_store}<${type}>(${address}, ${value});`
+    : code`*(${address}) = ${value};`
 
 /**
  * Renders an access. If the timeline is recorded and the memory may be another rank's, the access is recorded as
  * well.
  */
-function recorded(node: Node, ref: Node, emission: Emission, access: () => void, last?: () => string): void {
+function recorded(node: Node, ref: Node, emission: Emission, access: () => void, last?: () => Code): void {
   const owner = emission.recorder && ownerOf(ref)
   if (owner && ref.op !== 'at') emission.recorder!.copy(node, owner, access, last)
   else access()
@@ -36,16 +38,16 @@ function recorded(node: Node, ref: Node, emission: Emission, access: () => void,
 
 export const load: Renderer = (node, emission) => {
   if (!isFragment(node)) return loadScalar(node, placeOf(node.inputs[0], emission), emission)
-  const last = (): string => lastBits(node, emission)
+  const last = (): Code => lastBits(node, emission)
   recorded(node, node.inputs[0], emission, () => loadFragment(node, emission), last)
 }
 
 /** Returns the text of the last register of a fragment, as a u32 with the same bits. */
-function lastBits(node: Node, emission: Emission): string {
+function lastBits(node: Node, emission: Emission): Code {
   const { dtype } = node.type as ValueType
-  const [type, count] = registers(dtype, emission.plans.layouts.of(node).count)
-  const register = `${emission.fragment(node).array!}[${count - 1}]`
-  return type === 'float' ? `__float_as_uint(${register})` : `(u32)${register}`
+  const [, count] = registers(dtype, emission.plans.layouts.of(node).count)
+  const register = code`${emission.fragment(node).array!}[${count - 1}]`
+  return dtype === 'f32' ? code`__float_as_uint(${register})` : code`(u32)${register}`
 }
 
 function loadFragment(node: Node, emission: Emission): void {
@@ -60,28 +62,28 @@ function loadFragment(node: Node, emission: Emission): void {
   if (bytes > 0 && !mask && order === undefined) {
     const step = bytes / dtypes[dtype].bytes
     const [, count] = registers(dtype, layout.count)
-    const at = layout.place('i')
-    const guard = all(layout.exists('i'), place.inside(at))
-    if (guard) emission.out.unrolled(count, `${name}[i] = 0;`, node.site)
+    const at = layout.place(REGISTER)
+    const guard = all([layout.exists(REGISTER), place.inside(at)])
+    if (guard) emission.out.unrolled(count, code`${name}[i] = 0;`, node.site)
     emission.out.line('#pragma unroll')
     const register = is16Bit(dtype) ? 'i / 2' : 'i'
     emission.out.line(
-      `for (u32 i = 0; i < ${layout.count}; i += ${step}) ${guard ? `if (${guard}) ` : ''}load_words<${bytes}>(${name}, ${register}, ${place.address(at, 'i')});`,
+      code`for (u32 i = 0; i < ${layout.count}; i += ${step}) ${guard ? code`if (${guard}) ` : ''}${lib.load_words}<${bytes}>(${name}, ${register}, ${place.address(at, REGISTER)});`,
       node.site,
     )
     return
   }
   const strong =
     order && emission.strong({ op: 'load', dtype, order, scope: scope!, space: place.space }, node)
-  const element = (i: string): string => {
+  const element = (i: Code): Code => {
     const at = layout.place(i)
     const wanted = mask && emission.element(mask, i, at).text
-    const guard = all(layout.exists(i), place.inside(at), other ? undefined : wanted)
+    const guard = all([layout.exists(i), place.inside(at), other ? undefined : wanted])
     const address = place.address(at, i)
-    const value = strong ? `${strong}(${address})` : read(place, type, address)
-    const inside = guard ? `(${guard}) ? ${value} : (${type})${literal(dtype, 0)}` : value
+    const value = strong ? code`${strong}(${address})` : read(place, type, address)
+    const inside = guard ? code`(${guard}) ? ${value} : (${type})${literal(dtype, 0)}` : value
     // `other` replaces masked elements only. Unmasked elements outside the tensor read as 0.
-    return other ? `(${wanted}) ? (${inside}) : ${emission.element(other, i, at).text}` : inside
+    return other ? code`(${wanted}) ? (${inside}) : ${emission.element(other, i, at).text}` : inside
   }
   fillElements(name, dtype, layout.count, element, node, emission)
 }
@@ -90,13 +92,14 @@ function fillElements(
   name: string,
   dtype: ValueType['dtype'],
   count: number,
-  element: (i: string) => string,
+  element: (i: Code) => Code,
   node: Node,
   emission: Emission,
 ): void {
-  if (!is16Bit(dtype)) return emission.out.unrolled(count, `${name}[i] = ${element('i')};`, node.site)
-  const pair = `pack_bits(${element('(2 * p)')}, ${element('(2 * p + 1)')})`
-  emission.out.unrolled(Math.ceil(count / 2), `${name}[p] = ${pair};`, node.site, 'p')
+  if (!is16Bit(dtype))
+    return emission.out.unrolled(count, code`${name}[i] = ${element(REGISTER)};`, node.site)
+  const pair = code`${lib.pack_bits}(${element(EVEN)}, ${element(ODD)})`
+  emission.out.unrolled(Math.ceil(count / 2), code`${name}[p] = ${pair};`, node.site, 'p')
 }
 
 function loadScalar(node: Node, place: Place, emission: Emission): void {
@@ -108,17 +111,17 @@ function loadScalar(node: Node, place: Place, emission: Emission): void {
   const isEarly = emission.plans.early?.group === emission.group
   const usual: { order?: Order; scope?: Scope } = isEarly ? { order: 'relaxed', scope: 'device' } : {}
   const { order, scope } = { ...usual, ...(node.attributes as { order?: Order; scope?: Scope }) }
-  const address = place.address([], '0')
-  const masked = (value: string): string =>
+  const address = place.address([], integer(0))
+  const masked = (value: Code): Code =>
     mask
-      ? `${emission.scalar(mask)} ? ${value} : ${other ? emission.scalar(other) : literal(dtype, 0)}`
+      ? code`${emission.scalar(mask)} ? ${value} : ${other ? emission.scalar(other) : literal(dtype, 0)}`
       : value
   const name = emission.names.take('loaded')
   emission.setVariable(node, name)
   if (!order)
-    return emission.out.line(`const ${type} ${name} = ${masked(read(place, type, address))};`, node.site)
+    return emission.out.line(code`const ${type} ${name} = ${masked(read(place, type, address))};`, node.site)
   const strong = emission.strong({ op: 'load', dtype, order, scope: scope!, space: place.space }, node)
-  emission.fromLeader(type, name, masked(`${strong}(${address})`), node.site)
+  emission.fromLeader(type, name, masked(code`${strong}(${address})`), node.site)
 }
 
 /**
@@ -147,36 +150,39 @@ function storeValue(node: Node, emission: Emission): void {
   const { order, scope } = node.attributes as { order?: Order; scope?: Scope }
   const strong =
     order && emission.strong({ op: 'store', dtype, order, scope: scope!, space: place.space }, node)
-  const put = (address: string, text: string): string =>
-    strong ? `${strong}(${address}, ${text});` : write(place, type, address, text)
+  const put = (address: Code, text: Code): Code =>
+    strong ? code`${strong}(${address}, ${text});` : write(place, type, address, text)
   if (!isFragment(value)) {
-    const guard = mask ? `if (${emission.scalar(mask)}) ` : ''
-    return emission.byLeader(`${guard}${put(place.address([], '0'), emission.scalar(value))}`, node.site)
+    const guard = mask ? code`if (${emission.scalar(mask)}) ` : ''
+    return emission.byLeader(
+      code`${guard}${put(place.address([], integer(0)), emission.scalar(value))}`,
+      node.site,
+    )
   }
   const layout = emission.plans.layouts.of(value)
   const bytes = wideBytes(value, ref, layout.vector, emission)
   if (bytes > 0 && !mask && !order) {
     const array = emission.inArray(value)
     const step = bytes / dtypes[dtype].bytes
-    const at = layout.place('i')
-    const guard = all(layout.isFirst, layout.exists('i'), place.inside(at))
+    const at = layout.place(REGISTER)
+    const guard = all([layout.isFirst, layout.exists(REGISTER), place.inside(at)])
     const register = is16Bit(dtype) ? 'i / 2' : 'i'
     emission.out.line('#pragma unroll')
     emission.out.line(
-      `for (u32 i = 0; i < ${layout.count}; i += ${step}) ${guard ? `if (${guard}) ` : ''}store_words<${bytes}>(${place.address(at, 'i')}, ${array}, ${register});`,
+      code`for (u32 i = 0; i < ${layout.count}; i += ${step}) ${guard ? code`if (${guard}) ` : ''}${lib.store_words}<${bytes}>(${place.address(at, REGISTER)}, ${array}, ${register});`,
       node.site,
     )
     return
   }
-  const at = layout.place('i')
-  const guard = all(
+  const at = layout.place(REGISTER)
+  const guard = all([
     layout.isFirst,
-    layout.exists('i'),
+    layout.exists(REGISTER),
     place.inside(at),
-    mask && emission.element(mask, 'i', at).text,
-  )
-  const text = put(place.address(at, 'i'), emission.element(value, 'i', at).text)
-  emission.out.unrolled(layout.count, `${guard ? `if (${guard}) ` : ''}${text}`, node.site)
+    mask && emission.element(mask, REGISTER, at).text,
+  ])
+  const text = put(place.address(at, REGISTER), emission.element(value, REGISTER, at).text)
+  emission.out.unrolled(layout.count, code`${guard ? code`if (${guard}) ` : ''}${text}`, node.site)
 }
 
 export const copy: Renderer = (node, emission) => {
@@ -200,25 +206,25 @@ function copyElements(node: Node, emission: Emission): void {
     ? emission.plans.layouts.of(lane)
     : blockedLayout(shape, dtypes[dtype].bytes, emission.group)
   const [from, to] = [placeOf(source, emission), placeOf(target, emission)]
-  const at = layout.place('i')
+  const at = layout.place(REGISTER)
   const inside = from.inside(at)
   // If a source element is outside its tensor, a target tensor keeps its old element, and a shared tile gets 0.
   const isKept = to.space === 'global'
-  const guard = all(
+  const guard = all([
     layout.isFirst,
-    layout.exists('i'),
+    layout.exists(REGISTER),
     to.inside(at),
     isKept ? inside : undefined,
-    mask && emission.element(mask, 'i', at).text,
-  )
-  const value = read(from, type, from.address(at, 'i'))
+    mask && emission.element(mask, REGISTER, at).text,
+  ])
+  const value = read(from, type, from.address(at, REGISTER))
   const text = write(
     to,
     type,
-    to.address(at, 'i'),
-    inside && !isKept ? `(${inside}) ? ${value} : (${type})${literal(dtype, 0)}` : value,
+    to.address(at, REGISTER),
+    inside && !isKept ? code`(${inside}) ? ${value} : (${type})${literal(dtype, 0)}` : value,
   )
-  emission.out.unrolled(layout.count, `${guard ? `if (${guard}) ` : ''}${text}`, node.site)
+  emission.out.unrolled(layout.count, code`${guard ? code`if (${guard}) ` : ''}${text}`, node.site)
 }
 
 function copyByThreads(node: Node, emission: Emission): void {
@@ -226,40 +232,46 @@ function copyByThreads(node: Node, emission: Emission): void {
   const [source, target] = node.inputs
   const { dtype, shape } = source.type as RefType
   const isWide = emission.plans.copies.ofCopy(node).how === 'vector'
-  const type = isWide ? 'Chunk' : registerType(dtype)
+  const type = isWide ? lib.Chunk : registerType(dtype)
   const width = isWide ? 16 / dtypes[dtype].bytes : 1
   const columns = shape[shape.length - 1] / width
   const [from, to] = [placeOf(source, emission), placeOf(target, emission)]
-  const pointer = (place: Place, address: string): string =>
-    isWide && place.space === 'global' ? `(Chunk*)(${address})` : address
+  const pointer = (place: Place, address: Code): Code =>
+    isWide && place.space === 'global' ? code`(${lib.Chunk}*)(${address})` : address
   const count = shape.reduce((product, extent) => product * extent, 1) / width
   if (shape.length === 0) {
-    const value = read(from, type, pointer(from, from.address([], '0')))
-    const guard = node.op === 'copy' && node.inputs[2] ? `if (${emission.scalar(node.inputs[2])}) ` : ''
-    return emission.byLeader(`${guard}${write(to, type, pointer(to, to.address([], '0')), value)}`, node.site)
+    const value = read(from, type, pointer(from, from.address([], integer(0))))
+    const guard = node.op === 'copy' && node.inputs[2] ? code`if (${emission.scalar(node.inputs[2])}) ` : ''
+    return emission.byLeader(
+      code`${guard}${write(to, type, pointer(to, to.address([], integer(0))), value)}`,
+      node.site,
+    )
   }
   out.line('#pragma unroll 4')
   const head = group.solo
-    ? `for (u32 chunk = 0; chunk < ${count}; ++chunk)`
-    : `for (u32 chunk = thread; chunk < ${count}; chunk += ${group.threads})`
+    ? code`for (u32 chunk = 0; chunk < ${count}; ++chunk)`
+    : code`for (u32 chunk = thread; chunk < ${count}; chunk += ${group.threads})`
   out.block(
     head,
     () => {
-      const at = shape.length === 1 ? ['column'] : ['row', 'column']
-      if (shape.length === 1) out.line(`const u32 column = ${scaled('chunk', width)};`)
-      else out.line(`const u32 row = chunk / ${columns}, column = ${scaled(`chunk % ${columns}`, width)};`)
+      const at = (shape.length === 1 ? ['column'] : ['row', 'column']).map((one) => word(one))
+      if (shape.length === 1) out.line(code`const u32 column = ${scaled(word('chunk'), width)};`)
+      else
+        out.line(
+          code`const u32 row = chunk / ${columns}, column = ${scaled(code`chunk % ${columns}`, width)};`,
+        )
       const inside = from.inside(at)
-      const value = read(from, type, pointer(from, from.address(at, '0')))
+      const value = read(from, type, pointer(from, from.address(at, integer(0))))
       const outside = to.inside(at)
-      const put = (text: string): string => write(to, type, pointer(to, to.address(at, '0')), text)
+      const put = (text: Code): Code => write(to, type, pointer(to, to.address(at, integer(0))), text)
       if (to.space === 'global') {
         // If a source element is outside its tensor, the target tensor keeps its old element.
-        const guard = all(inside, outside)
-        out.line(`${guard ? `if (${guard}) ` : ''}${put(value)}`)
+        const guard = all([inside, outside])
+        out.line(code`${guard ? code`if (${guard}) ` : ''}${put(value)}`)
       } else {
-        out.line(`${type} value = {};`)
-        out.line(`${inside ? `if (${inside}) ` : ''}value = ${value};`)
-        out.line(put('value'))
+        out.line(code`${type} value = {};`)
+        out.line(code`${inside ? code`if (${inside}) ` : ''}value = ${value};`)
+        out.line(put(word('value')))
       }
     },
     node.site,
@@ -284,17 +296,17 @@ function copyByEngine(node: Node, plan: TensorPlan, emission: Emission): void {
   const view = tileOf(source)
   const map = emission.params.map(plan.map)
   const { base, row, tile } = sharedView(target, emission)
-  const start = row ? `${base} + ${row} * ${tile.columns * dtypes[tile.dtype].bytes}` : base
+  const start = row ? code`${base} + ${row} * ${tile.columns * dtypes[tile.dtype].bytes}` : base
   const completes = emission.scalar(barrier)
   const call = emission.tensorCopy('load', plan.map.box.length + Number(plan.map.ranked))
   const guard = emission.group.solo ? '' : 'if (thread == 0) '
-  out.line(`${guard}barrier_expect_bytes(${completes}, ${plan.bytes});`, node.site)
+  out.line(code`${guard}${lib.barrier_expect_bytes}(${completes}, ${plan.bytes});`, node.site)
   const copyWhole = (): void => {
     for (const box of plan.boxes) {
-      const at = view.shape.length === 1 ? [String(box.column)] : [String(box.row), String(box.column)]
+      const at = (view.shape.length === 1 ? [box.column] : [box.row, box.column]).map(integer)
       const coordinates = engineCoordinates(view, at, plan.map.ranked, emission)
       out.line(
-        `${guard}${call}(${sum(start, String(box.offset))}, ${map}, ${completes}, ${coordinates.join(', ')});`,
+        code`${guard}${call}(${sum(start, integer(box.offset))}, ${map}, ${completes}, ${joined(coordinates, ', ')});`,
         node.site,
       )
     }
@@ -302,18 +314,18 @@ function copyByEngine(node: Node, plan: TensorPlan, emission: Emission): void {
   if (!plan.ragged) return copyWhole()
   const rows = emission.names.take('rows_left')
   const before = scaled(emission.scalar(view.indices[0]), view.shape[0])
-  out.line(`const i32 ${rows} = ${emission.scalar(view.axes[0].size!)} - ${before};`, node.site)
-  out.block(`if (${rows} >= ${view.shape[0]})`, copyWhole, node.site, '} else {')
-  out.indented(() => copyRows(plan, view, { start, completes, rows, call: `${guard}${call}` }, emission))
+  out.line(code`const ${lib.i32} ${rows} = ${emission.scalar(view.axes[0].size!)} - ${before};`, node.site)
+  out.block(code`if (${rows} >= ${view.shape[0]})`, copyWhole, node.site, '} else {')
+  out.indented(() => copyRows(plan, view, { start, completes, rows, call: code`${guard}${call}` }, emission))
   out.line('}')
 }
 
 interface RaggedCopy {
-  readonly start: string
-  readonly completes: string
+  readonly start: Code
+  readonly completes: Code
   /** The number of rows from the start of the tile to the end of the window. */
   readonly rows: string
-  readonly call: string
+  readonly call: Code
 }
 
 /**
@@ -327,12 +339,12 @@ function copyRows(plan: TensorPlan, view: TileView, copy: RaggedCopy, emission: 
   const rowBytes = eight.box[0] * dtypes[(view.base.type as TensorType).dtype].bytes
   const panels = plan.boxes.filter((box) => box.row === 0)
   const axis = view.axes.length + view.picks.length - 1 - view.axes[0].axis
-  const copyAt = (row: string, map: MapPlan): void => {
+  const copyAt = (row: Code, map: MapPlan): void => {
     for (const { column, offset } of panels) {
-      const coordinates = engineCoordinates(view, [row, String(column)], map.ranked, emission)
-      coordinates[axis] = `${row} < ${rows} ? ${coordinates[axis]} : -${map.box[1]}`
-      const to = sum(sum(start, String(offset)), `${row} * ${rowBytes}`)
-      out.line(`${call}(${to}, ${emission.params.map(map)}, ${completes}, ${coordinates.join(', ')});`)
+      const coordinates = engineCoordinates(view, [row, integer(column)], map.ranked, emission)
+      coordinates[axis] = code`${row} < ${rows} ? ${coordinates[axis]} : -${map.box[1]}`
+      const to = sum(sum(start, integer(offset)), code`${row} * ${rowBytes}`)
+      out.line(code`${call}(${to}, ${emission.params.map(map)}, ${completes}, ${joined(coordinates, ', ')});`)
     }
   }
   const [step] = eight.box.slice(1)
@@ -340,17 +352,19 @@ function copyRows(plan: TensorPlan, view: TileView, copy: RaggedCopy, emission: 
   // before its first copy.
   const notWrittenOut = '#pragma unroll 1'
   out.line(notWrittenOut)
-  out.block(`for (i32 row = 0; row < ${view.shape[0]}; row += ${step})`, () => {
-    if (step === 1) return copyAt('row', one)
+  out.block(code`for (${lib.i32} row = 0; row < ${view.shape[0]}; row += ${step})`, () => {
+    if (step === 1) return copyAt(word('row'), one)
     out.block(
-      `if (row + ${step} <= ${rows} || row >= ${rows})`,
-      () => copyAt('row', eight),
+      code`if (row + ${step} <= ${rows} || row >= ${rows})`,
+      () => copyAt(word('row'), eight),
       undefined,
       '} else {',
     )
     out.indented(() => {
       out.line(notWrittenOut)
-      out.block(`for (i32 single = row; single < row + ${step}; ++single)`, () => copyAt('single', one))
+      out.block(code`for (${lib.i32} single = row; single < row + ${step}; ++single)`, () =>
+        copyAt(word('single'), one),
+      )
     })
     out.line('}')
   })

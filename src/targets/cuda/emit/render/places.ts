@@ -7,7 +7,21 @@ import { attribute, type Node } from '../../../../ir/node.ts'
 import { entryOf, type ViewName } from '../../../../ir/ops/index.ts'
 import type { RefType } from '../../../../ir/type.ts'
 import { isIndexed, isSplat } from '../assign.ts'
+import {
+  all,
+  cast,
+  code,
+  group,
+  integer,
+  isWord,
+  opensWithGroup,
+  scaled,
+  sum,
+  word,
+  type Code,
+} from '../code.ts'
 import type { Emission } from '../emission.ts'
+import { lib } from '../library.ts'
 import type { Tile } from '../tiles.ts'
 import { isFirstOfFilled, isWhole, tileOf, viewOf, type TensorView, type ViewAxis } from '../views.ts'
 
@@ -18,9 +32,9 @@ export interface Place {
    * Returns the address of the element at index `at` of the tile: a pointer in global memory, a number in shared
    * memory. References to single elements (`at` nodes) take their indices from register `i` of the index fragments.
    */
-  address(at: readonly string[], i: string): string
+  address(at: readonly Code[], i: Code): Code
   /** Returns the condition under which the element is inside the tensor, or undefined if it always is. */
-  inside(at: readonly string[]): string | undefined
+  inside(at: readonly Code[]): Code | undefined
 }
 
 export function placeOf(ref: Node, emission: Emission): Place {
@@ -35,22 +49,24 @@ type Addressing = Pick<Place, 'address' | 'inside'>
 const globalPlaces: Readonly<Partial<Record<ViewName, (ref: Node, emission: Emission) => Addressing>>> = {
   tile(ref, emission) {
     const view = tileOf(ref)
-    const coordinates = (at: readonly string[]): string[] =>
-      view.shape.map((extent, i) => sum(scaled(emission.scalar(view.indices[i]), extent), `(i32)${at[i]}`))
+    const coordinates = (at: readonly Code[]): Code[] =>
+      view.shape.map((extent, i) =>
+        sum(scaled(emission.scalar(view.indices[i]), extent), cast(lib.i32, at[i])),
+      )
     return {
       address: (at) => addressText(view, coordinates(at), emission),
       inside: (at) =>
-        coordinates(at)
-          .flatMap((coordinate, i) => {
-            if (isFirstOfFilled(view, i, emission.plans.ranges)) return []
+        all(
+          coordinates(at).map((coordinate, i) => {
+            if (isFirstOfFilled(view, i, emission.plans.ranges)) return undefined
             // If the tiles fill the axis, each tile is entirely inside or entirely outside the tensor. The start of
             // the tile then decides, and the condition is the same in all threads.
             const place = isWhole(view, i, emission.plans.ranges)
               ? scaled(emission.scalar(view.indices[i]), view.shape[i])
               : coordinate
-            return [`${place} < ${extentText(view, view.axes[i], emission)}`]
-          })
-          .join(' && ') || undefined,
+            return code`${place} < ${extentText(view, view.axes[i], emission)}`
+          }),
+        ),
     }
   },
   at(ref, emission) {
@@ -68,31 +84,31 @@ const globalPlaces: Readonly<Partial<Record<ViewName, (ref: Node, emission: Emis
   },
   rows(ref, emission) {
     const view = viewOf(ref.inputs[0])
-    const column = (at: readonly string[]): string =>
-      sum(scaled(emission.scalar(ref.inputs[2]), attribute<number>(ref, 'width')), `(i32)${at[1]}`)
+    const column = (at: readonly Code[]): Code =>
+      sum(scaled(emission.scalar(ref.inputs[2]), attribute<number>(ref, 'width')), cast(lib.i32, at[1]))
     return {
       address: (at) => addressText(view, [gatheredRow(ref, at[0], emission), column(at)], emission),
-      inside: (at) => `${column(at)} < ${extentText(view, view.axes[1], emission)}`,
+      inside: (at) => code`${column(at)} < ${extentText(view, view.axes[1], emission)}`,
     }
   },
 }
 
 /** Returns the C++ expression for the index of the tensor row that a gathered row refers to. */
-function gatheredRow(ref: Node, row: string, emission: Emission): string {
+function gatheredRow(ref: Node, row: Code, emission: Emission): Code {
   const indices = ref.inputs[1]
   if (isSplat(indices)) return emission.scalar(indices)
   if (isIndexed(indices)) return emission.fragment(indices).at!([row])
-  return `shared_load<i32>(${emission.scratch(ref)} + ${row} * 4)`
+  return code`${lib.shared_load}<${lib.i32}>(${emission.scratch(ref)} + ${row} * 4)`
 }
 
 /** A shared tile or a view of it. */
 export interface SharedView {
   readonly tile: Tile
   /** The start address of the view in shared memory. */
-  readonly base: string
+  readonly base: Code
   readonly transposed: boolean
   /** The row index if the view is one row of a two-dimensional tile, otherwise undefined. */
-  readonly row: string | undefined
+  readonly row: Code | undefined
 }
 
 export function sharedView(ref: Node, emission: Emission): SharedView {
@@ -104,7 +120,7 @@ const sharedViews: Readonly<
 > = {
   shared: (ref, { plans, addresses }) => ({
     tile: plans.tiles.get(ref)!,
-    base: addresses.get(ref)!,
+    base: word(addresses.get(ref)!),
     transposed: false,
     row: undefined,
   }),
@@ -136,57 +152,63 @@ function sharedPlace(ref: Node, emission: Emission): Place {
   }
 }
 
-export function sharedAddress(view: SharedView, at: readonly string[]): string {
+export function sharedAddress(view: SharedView, at: readonly Code[]): Code {
   const { tile } = view
   const { bytes } = dtypes[tile.dtype]
   const stage = at.length === 3 ? [at[0]] : []
   const [first, second] = at.slice(stage.length)
   const [row, column] =
-    second === undefined ? [view.row ?? '0', first] : view.transposed ? [second, first] : [first, second]
+    second === undefined
+      ? [view.row ?? integer(0), first]
+      : view.transposed
+        ? [second, first]
+        : [first, second]
   const base = stage.length > 0 ? sum(view.base, scaled(stage[0], tile.stageBytes)) : view.base
-  if (tile.span > 0) return `${base} + swizzled<${tile.span}, ${tile.rows}>(${row}, ${scaled(column, bytes)})`
-  return `${base} + ${scaled(`(${sum(scaled(row, tile.columns), column)})`, bytes)}`
+  if (tile.span > 0)
+    return code`${base} + ${lib.swizzled}<${tile.span}, ${tile.rows}>(${row}, ${scaled(column, bytes)})`
+  return code`${base} + ${scaled(group(sum(scaled(row, tile.columns), column)), bytes)}`
 }
 
-export function extentText(view: TensorView, axis: ViewAxis, emission: Emission): string {
+export function extentText(view: TensorView, axis: ViewAxis, emission: Emission): Code {
   return axis.size
     ? emission.scalar(axis.size)
     : emission.params.dim(attribute<string>(view.base, 'name'), axis.axis)
 }
 
 /** Returns a pointer to the owner's copy of the tensor, or to this rank's copy if the view has no owner. */
-export function pointerText(view: TensorView, emission: Emission): string {
+export function pointerText(view: TensorView, emission: Emission): Code {
   const pointer = emission.params.pointer(attribute<string>(view.base, 'name'))
   return view.owner ? onRank(pointer, view.owner, emission) : pointer
 }
 
-export function onRank(pointer: string, owner: Node, emission: Emission): string {
+export function onRank(pointer: Code, owner: Node, emission: Emission): Code {
   const { rank, heapStride } = emission.params
-  return `on_rank(${pointer}, ${emission.scalar(owner)} - ${rank}, ${heapStride})`
+  return code`${lib.on_rank}(${pointer}, ${emission.scalar(owner)} - ${rank}, ${heapStride})`
 }
 
 /** Returns coordinates in the axes of the whole tensor. The starts of windows and the picked indices are added. */
-function tensorCoordinates(view: TensorView, at: readonly string[], emission: Emission): string[] {
+function tensorCoordinates(view: TensorView, at: readonly Code[], emission: Emission): Code[] {
   const rank = view.axes.length + view.picks.length
-  const coordinates = new Array<string>(rank)
-  const add = (starts: readonly Node[], text: string): string =>
+  const coordinates = new Array<Code>(rank)
+  const add = (starts: readonly Node[], text: Code): Code =>
     starts.reduce((total, start) => sum(emission.scalar(start), total), text)
   for (const { axis, index, starts } of view.picks) coordinates[axis] = add(starts, emission.scalar(index))
   view.axes.forEach(({ axis, starts }, i) => (coordinates[axis] = add(starts, at[i])))
   return coordinates
 }
 
-function addressText(view: TensorView, at: readonly string[], emission: Emission): string {
+function addressText(view: TensorView, at: readonly Code[], emission: Emission): Code {
   const coordinates = tensorCoordinates(view, at, emission)
   const name = attribute<string>(view.base, 'name')
   const isSmall = emission.plans.ranges.factsOf(view.base)?.small
-  const offset = coordinates.reduce((total, coordinate, axis) => {
-    if (axis === 0) return coordinate
-    // From axis 2 on, `total` already has its own parentheses.
-    const outer = isSmall && (axis > 1 || /^\w+$/.test(total)) ? total : `${isSmall ? '' : '(i64)'}(${total})`
-    return `(${outer} * ${emission.params.dim(name, axis)} + ${coordinate})`
-  }, '')
-  return `${pointerText(view, emission)} + ${offset.startsWith('(') ? offset : `(${offset})`}`
+  const [first, ...others] = coordinates
+  const offset = others.reduce((total, coordinate, i) => {
+    // From the second product on, `total` is in parentheses.
+    const inner = isSmall && (i > 0 || isWord(total)) ? total : group(total)
+    const outer = isSmall ? inner : cast(lib.i64, inner)
+    return group(code`${outer} * ${emission.params.dim(name, i + 1)} + ${coordinate}`)
+  }, first)
+  return code`${pointerText(view, emission)} + ${opensWithGroup(offset) ? offset : group(offset)}`
 }
 
 /**
@@ -195,23 +217,12 @@ function addressText(view: TensorView, at: readonly string[], emission: Emission
  */
 export function engineCoordinates(
   view: TensorView & { readonly indices: readonly Node[]; readonly shape: readonly number[] },
-  box: readonly string[],
+  box: readonly Code[],
   ranked: boolean,
   emission: Emission,
-): string[] {
+): Code[] {
   const at = view.shape.map((extent, i) => sum(scaled(emission.scalar(view.indices[i]), extent), box[i]))
   const coordinates = tensorCoordinates(view, at, emission).reverse()
   if (!ranked) return coordinates
   return [...coordinates, view.owner ? emission.scalar(view.owner) : emission.params.rank]
-}
-
-export function sum(a: string, b: string): string {
-  if (a === '0' || a === '(i32)0') return b
-  return b === '0' || b === '(i32)0' ? a : `${a} + ${b}`
-}
-
-export function scaled(a: string, by: number): string {
-  if (by === 1) return a
-  if (/^\d+$/.test(a)) return String(Number(a) * by)
-  return `${a} * ${by}`
 }

@@ -5,42 +5,54 @@
  */
 import type { DType } from '../../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../../ir/node.ts'
+import { entryOf, type ReductionName } from '../../../../ir/ops/index.ts'
 import type { ValueType } from '../../../../ir/type.ts'
 import { isFragment, isSplat } from '../assign.ts'
+import { all, code, plain, REGISTER, type Code, type Part } from '../code.ts'
 import type { Emission } from '../emission.ts'
 import { sliceIndex } from '../layout.ts'
 import { literal, registerType } from '../spell.ts'
 import type { Renderer } from './renderer.ts'
+import { lib } from '../library.ts'
 
-type Combine = (a: string, b: string) => string
+type Combine = (a: Part, b: Part) => Code
+
+const verbs: Readonly<Record<ReductionName, 'sum' | 'max' | 'min'>> = {
+  'reduce.sum': 'sum',
+  'reduce.max': 'max',
+  'reduce.min': 'min',
+}
+
+const verbOf = (node: Node): 'sum' | 'max' | 'min' => entryOf(verbs, node, 'is not a reduction')
 
 function combineOf(node: Node): Combine {
   const { dtype } = node.type as ValueType
-  const kind = node.op.slice('reduce.'.length)
+  const kind = verbOf(node)
   if (kind === 'sum') {
     const wide = dtype === 'i64' ? 'u64' : 'u32'
     return dtype === 'i32' || dtype === 'i64'
-      ? (a, b) => `(${dtype})((${wide})${a} + (${wide})${b})`
-      : (a, b) => `${a} + ${b}`
+      ? (a, b) => code`(${registerType(dtype)})((${wide})${a} + (${wide})${b})`
+      : (a, b) => code`${a} + ${b}`
   }
-  if (dtype === 'f32') return (a, b) => `f${kind}f(${a}, ${b})`
-  return (a, b) => `(${a} ${kind === 'min' ? '<' : '>'} ${b} ? ${a} : ${b})`
+  if (dtype === 'f32') return (a, b) => code`f${kind}f(${a}, ${b})`
+  return (a, b) => code`(${a} ${kind === 'min' ? '<' : '>'} ${b} ? ${a} : ${b})`
 }
 
-const lambda = (type: string, combine: Combine): string =>
-  `[](${type} a, ${type} b) { return ${combine('a', 'b')}; }`
+const lambda = (type: Code, combine: Combine): Code =>
+  code`[](${type} a, ${type} b) { return ${combine('a', 'b')}; }`
 
 /**
  * The initial value of a reduction, for threads that may hold no element. For the minimum and maximum of floats it
  * is NaN: fminf and fmaxf prefer any number to NaN, and return NaN if both operands are NaN.
  */
-function neutral(node: Node, dtype: DType): string {
-  if (node.op === 'reduce.sum') return literal(dtype, 0)
+function neutral(node: Node, dtype: DType): Code {
+  const verb = verbOf(node)
+  if (verb === 'sum') return literal(dtype, 0)
   const largest: Partial<Record<DType, number>> = { f32: NaN, i32: 2 ** 31 - 1, u32: 2 ** 32 - 1 }
   const smallest: Partial<Record<DType, number>> = { f32: NaN, i32: -(2 ** 31), u32: 0 }
   if (dtype === 'i64')
-    return node.op === 'reduce.min' ? '0x7fffffffffffffffll' : '(-0x7fffffffffffffffll - 1)'
-  return literal(dtype, (node.op === 'reduce.min' ? largest : smallest)[dtype]!)
+    return verb === 'min' ? plain('0x7fffffffffffffffll') : plain('(-0x7fffffffffffffffll - 1)')
+  return literal(dtype, (verb === 'min' ? largest : smallest)[dtype]!)
 }
 
 export const reduce: Renderer = (node, emission) => {
@@ -56,13 +68,13 @@ export const reduce: Renderer = (node, emission) => {
 function alongColumns(node: Node, emission: Emission): void {
   const name = withinThread(node, 'rows', emission)
   const { count } = emission.plans.layouts.of(node)
-  emission.out.unrolled(count, `${name}[i] = across<1, 4>(${name}[i], ${functionOf(node).f});`)
+  emission.out.unrolled(count, code`${name}[i] = ${lib.across}<1, 4>(${name}[i], ${functionOf(node).f});`)
 }
 
 function alongRows(node: Node, emission: Emission): void {
   const name = withinThread(node, 'columns', emission)
   const { count } = emission.plans.layouts.of(node)
-  emission.out.unrolled(count, `${name}[i] = across<4, 32>(${name}[i], ${functionOf(node).f});`)
+  emission.out.unrolled(count, code`${name}[i] = ${lib.across}<4, 32>(${name}[i], ${functionOf(node).f});`)
 }
 
 /** Combines the partial results of the warps that share a row or a column. */
@@ -70,7 +82,7 @@ export const combine: Renderer = (node, emission) => {
   const [reduction] = node.inputs
   const matrix = emission.plans.layouts.of(reduction.inputs[0])
   const { columnWarps, rowWarps, warpsOfRow } = matrix.spread!
-  const bytes = functionOf(reduction).type === 'i64' ? 8 : 4
+  const bytes = (reduction.type as ValueType).dtype === 'i64' ? 8 : 4
   const isAlongRow = attribute<number>(reduction, 'axis') === 1
   amongWarps(
     node,
@@ -79,19 +91,19 @@ export const combine: Renderer = (node, emission) => {
       ? {
           warps: columnWarps,
           isWriter: 'thread % 4 == 0',
-          own: `thread / 32 % ${columnWarps}`,
-          at: (warp, place) => `(${place} * ${columnWarps} + ${warp}) * ${bytes}`,
+          own: code`thread / 32 % ${columnWarps}`,
+          at: (warp, place) => code`(${place} * ${columnWarps} + ${warp}) * ${bytes}`,
         }
       : {
           warps: rowWarps,
           isWriter: 'thread % 32 < 4',
-          own: `thread / ${32 * warpsOfRow}`,
-          at: (warp, place) => `(${warp} * ${matrix.shape[1]} + ${place}) * ${bytes}`,
+          own: code`thread / ${32 * warpsOfRow}`,
+          at: (warp, place) => code`(${warp} * ${matrix.shape[1]} + ${place}) * ${bytes}`,
         },
   )
 }
 
-function functionOf(node: Node): { readonly type: string; readonly f: string } {
+function functionOf(node: Node): { readonly type: Code; readonly f: Code } {
   const type = registerType((node.type as ValueType).dtype)
   return { type, f: lambda(type, combineOf(node)) }
 }
@@ -102,14 +114,13 @@ function withinThread(node: Node, kind: 'rows' | 'columns', emission: Emission):
   const matrix = emission.plans.layouts.of(source)
   const { dtype } = node.type as ValueType
   const combine = combineOf(node)
-  const prefix = kind === 'rows' ? 'row_' : 'column_'
-  const name = emission.declareFragment(node, node.op.replace('reduce.', prefix))
+  const name = emission.declareFragment(node, `${kind === 'rows' ? 'row' : 'column'}_${verbOf(node)}`)
   const { count } = emission.plans.layouts.of(node)
-  const slot = sliceIndex(kind, matrix, 'i')
-  const exists = matrix.exists('i')
-  const text = `${name}[${slot}] = ${combine(`${name}[${slot}]`, emission.element(source, 'i').text)};`
-  emission.out.unrolled(count, `${name}[i] = ${neutral(node, dtype)};`, node.site)
-  emission.out.unrolled(matrix.count, exists ? `if (${exists}) ${text}` : text)
+  const slot = sliceIndex(kind, matrix, REGISTER)
+  const exists = matrix.exists(REGISTER)
+  const text = code`${name}[${slot}] = ${combine(code`${name}[${slot}]`, emission.element(source, REGISTER).text)};`
+  emission.out.unrolled(count, code`${name}[i] = ${neutral(node, dtype)};`, node.site)
+  emission.out.unrolled(matrix.count, exists ? code`if (${exists}) ${text}` : text)
   return name
 }
 
@@ -118,9 +129,9 @@ interface Exchange {
   /** A condition that selects one thread of a warp for each different result. */
   readonly isWriter: string
   /** The index of this warp among the warps that share a row or column. */
-  readonly own: string
+  readonly own: Code
   /** Returns the offset in bytes, in the scratch memory of the node, of a warp's result for row or column `place`. */
-  at(warp: string, place: string): string
+  at(warp: Part, place: Code): Code
 }
 
 function amongWarps(node: Node, emission: Emission, { warps, isWriter, own, at }: Exchange): void {
@@ -132,17 +143,17 @@ function amongWarps(node: Node, emission: Emission, { warps, isWriter, own, at }
   const { type } = functionOf(reduction)
   const layout = emission.plans.layouts.of(node)
   const combine = combineOf(reduction)
-  const place = layout.place('i')[shape.length - 1]
-  const exists = layout.exists('i')
+  const place = layout.place(REGISTER)[shape.length - 1]
+  const exists = layout.exists(REGISTER)
   const scratch = emission.scratch(node)
-  const guard = exists ? `${isWriter} && ${exists}` : isWriter
+  const guard = exists ? code`${isWriter} && ${exists}` : isWriter
   out.unrolled(
     layout.count,
-    `if (${guard}) shared_store<${type}>(${scratch} + ${at(own, place)}, ${name}[i]);`,
+    code`if (${guard}) ${lib.shared_store}<${type}>(${scratch} + ${at(own, place)}, ${name}[i]);`,
   )
   emission.meet(node.site)
-  const total = `${type} total = ${neutral(reduction, dtype)}; for (u32 w = 0; w < ${warps}; ++w) total = ${combine('total', `shared_load<${type}>(${scratch} + ${at('w', place)})`)}; ${name}[i] = total;`
-  out.unrolled(layout.count, exists ? `if (${exists}) { ${total} }` : `{ ${total} }`)
+  const total = code`${type} total = ${neutral(reduction, dtype)}; for (u32 w = 0; w < ${warps}; ++w) total = ${combine('total', code`${lib.shared_load}<${type}>(${scratch} + ${at('w', place)})`)}; ${name}[i] = total;`
+  out.unrolled(layout.count, exists ? code`if (${exists}) { ${total} }` : code`{ ${total} }`)
 }
 
 function toScalar(node: Node, emission: Emission): void {
@@ -152,21 +163,21 @@ function toScalar(node: Node, emission: Emission): void {
   const { dtype } = node.type as ValueType
   const type = registerType(dtype)
   const combine = combineOf(node)
-  const partial = emission.names.take(node.op.replace('reduce.', ''))
-  out.line(`${type} ${partial} = ${neutral(node, dtype)};`, node.site)
-  const guard = [layout.isFirst, layout.exists('i')].filter((one) => one !== undefined).join(' && ')
+  const partial = emission.names.take(verbOf(node))
+  out.line(code`${type} ${partial} = ${neutral(node, dtype)};`, node.site)
+  const guard = all([layout.isFirst, layout.exists(REGISTER)])
   out.unrolled(
     layout.count,
-    `${guard ? `if (${guard}) ` : ''}${partial} = ${combine(partial, emission.element(source, 'i').text)};`,
+    code`${guard ? code`if (${guard}) ` : ''}${partial} = ${combine(partial, emission.element(source, REGISTER).text)};`,
   )
-  out.line(`${partial} = across<1, 32>(${partial}, ${lambda(type, combine)});`)
+  out.line(code`${partial} = ${lib.across}<1, 32>(${partial}, ${lambda(type, combine)});`)
   const bytes = dtype === 'i64' ? 8 : 4
-  const at = (warp: string): string => `${emission.exchange()} + ${warp} * ${bytes}`
-  out.line(`if (thread % 32 == 0) shared_store<${type}>(${at('thread / 32')}, ${partial});`)
+  const at = (warp: string): Code => code`${emission.exchange()} + ${warp} * ${bytes}`
+  out.line(code`if (thread % 32 == 0) ${lib.shared_store}<${type}>(${at('thread / 32')}, ${partial});`)
   emission.meet()
-  out.line(`${partial} = ${neutral(node, dtype)};`)
+  out.line(code`${partial} = ${neutral(node, dtype)};`)
   out.line(
-    `for (u32 w = 0; w < ${group.warps}; ++w) ${partial} = ${combine(partial, `shared_load<${type}>(${at('w')})`)};`,
+    code`for (u32 w = 0; w < ${group.warps}; ++w) ${partial} = ${combine(partial, code`${lib.shared_load}<${type}>(${at('w')})`)};`,
   )
   emission.meet()
   emission.setVariable(node, partial)

@@ -6,10 +6,12 @@
 import type { Node } from '../../../../ir/node.ts'
 import type { ValueType } from '../../../../ir/type.ts'
 import type { TensorPlan } from '../copies.ts'
+import { code, integer, joined } from '../code.ts'
 import type { Emission } from '../emission.ts'
 import { is16Bit } from '../spell.ts'
 import { tileOf } from '../views.ts'
 import { engineCoordinates } from './places.ts'
+import { lib } from '../library.ts'
 
 export const STAGING_BOX = 64 * 128
 
@@ -28,28 +30,30 @@ export function storeByEngine(node: Node, plan: TensorPlan, emission: Emission):
   const registers = is16Bit(dtype) ? width / 4 : width / 2
   const isOne = group.warps === 4
   const barrier = emission.warpgroupBarrier()
-  const row = rowTiles === 1 ? '0' : `box / ${perRow} * 64`
-  const boxRow = isOne ? row : `(i32)(thread / 128 * ${64 * rowTiles}${rowTiles === 1 ? '' : ` + ${row}`})`
-  const boxColumn = `(i32)(box${rowTiles === 1 ? '' : ` % ${perRow}`} * ${width})`
+  const row = rowTiles === 1 ? integer(0) : code`box / ${perRow} * 64`
+  const boxRow = isOne
+    ? row
+    : code`(${lib.i32})(thread / 128 * ${64 * rowTiles}${rowTiles === 1 ? '' : code` + ${row}`})`
+  const boxColumn = code`(${lib.i32})(box${rowTiles === 1 ? '' : code` % ${perRow}`} * ${width})`
   out.line('#pragma unroll')
   out.block(
-    `for (u32 box = 0; box < ${plan.boxes.length}; ++box)`,
+    code`for (u32 box = 0; box < ${plan.boxes.length}; ++box)`,
     () => {
       const slot = isOne ? 'box % 2' : '(thread / 128 * 2 + box % 2)'
-      out.line(`const u32 staging = shared + ${region.at} + ${slot} * ${STAGING_BOX};`)
+      out.line(code`const u32 staging = shared + ${region.at} + ${slot} * ${STAGING_BOX};`)
       out.line(
-        'if (thread % 128 == 0) tma_store_wait_read<1>();  // the box before last has left its staging tile',
+        code`if (thread % 128 == 0) ${lib.tma_store_wait_read}<1>();  // the box before last has left its staging tile`,
       )
-      out.line(`group_barrier(${barrier}, 128);`)
+      out.line(code`${lib.group_barrier}(${barrier}, 128);`)
       out.line(
-        `stage_${is16Bit(dtype) ? 'halves' : 'floats'}(staging, ${array}, box * ${registers}, thread);`,
+        code`${lib[`stage_${is16Bit(dtype) ? 'halves' : 'floats'}`]}(staging, ${array}, box * ${registers}, thread);`,
       )
-      out.line('fence_async_shared();')
-      out.line(`group_barrier(${barrier}, 128);`)
+      out.line(code`${lib.fence_async_shared}();`)
+      out.line(code`${lib.group_barrier}(${barrier}, 128);`)
       out.block('if (thread % 128 == 0)', () => {
         const coordinates = engineCoordinates(view, [boxRow, boxColumn], plan.map.ranked, emission)
-        out.line(`${call}(${map}, staging, ${coordinates.join(', ')});`)
-        out.line('tma_store_commit();')
+        out.line(code`${call}(${map}, staging, ${joined(coordinates, ', ')});`)
+        out.line(code`${lib.tma_store_commit}();`)
       })
     },
     node.site,

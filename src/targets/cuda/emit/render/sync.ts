@@ -2,27 +2,33 @@
 import { attribute, type Node } from '../../../../ir/node.ts'
 import type { Order, Scope } from '../../../../ir/ops/index.ts'
 import type { FlagsType } from '../../../../ir/type.ts'
-import { fenceText } from '../device.ts'
+import { fenceText } from '../accesses.ts'
+import { code, group, integer, sum, word, type Code } from '../code.ts'
 import type { Emission } from '../emission.ts'
-import { onRank, sum } from './places.ts'
+import { onRank } from './places.ts'
 import type { Renderer } from './renderer.ts'
+import { lib } from '../library.ts'
 
-export const meet: Renderer = (node, emission) => emission.meet(node.site)
+export const meet: Renderer = (node, emission) =>
+  node.attributes.joins === true ? emission.out.reach(node.site) : emission.meet(node.site)
 
 export const fenceAsync: Renderer = (node, { out }) =>
-  out.line(node.attributes.space === 'shared' ? 'fence_async_shared();' : 'fence_async();', node.site)
+  out.line(
+    node.attributes.space === 'shared' ? code`${lib.fence_async_shared}();` : code`${lib.fence_async}();`,
+    node.site,
+  )
 
 /** Waits until the TMA stores are complete, so that a later release covers them. */
 export const drain: Renderer = (node, { out }) =>
-  out.line('if (thread % 128 == 0) tma_store_wait_done<0>();', node.site)
+  out.line(code`if (thread % 128 == 0) ${lib.tma_store_wait_done}<0>();`, node.site)
 
 interface FlagText {
   readonly name: string
-  readonly pointer: string
+  readonly pointer: Code
   /** The index of the flag if it is this rank's and its set has one axis, otherwise undefined. */
-  readonly index: string | undefined
+  readonly index: Code | undefined
   /** The rank that owns the flag. Reports and recordings of a wait name this rank. */
-  readonly owner: string
+  readonly owner: Code
   readonly arrivals: number
 }
 
@@ -39,12 +45,12 @@ function flagOf(node: Node, emission: Emission): FlagText {
   const flags = emission.params.flags(name)
   const local = !owner || owner.op === 'rank'
   const pointer = local ? flags : onRank(flags, owner!, emission)
-  const offset = indices.reduce(
+  const offset = indices.reduce<Code>(
     (total, index, axis) =>
       axis === 0
         ? emission.scalar(index)
-        : `(${total} * ${emission.params.dim(name, axis)} + ${emission.scalar(index)})`,
-    '0',
+        : code`(${total} * ${emission.params.dim(name, axis)} + ${emission.scalar(index)})`,
+    integer(0),
   )
   const { arrivals } = base.type as FlagsType
   return {
@@ -70,26 +76,33 @@ export const signal: Renderer = (node, emission) => {
   const value = emission.epoch(flag.name, 'signal')
   emission.signals.add(flag.name)
   emission.byLeader(
-    flag.arrivals === 1 ? `flag_store(${flag.pointer}, ${value});` : `flag_add(${flag.pointer}, 1);`,
+    flag.arrivals === 1
+      ? code`${lib.flag_store}(${flag.pointer}, ${value});`
+      : code`${lib.flag_add}(${flag.pointer}, 1);`,
     node.site,
   )
 }
 
 /** Returns the text of the value that the flag must have reached for this launch. */
-function wantedOf(node: Node, flag: FlagText, emission: Emission): string {
+function wantedOf(node: Node, flag: FlagText, emission: Emission): Code {
   const lag = attribute<number>(node, 'lag')
   const epochText = emission.epoch(flag.name, 'wait')
-  const wanted = lag === 0 ? epochText : `(${epochText} - ${lag})`
-  return flag.arrivals === 1 ? wanted : `${wanted} * ${flag.arrivals}`
+  const count = node.inputs[1] as Node | undefined
+  if (count) {
+    const before = code`(${epochText} - ${lag + 1})`
+    return code`${flag.arrivals === 1 ? before : code`${before} * ${flag.arrivals}`} + (u32)${emission.scalar(count)}`
+  }
+  const wanted = lag === 0 ? epochText : code`(${epochText} - ${lag})`
+  return flag.arrivals === 1 ? wanted : code`${wanted} * ${flag.arrivals}`
 }
 
 /** One thread reads the flag, and all threads of the group use its result. */
 export const reached: Renderer = (node, emission) => {
   const flag = flagOf(node.inputs[0], emission)
   const name = emission.names.take('is_reached')
-  const look = `flag_reached(flag_load(${flag.pointer}), ${wantedOf(node, flag, emission)})`
-  emission.fromLeader('u32', name, `(u32)${look}`, node.site)
-  emission.setScalar(node, `(${name} != 0)`)
+  const look = code`${lib.flag_reached}(${lib.flag_load}(${flag.pointer}), ${wantedOf(node, flag, emission)})`
+  emission.fromLeader('u32', name, code`(u32)${look}`, node.site)
+  emission.setScalar(node, group(code`${name} != 0`))
 }
 
 export const wait: Renderer = (node, emission) => {
@@ -100,7 +113,7 @@ export const wait: Renderer = (node, emission) => {
   const pointer = emission.flagPointer ?? flag.pointer
   emission.byLeader(
     emission.recorder?.flagWait(node, flag.name, pointer, value, site, flag.owner) ??
-      `flag_wait(${pointer}, ${value}, ${emission.params.control}, ${site}, ${flag.owner});`,
+      code`${lib.flag_wait}(${pointer}, ${value}, ${emission.params.control}, ${site}, ${flag.owner});`,
     node.site,
   )
 }
@@ -113,15 +126,15 @@ export const once: Renderer = (node, emission) => {
   if (node.attributes.remembers === 'set') return onceOfSet(node, flag, emission)
   const awaited = emission.remember(
     'awaited',
-    (name) => `const u32* ${name} = 0;  // the flag waited for last`,
+    (name) => code`const u32* ${name} = 0;  // the flag waited for last`,
   )
   const name = emission.names.take(`${flag.name}_flag`)
-  out.line(`const u32* ${name} = ${flag.pointer};`, node.site)
-  out.block(`if (${name} != ${awaited})`, () => {
-    emission.flagPointer = name
+  out.line(code`const u32* ${name} = ${flag.pointer};`, node.site)
+  out.block(code`if (${name} != ${awaited})`, () => {
+    emission.flagPointer = word(name)
     emission.block(body)
     emission.flagPointer = undefined
-    out.line(`${awaited} = ${name};`)
+    out.line(code`${awaited} = ${name};`)
   })
 }
 
@@ -131,12 +144,15 @@ export const once: Renderer = (node, emission) => {
  */
 function onceOfSet({ blocks: [body], site }: Node, { name, index }: FlagText, emission: Emission): void {
   const { out } = emission
-  const awaited = emission.remember('awaited', (of) => `u32 ${of} = 0;  // which of the first 32 flags were`)
+  const awaited = emission.remember(
+    'awaited',
+    (of) => code`u32 ${of} = 0;  // which of the first 32 flags were`,
+  )
   const at = emission.names.take(`${name}_index`)
-  out.line(`const u32 ${at} = (u32)${index};`, site)
-  out.block(`if (${at} >= 32 || !(${awaited} >> ${at} & 1))`, () => {
+  out.line(code`const u32 ${at} = (u32)${index!};`, site)
+  out.block(code`if (${at} >= 32 || !(${awaited} >> ${at} & 1))`, () => {
     emission.block(body)
-    out.line(`if (${at} < 32) ${awaited} |= 1u << ${at};`)
+    out.line(code`if (${at} < 32) ${awaited} |= 1u << ${at};`)
   })
 }
 
@@ -145,8 +161,12 @@ export const fence: Renderer = (node, { out }) =>
 
 export const barrier: Renderer = (node, emission) => {
   const { group, plans } = emission
+  if (node.attributes.joins === true) return emission.out.reach(node.site)
   const isWhole = group === plans.roles.whole
-  emission.out.line(isWhole ? '__syncthreads();' : `group_barrier(0, ${group.together});`, node.site)
+  emission.out.line(
+    isWhole ? '__syncthreads();' : code`${lib.group_barrier}(0, ${group.together});`,
+    node.site,
+  )
 }
 
 export const barrierArrive: Renderer = (node, emission) => {
@@ -154,27 +174,27 @@ export const barrierArrive: Renderer = (node, emission) => {
   const [picked] = node.inputs
   const address = emission.scalar(picked)
   const deferred = emission.deferred.get(node)
-  if (deferred) return out.line(`${deferred} = ${address};`, node.site)
-  if (group.solo) return out.line(`barrier_arrive(${address});`, node.site)
+  if (deferred) return out.line(code`${deferred} = ${address};`, node.site)
+  if (group.solo) return out.line(code`${lib.barrier_arrive}(${address});`, node.site)
   if (plans.arrivers.get(picked.inputs[0]) === 1)
-    return emission.byLeader(`barrier_arrive(${address});`, node.site)
+    return emission.byLeader(code`${lib.barrier_arrive}(${address});`, node.site)
   out.line('__syncwarp();', node.site)
-  out.line(`if (thread % 32 == 0) barrier_arrive(${address});`, node.site)
+  out.line(code`if (thread % 32 == 0) ${lib.barrier_arrive}(${address});`, node.site)
 }
 
 export const barrierWait: Renderer = (node, emission) => {
   const { out, params, plans } = emission
   const [picked, phase] = node.inputs
-  const arrived = `barrier_await(${emission.scalar(picked)}, ${emission.scalar(phase)} & 1, ${params.control})`
+  const arrived = code`${lib.barrier_await}(${emission.scalar(picked)}, ${emission.scalar(phase)} & 1, ${params.control})`
   if (picked.inputs[0].attributes.ring === undefined) {
-    const told = `tell_wait(${params.control}, ${emission.waitSite(node.site)}, 0xffffffff, 0, 0);`
-    return out.line(`if (!${arrived}${emission.group.solo ? '' : ' && thread == 0'}) ${told}`, node.site)
+    const told = code`${lib.tell_wait}(${params.control}, ${emission.waitSite(node.site)}, 0xffffffff, 0, 0);`
+    return out.line(code`if (!${arrived}${emission.group.solo ? '' : ' && thread == 0'}) ${told}`, node.site)
   }
   // A wait for a ring slot hangs only because the other role hangs, so this wait is not reported. A single thread
   // can leave its loop when the launch is aborted. Threads of a group must not leave a loop at different times.
   const [inner] = plans.uses.around(node)
   const leaves = emission.group.solo && inner.op === 'for'
-  if (leaves) return out.line(`if (!${arrived}) break;`, node.site)
-  const told = emission.recorder?.slotWait(emission.scalar(picked), `${emission.scalar(phase)} & 1`)
-  out.line(`${told ?? arrived};`, node.site)
+  if (leaves) return out.line(code`if (!${arrived}) break;`, node.site)
+  const told = emission.recorder?.slotWait(emission.scalar(picked), code`${emission.scalar(phase)} & 1`)
+  out.line(code`${told ?? arrived};`, node.site)
 }

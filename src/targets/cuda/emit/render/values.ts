@@ -2,8 +2,24 @@
 import { attribute, type Node } from '../../../../ir/node.ts'
 import type { ValueType } from '../../../../ir/type.ts'
 import { isFragment, isIndexed, isSplat, shapeOf } from '../assign.ts'
+import {
+  bare,
+  cast,
+  code,
+  EVEN,
+  group,
+  integer,
+  isNegative,
+  isWord,
+  ODD,
+  plain,
+  REGISTER,
+  word,
+  type Code,
+} from '../code.ts'
 import { oddOf, type Emission } from '../emission.ts'
 import { sliceIndex } from '../layout.ts'
+import { lib } from '../library.ts'
 import { is16Bit, literal, spellElement, type Operand } from '../spell.ts'
 import { viewOf } from '../views.ts'
 import { move, moveElement } from './exchange.ts'
@@ -13,12 +29,14 @@ import type { Renderer } from './renderer.ts'
 export const constant: Renderer = (node, emission) => {
   const { dtype } = node.type as ValueType
   const text = literal(dtype, attribute<number>(node, 'value'))
-  emission.setScalar(node, text.startsWith('-') ? `(${text})` : text)
+  emission.setScalar(node, isNegative(text) ? group(text) : text)
 }
 
 export const rank: Renderer = (node, emission) => emission.setScalar(node, emission.params.rank)
-export const program: Renderer = (node, emission) => emission.setScalar(node, '(i32)blockIdx.x')
-export const programs: Renderer = (node, emission) => emission.setScalar(node, '(i32)gridDim.x')
+export const program: Renderer = (node, emission) =>
+  emission.setScalar(node, cast(lib.i32, plain('blockIdx.x')))
+export const programs: Renderer = (node, emission) =>
+  emission.setScalar(node, cast(lib.i32, plain('gridDim.x')))
 
 export const dim: Renderer = (node, emission) => {
   const [of] = node.inputs
@@ -34,7 +52,7 @@ export const dim: Renderer = (node, emission) => {
 
 export const iota: Renderer = (node, emission) => {
   const layout = emission.plans.layouts.of(node)
-  const at = ([index]: readonly string[]): string => `(i32)${index}`
+  const at = ([index]: readonly Code[]): Code => cast(lib.i32, index)
   emission.setFragment(node, { layout, array: undefined, element: (i) => at(layout.place(i)), at })
 }
 
@@ -52,17 +70,20 @@ const words: Partial<Record<Node['op'], string>> = {
  */
 function nameOf(node: Node, emission: Emission): string {
   const describe = (one: Node): string => {
-    if (one.op === 'const') return String(attribute<number>(one, 'value')).replace('-', 'minus_')
+    if (one.op === 'const') {
+      const value = attribute<number>(one, 'value')
+      return value < 0 ? `minus_${-value}` : String(value)
+    }
     const [x, y] = one.inputs
-    const word = words[one.op]
-    if (!word) return known(one)
+    const verb = words[one.op]
+    if (!verb) return known(one)
     if (one.op === 'div' && y.op === 'const' && isRoundedUp(x, attribute<number>(y, 'value')))
       return `${describe(x.inputs[0])}_ceil_${describe(y)}`
-    return `${describe(x)}_${word}_${describe(y)}`
+    return `${describe(x)}_${verb}_${describe(y)}`
   }
   const known = (one: Node): string => {
-    const text = one === node ? '' : emission.scalar(one)
-    return /^\w+$/.test(text) ? text : one.op
+    const own = one === node ? undefined : emission.scalar(one)
+    return own && isWord(own) ? own.text : one.op
   }
   const name = describe(node)
   return name.length <= 32 ? name : node.op
@@ -82,7 +103,7 @@ export const elementwise: Renderer = (node, emission) => {
   if (node.op === 'convert' && !isIndexed(node)) return move(node, emission)
   const layout = emission.plans.layouts.of(node)
   const { count } = layout
-  const at = (i: string): string =>
+  const at = (i: Code): Code =>
     spellElement(
       node,
       node.inputs.map((input) => emission.element(input, i, layout.place(i))),
@@ -90,22 +111,21 @@ export const elementwise: Renderer = (node, emission) => {
   if (isIndexed(node) && !is16Bit(dtype)) return indexed(node, emission)
   const isSameNumbers = node.op === 'cast' || node.op === 'convert'
   const name = emission.declareFragment(node, isSameNumbers ? `as_${dtype}` : node.op)
-  if (!is16Bit(dtype)) return emission.out.unrolled(count, `${name}[i] = ${at('i')};`, node.site)
+  if (!is16Bit(dtype)) return emission.out.unrolled(count, code`${name}[i] = ${at(REGISTER)};`, node.site)
   const [source] = node.inputs
   const isPacked = node.op === 'cast' && (source.type as ValueType).dtype === 'f32'
-  // The index needs parentheses inside an expression. They are removed inside array brackets, where they are redundant.
-  const element = (i: string): string =>
-    emission.element(source, `(${i})`, layout.place(`(${i})`)).text.replaceAll(`[(${i})]`, `[${i}]`)
+  // The index needs parentheses inside an expression, but not inside array brackets.
+  const element = (i: Code): Code => emission.element(source, bare(i), layout.place(i)).text
   const pair = isPacked
-    ? `pack_${dtype}(${element('2 * p')}, ${oddOf(count, element('2 * p + 1'))})`
-    : `pack_bits(${at('(2 * p)')}, ${oddOf(count, at('(2 * p + 1)'))})`
-  emission.out.unrolled(Math.ceil(count / 2), `${name}[p] = ${pair};`, node.site, 'p')
+    ? code`${lib[`pack_${dtype as 'f16' | 'bf16'}`]}(${element(EVEN)}, ${oddOf(count, element(ODD))})`
+    : code`${lib.pack_bits}(${at(EVEN)}, ${oddOf(count, at(ODD))})`
+  emission.out.unrolled(Math.ceil(count / 2), code`${name}[p] = ${pair};`, node.site, 'p')
 }
 
 /** Sets a fragment that has no registers: each element is computed from its index at each use. */
 function indexed(node: Node, emission: Emission): void {
   const layout = emission.plans.layouts.of(node)
-  const at = (place: readonly string[]): string =>
+  const at = (place: readonly Code[]): Code =>
     spellElement(
       node,
       node.inputs.map((input) =>
@@ -115,7 +135,7 @@ function indexed(node: Node, emission: Emission): void {
   emission.setFragment(node, { layout, array: undefined, element: (i) => at(layout.place(i)), at })
 }
 
-function indexedOperand(node: Node, place: readonly string[], emission: Emission): Operand {
+function indexedOperand(node: Node, place: readonly Code[], emission: Emission): Operand {
   return { text: emission.fragment(node).at!(place), nonNegative: emission.plans.ranges.isNonNegative(node) }
 }
 
@@ -128,7 +148,7 @@ export const expand: Renderer = (node, emission) => {
   // Elements that are computed from their index use the index in this node's layout, which may differ from the
   // source's layout.
   const kept = attribute<number>(node, 'axis') === 0 ? 1 : 0
-  const at = (place: readonly string[]): string => from.at!([place[kept]])
+  const at = (place: readonly Code[]): Code => from.at!([place[kept]])
   emission.setFragment(node, { layout, array: undefined, element: (i) => at(layout.place(i)), at })
 }
 
@@ -140,8 +160,8 @@ export const broadcast: Renderer = (node, emission) => {
   const shape = shapeOf(source)
   const at =
     from.at &&
-    ((place: readonly string[]): string =>
-      from.at!(place.slice(-shape.length).map((index, axis) => (shape[axis] === 1 ? '0' : index))))
+    ((place: readonly Code[]): Code =>
+      from.at!(place.slice(-shape.length).map((index, axis) => (shape[axis] === 1 ? integer(0) : index))))
   const kind = from.layout.kind
   const axis = kind === 'rows' ? 0 : 1
   const isSlice =
@@ -150,10 +170,10 @@ export const broadcast: Renderer = (node, emission) => {
     shape[axis] === shapeOf(node)[axis]
   if (emission.plans.scratch.has(node)) {
     const name = moveElement(node, emission)
-    return emission.setFragment(node, { layout, array: undefined, element: () => name })
+    return emission.setFragment(node, { layout, array: undefined, element: () => word(name) })
   }
   if (isSlice) {
-    const element = (i: string): string => from.element(sliceIndex(kind, layout, i))
+    const element = (i: Code): Code => from.element(sliceIndex(kind, layout, i))
     return emission.setFragment(node, { layout, array: undefined, element, ...(at && { at }) })
   }
   if (!at)

@@ -2,10 +2,12 @@
 import { walk, type Node } from '../../../../ir/node.ts'
 import { opOf, paramName } from '../../../../ir/ops/index.ts'
 import { isFragment } from '../assign.ts'
+import { all, code, joined, REGISTER } from '../code.ts'
 import { wordOrder } from '../words.ts'
 import { stopped } from './control.ts'
 import { placeOf } from './places.ts'
 import type { Renderer } from './renderer.ts'
+import { lib } from '../library.ts'
 
 /**
  * Flag-in-data words replace a signal or wait. Only the epoch of the flag set is still advanced, as a signal or
@@ -33,24 +35,25 @@ export const until: Renderer = (node, emission) => {
     ({ op, inputs }) => op === 'advance.wait' && inputs[0] === flags,
   )
   const [site, epoch] = [emission.waitSite(awaited!.site), emission.epoch(paramName(flags), 'wait')]
-  out.line(`u32 ${tries} = 0;`, node.site)
-  out.line(`again_${number}:`)
-  out.line(`u32 ${missing} = 0;`)
+  out.line(code`u32 ${tries} = 0;`, node.site)
+  out.line(code`again_${number}:`)
+  out.line(code`u32 ${missing} = 0;`)
   emission.missing = missing
   emission.block(body)
   emission.missing = undefined
   const isAlone = !plans.loops.together.has(node)
-  const isMissing = `(${missing} & 3) != 0`
-  const any = isAlone ? isMissing : `group_any(${group.barrier}, ${group.threads}, ${isMissing})`
-  const isStopped = isAlone ? `abort_raised(${params.control})` : stopped(emission)
-  const told = `tell_wait(${params.control}, ${site}, ${params.rank}, ${epoch} - 1, ${epoch});`
-  out.block(`if (${any})`, () => {
-    out.line(`if (++${tries} % 256 != 0 || !${isStopped}) goto again_${number};`)
+  const isMissing = code`(${missing} & 3) != 0`
+  const any = isAlone ? isMissing : code`${lib.group_any}(${group.barrier}, ${group.threads}, ${isMissing})`
+  const isStopped = isAlone ? code`${lib.abort_raised}(${params.control})` : stopped(emission)
+  const told = code`${lib.tell_wait}(${params.control}, ${site}, ${params.rank}, ${epoch} - 1, ${epoch});`
+  out.block(code`if (${any})`, () => {
+    out.line(code`if (++${tries} % 256 != 0 || !${isStopped}) goto again_${number};`)
     if (isAlone) out.line(told)
     else emission.byLeader(told)
   })
+  // The repeated block is a load or a loop, so its results are variables.
   const nameOf = (value: Node): string =>
-    isFragment(value) ? emission.inArray(value) : emission.scalar(value)
+    isFragment(value) ? emission.inArray(value) : emission.scalar(value).text
   emission.results.set(node, body.results.map(nameOf))
 }
 
@@ -62,45 +65,46 @@ export const post: Renderer = (node, emission) => {
   const array = emission.inArray(value)
   const epoch = emission.epoch(paramName(flags), 'signal')
   const turned = wordOrder(layout, emission.group)
-  const at = (turned?.order ?? layout).place('i')
+  const at = (turned?.order ?? layout).place(REGISTER)
   out.line('#pragma unroll')
   if (turned) {
-    const registers = [0, 1, 2, 3].map((n) => `${array}[${turned.register(`(i + ${n})`)}]`)
+    const registers = [0, 1, 2, 3].map((n) => code`${array}[${turned.register(code`(i + ${n})`)}]`)
     return out.line(
-      `for (u32 i = 0; i < ${turned.order.count}; i += 4) post_words(${place.address(at, 'i')}, ${epoch}, ${registers.join(', ')});`,
+      code`for (u32 i = 0; i < ${turned.order.count}; i += 4) ${lib.post_words}(${place.address(at, REGISTER)}, ${epoch}, ${joined(registers, ', ')});`,
       node.site,
     )
   }
-  const guard = [layout.isFirst, layout.exists('i'), place.inside(at)].filter((one) => one !== undefined)
+  const guard = all([layout.isFirst, layout.exists(REGISTER), place.inside(at)])
   out.line(
-    `for (u32 i = 0; i < ${layout.count}; ++i) ${guard.length > 0 ? `if (${guard.join(' && ')}) ` : ''}post_word(${place.address(at, 'i')}, ${epoch}, ${array}[i]);`,
+    code`for (u32 i = 0; i < ${layout.count}; ++i) ${guard ? code`if (${guard}) ` : ''}${lib.post_word}(${place.address(at, REGISTER)}, ${epoch}, ${array}[i]);`,
     node.site,
   )
 }
 
 export const take: Renderer = (node, emission) => {
   const [ref, flags] = node.inputs
-  const { out, plans, missing } = emission
+  const { out, plans } = emission
+  const missing = emission.missing!
   const layout = plans.layouts.of(node)
   const place = placeOf(ref, emission)
   const name = emission.declareFragment(node, 'taken')
   const epoch = emission.epoch(paramName(flags), 'wait')
   const turned = wordOrder(layout, emission.group)
-  const at = (turned?.order ?? layout).place('i')
+  const at = (turned?.order ?? layout).place(REGISTER)
   if (turned) {
-    if (turned.order.count !== layout.count) out.unrolled(layout.count, `${name}[i] = 0;`, node.site)
-    const registers = [0, 1, 2, 3].map((n) => `${name}[${turned.register(`(i + ${n})`)}]`)
+    if (turned.order.count !== layout.count) out.unrolled(layout.count, code`${name}[i] = 0;`, node.site)
+    const registers = [0, 1, 2, 3].map((n) => code`${name}[${turned.register(code`(i + ${n})`)}]`)
     out.line('#pragma unroll')
     return out.line(
-      `for (u32 i = 0; i < ${turned.order.count}; i += 4) take_words(${place.address(at, 'i')}, ${epoch}, ${missing}, ${registers.join(', ')});`,
+      code`for (u32 i = 0; i < ${turned.order.count}; i += 4) ${lib.take_words}(${place.address(at, REGISTER)}, ${epoch}, ${missing}, ${joined(registers, ', ')});`,
       node.site,
     )
   }
-  const guard = [layout.exists('i'), place.inside(at)].filter((one) => one !== undefined).join(' && ')
-  if (guard) out.unrolled(layout.count, `${name}[i] = 0;`, node.site)
+  const guard = all([layout.exists(REGISTER), place.inside(at)])
+  if (guard) out.unrolled(layout.count, code`${name}[i] = 0;`, node.site)
   out.line('#pragma unroll')
   out.line(
-    `for (u32 i = 0; i < ${layout.count}; ++i) ${guard ? `if (${guard}) ` : ''}take_word(${place.address(at, 'i')}, ${epoch}, ${missing}, ${name}[i]);`,
+    code`for (u32 i = 0; i < ${layout.count}; ++i) ${guard ? code`if (${guard}) ` : ''}${lib.take_word}(${place.address(at, REGISTER)}, ${epoch}, ${missing}, ${name}[i]);`,
     node.site,
   )
 }

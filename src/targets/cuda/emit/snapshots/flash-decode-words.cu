@@ -80,7 +80,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
   const u32 empty = shared + 67600;
   if (threadIdx.x < 128) {  // producer
     if (threadIdx.x == 0) {
-      i32 slot = 0;  // src/ops/flashDecode/parts.ts:27
+      i32 slot = 0;  // src/ops/flashDecode/parts.ts:28
       i32 phase = 0;
       const u32 tiles = (u32)1 * (u32)q_dim0 * (u32)q_dim1;
       for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
@@ -147,7 +147,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
   } else if (threadIdx.x < 256) {  // consumer
     const u32 thread = threadIdx.x - 128;
     const i32 cast = (i32)(arrived_signal_epoch % 2u);  // src/ops/flashDecode/partials.ts:34
-    i32 slot = 0;  // src/ops/flashDecode/parts.ts:27
+    i32 slot = 0;  // src/ops/flashDecode/parts.ts:28
     i32 phase = 0;
     const u32 tiles = (u32)1 * (u32)q_dim0 * (u32)q_dim1;
     for (u32 tile = (i32)blockIdx.x; tile < tiles; tile += (i32)gridDim.x) {
@@ -164,13 +164,13 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
       const i32 loaded_ceil_64 = (i32)((u32)loaded + 63u) / 64;  // src/ops/flashDecode/attention.ts:100
       float acc[16];  // src/ops/flashDecode/attention.ts:99
       #pragma unroll
-      for (u32 i = 0; i < 16; ++i) acc[i] = 0.0f;  // src/ops/flashDecode/attention.ts:56
+      for (u32 i = 0; i < 16; ++i) acc[i] = 0.0f;  // src/ops/flashDecode/attention.ts:55
       float l[2];  // src/ops/flashDecode/attention.ts:99
       #pragma unroll
-      for (u32 i = 0; i < 2; ++i) l[i] = 0.0f;  // src/ops/flashDecode/attention.ts:56
+      for (u32 i = 0; i < 2; ++i) l[i] = 0.0f;  // src/ops/flashDecode/attention.ts:55
       float m[2];  // src/ops/flashDecode/attention.ts:99
       #pragma unroll
-      for (u32 i = 0; i < 2; ++i) m[i] = (-1.0000000150474662e+30f);  // src/ops/flashDecode/attention.ts:56
+      for (u32 i = 0; i < 2; ++i) m[i] = (-1.0000000150474662e+30f);  // src/ops/flashDecode/attention.ts:55
       i32 slot_2 = slot;  // src/ops/flashDecode/attention.ts:99
       i32 phase_2 = phase;
       for (i32 i0_2 = 0; i0_2 < loaded_ceil_64; ++i0_2) {
@@ -274,11 +274,11 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
         slot_2 = eq ? 0 : slot_2_plus_1;
         phase_2 = eq ? (phase_2 + 1) : phase_2;
       }
-      const i32 rank_plus_i0 = rank + i0;  // src/ops/flashDecode/fusedForAll.ts:65
+      const i32 rank_plus_i0 = rank + i0;  // src/ops/flashDecode/fusedForAll.ts:68
       #pragma unroll 16
-      for (i32 i0_2 = 0; i0_2 < 2; ++i0_2) {  // src/ops/flashDecode/fusedForAll.ts:73
+      for (i32 i0_2 = 0; i0_2 < 2; ++i0_2) {  // src/ops/flashDecode/fusedForAll.ts:76
         const i32 rank_plus_i0_2_plus_1_mod_2 = (i32)((u32)((rank + i0_2) + 1) % 2u);  // src/ops/flashDecode/fusedForAll.ts:52
-        const i32 add = (((rank_plus_i0 * q_dim0) + i1) * q_dim1) + i2;  // src/ops/flashDecode/fusedForAll.ts:74
+        const i32 add = (((rank_plus_i0 * q_dim0) + i1) * q_dim1) + i2;  // src/ops/flashDecode/fusedForAll.ts:77
         #pragma unroll
         for (u32 i = 0; i < 8; i += 4) post_words(on_rank(sums, rank_plus_i0_2_plus_1_mod_2 - rank, heap_stride) + (((cast * sums_dim1 + add) * sums_dim2 + (i32)((i / 4 * 512 + thread * 4 + i % 4) / 128)) * sums_dim3 + (i32)((i / 4 * 512 + thread * 4 + i % 4) % 128)), arrived_signal_epoch, acc[(i + 0) / 2 * 4 + (i + 0) % 2], acc[(i + 1) / 2 * 4 + (i + 1) % 2], acc[(i + 2) / 2 * 4 + (i + 2) % 2], acc[(i + 3) / 2 * 4 + (i + 3) % 2]);  // src/ops/flashDecode/partials.ts:61
         #pragma unroll
@@ -299,7 +299,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
       u32 missing_1 = 0;
       float state0[2];
       #pragma unroll
-      for (u32 i = 0; i < 2; ++i) state0[i] = (-1.0000000150474662e+30f);  // src/ops/flashDecode/attention.ts:56
+      for (u32 i = 0; i < 2; ++i) state0[i] = (-1.0000000150474662e+30f);  // src/ops/flashDecode/attention.ts:55
       #pragma unroll 8
       for (i32 i0_2 = 0; i0_2 < 2; ++i0_2) {  // src/ops/flashDecode/partials.ts:140
         float taken[2];
@@ -322,10 +322,10 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
       u32 missing_2 = 0;
       float acc[16];
       #pragma unroll
-      for (u32 i = 0; i < 16; ++i) acc[i] = 0.0f;  // src/ops/flashDecode/attention.ts:56
+      for (u32 i = 0; i < 16; ++i) acc[i] = 0.0f;  // src/ops/flashDecode/attention.ts:55
       float l[2];  // src/ops/flashDecode/partials.ts:141
       #pragma unroll
-      for (u32 i = 0; i < 2; ++i) l[i] = 0.0f;  // src/ops/flashDecode/attention.ts:56
+      for (u32 i = 0; i < 2; ++i) l[i] = 0.0f;  // src/ops/flashDecode/attention.ts:55
       #pragma unroll 8
       for (i32 i0_2 = 0; i0_2 < 2; ++i0_2) {  // src/ops/flashDecode/partials.ts:141
         const i32 add = (((i0_2 * out_dim0) + i0) * out_dim1) + i1;  // src/ops/flashDecode/partials.ts:126
@@ -371,7 +371,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
         if (++tries_2 % 256 != 0 || !abort_raised(control)) goto again_2;
         tell_wait(control, 1, rank, arrived_wait_epoch - 1, arrived_wait_epoch);
       }
-      bool gt[2];  // src/ops/flashDecode/attention.ts:155
+      bool gt[2];  // src/ops/flashDecode/attention.ts:156
       #pragma unroll
       for (u32 i = 0; i < 2; ++i) gt[i] = (l[i] > 0.0f);
       float select[2];

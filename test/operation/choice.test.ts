@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { openWorld } from '../../src/index.ts'
 import { allGatherGemm } from '../../src/ops/allGatherGemm/index.ts'
-import { choose, rememberMeasurements, type Measurement } from '../../src/ops/choice.ts'
+import { choose, rememberMeasurements, type Measurement } from '../../src/operation/choice.ts'
 
 const variants = ['bsp', 'pull', 'fused']
 const at = (M: number, times: Record<string, number>, more: Partial<Measurement> = {}): Measurement => ({

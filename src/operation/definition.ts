@@ -1,30 +1,30 @@
 /**
- * The common interface of all ready-made operations: an operation is allocated on a world, filled, launched, read back
- * and compared with a reference. Benchmarks and tests use operations through this interface only.
+ * The common interface of all operations, ready-made ones and the author's own (define.ts): an operation is allocated on
+ * a world, filled, launched, read back and compared with a reference. Benchmarks and tests use operations through this
+ * interface only.
  *
  * One execution (`launch`) is enqueued on all ranks without a host wait, and the next execution may be enqueued
- * immediately. The kernels of every variant synchronise on the device: they wait until the inputs of peers are ready
+ * immediately. The kernels of every variant synchronise on the device. They wait until the inputs of peers are ready
  * and until buffers may be overwritten. A kernel that a rank launches earlier on the same stream may write the inputs.
  * A kernel that a rank launches later on that stream may read the outputs and overwrite the inputs.
  */
 import { round } from '../ir/dtype.ts'
-import type { Recogniser } from '../taxes/recognition.ts'
 import type { Tiling, TilesFrom } from '../tune/configurations.ts'
 import type { Measurement } from './choice.ts'
-import type { Points } from './points.ts'
+import type { Growing } from '../tune/tables.ts'
 import type { SymmetricTensor, World } from '../world/world.ts'
 
-/** The dtypes of operands. Products are accumulated in f32. */
+/** The dtypes that operands may have. Products are accumulated in f32. */
 export type OperandDType = 'f32' | 'f16' | 'bf16'
 export const operandDTypes: readonly OperandDType[] = ['f32', 'f16', 'bf16']
 
-/** The work of one execution, per rank. */
+/** The work that each rank does in one execution. */
 export interface Traffic {
-  /** Bytes that the busiest rank receives from other ranks. */
+  /** The number of bytes that the busiest rank receives from other ranks. */
   readonly remoteBytes: number
   /** The minimum number of bytes that a rank must receive from other ranks, whatever the variant. */
   readonly leastRemoteBytes: number
-  /** Floating-point operations of the busiest rank. A multiply-add counts as two. */
+  /** The number of floating-point operations of the busiest rank. A multiply-add counts as two operations. */
   readonly flops: number
   /** The number of kernel launches. */
   readonly launches: number
@@ -44,13 +44,13 @@ export interface Step {
 export interface Operation<Contents = never> {
   readonly name: string
   readonly variant: string
-  /** The reason why `auto` chose this variant. Absent if the caller named the variant. */
+  /** The reason why `auto` chose the variant. The reason is absent if the caller named the variant. */
   readonly reason?: string
   readonly dtype: OperandDType
   readonly inputs: Readonly<Record<string, SymmetricTensor>>
   readonly outputs: Readonly<Record<string, SymmetricTensor>>
   readonly traffic: Traffic
-  /** The tile sizes of the kernels. `tilesFrom` says how they were chosen. */
+  /** The tile sizes of the kernels. `tilesFrom` says how the tiles were chosen. */
   readonly tiles: Readonly<Record<string, number>>
   readonly tilesFrom: TilesFrom
   /**
@@ -62,29 +62,29 @@ export interface Operation<Contents = never> {
   launch(): void
   /**
    * Converts inputs that stay constant, such as weights, into the layout that the target reads fastest. `fill` discards
-   * that layout.
+   * the converted inputs.
    */
   pack(): Promise<void>
-  /** Random contents, rounded to values that the dtype can represent. */
+  /** Returns random contents, rounded to values that the dtype can represent. */
   random(seed: number): Contents
   /**
-   * Writes the contents into the inputs of every rank. The write is not ordered after launches that may still be
-   * running.
+   * Writes the contents into the inputs of every rank. The write does not wait for launches that may still be running.
    */
   fill(contents: Contents): void
   /** Waits for all launches so far and returns the output of a rank, in row-major order and without padding. */
   result(rank: number): Promise<Float64Array>
   /**
-   * The expected output of a rank, computed in float64. With `rows`, only those rows of the output's last axis are
-   * computed.
+   * The expected output of a rank, computed in float64. If `rows` is given, only those rows of the output are computed,
+   * where a row runs along the last axis.
    */
   reference(contents: Contents, rank: number, rows?: readonly number[]): Float64Array
-  /** The largest difference from the reference that rounding can explain, for random contents. */
+  /** The largest difference from the reference that rounding can explain if the contents are random. */
   readonly tolerance: number
 }
 
 /**
- * The input of the tile choice: a world, or the description of a machine that is not present (src/world/machine.ts).
+ * The machine for which tiles are chosen. It is a world, or the description of a machine that is not present
+ * (src/world/machine.ts).
  */
 export type TilingWorld = Pick<World, 'ranks' | 'machine'>
 
@@ -97,58 +97,71 @@ export interface OperationOptions {
   readonly stream?: number
 }
 
-/** The definition of an operation: its variants, its default options and the data that tests and benchmarks need. */
+/** The definition of an operation: its variants, its default options, and how it is made on a world. */
 export interface OperationDefinition<Options extends OperationOptions, Contents> {
   readonly name: string
-  /** The name of the operation in headings. */
+  /** The name that the operation has in headings. */
   readonly title: string
-  /** All variants, ordered from bulk synchronous to fused. The list does not contain `auto`. */
+  /** All variants, ordered from bulk synchronous to fused. The list of variants does not contain `auto`. */
   readonly variants: readonly Options['variant'][]
   /** The variants in which the kernel that computes also communicates. */
   readonly fused: readonly Options['variant'][]
   readonly defaults: Options
+  /** The dtypes that the kernels accept. The default is all operand dtypes. */
+  readonly dtypes?: readonly OperandDType[]
   /** Additional command-line names, in lower case, for extents of the shape. Example: { kv: 'tokens' }. */
   readonly aliases?: Readonly<Record<string, keyof Options['shape'] & string>>
   /**
-   * The options that describe the layout of inputs, each with its possible values. Example: { shard: ['K', 'M'] }. A
-   * measurement applies to one layout only.
+   * The options that describe the layout of the inputs, each with its possible values. An example is { shard: ['K',
+   * 'M'] }. A measurement applies to only one layout.
    */
   readonly layouts?: Readonly<Record<string, readonly string[]>>
+  /**
+   * The extents that grow with the amount of work, such as rows and tokens. Shapes that differ only slightly in them
+   * share tuned tiles. Other extents must be equal.
+   */
+  readonly growing?: Growing
   /** True if some inputs are weights, which `Operation.pack` converts into the target's layout. */
   readonly packs: boolean
-  /** The shipped measurements from which `auto` chooses, unless the program has remembered measurements of its own. */
+  /** The shipped measurements from which `auto` chooses, unless the program has remembered its own measurements. */
   readonly measurements: readonly Measurement[]
-  /**
-   * The settings of `arke demo`: extents that differ from the defaults, and how late one rank is, in percent of an
-   * execution.
-   */
-  readonly demo?: { readonly shape: Partial<Options['shape']>; readonly skews: readonly number[] }
-  /** The shapes and options at which tests and benchmarks run the operation. */
-  readonly points: Points<Options, Contents>
   /** The default tile choice, used when the caller does not specify tiles. */
   tiling(world: TilingWorld, options: Omit<Options, 'tiles'>): Tiling
   /**
-   * Allocates the operation. With `inputs` from an operation of the same shape, dtype and layout, both operations share
-   * those inputs, including packed weights.
+   * Allocates the operation. If `inputs` come from an operation of the same shape, dtype and layout, both operations
+   * share these inputs, including packed weights.
    */
   make(world: World, options: Options, inputs?: Operation['inputs']): Operation<Contents>
   /**
-   * A step of `bsp` whose inputs are all on its own rank. The time of that step is a lower bound on the time of every
-   * variant.
+   * A step of `bsp` whose inputs are all on the rank that runs it. The time of that step is a lower bound on the time
+   * of every variant.
    */
   readonly limit: { readonly step: string; readonly name: string }
-  /** Returns the options of this operation if a chain of kernels in a trace computes the same thing. */
-  readonly recognise?: Recogniser['recognise']
 }
 
-/** The largest relative error of rounding to each dtype. */
+/** An operation of any kind. Each operation validates its own options. */
+export type AnyOperation = OperationDefinition<OperationOptions, unknown>
+
+/** True if a value looks like the definition of an operation. It may come from another copy of this package. */
+export function isOperation(value: unknown): value is AnyOperation {
+  if (typeof value !== 'object' || value === null) return false
+  const { name, variants, defaults, make, tiling } = value as Partial<AnyOperation>
+  return (
+    [typeof name, typeof defaults, typeof make, typeof tiling].join() === 'string,object,function,function' &&
+    Array.isArray(variants)
+  )
+}
+
+/** For each dtype: the largest relative error of rounding to it. */
 export const roundoff: Readonly<Record<OperandDType, number>> = {
   f32: 2 ** -24,
   f16: 2 ** -11,
   bf16: 2 ** -8,
 }
 
-/** Memoises `make` per choice. A kernel keeps its recorded IR, so each kernel must be created only once. */
+/**
+ * Calls `make` only once per choice. A kernel object keeps its recorded IR, so each kernel must be created only once.
+ */
 export function oncePer<Choice, Made>(make: (choice: Choice) => Made): (choice: Choice) => Made {
   const made = new Map<string, Made>()
   return (choice) => {
@@ -160,8 +173,8 @@ export function oncePer<Choice, Made>(make: (choice: Choice) => Made): (choice: 
 }
 
 /**
- * Random numbers repeat after this many. The period is a prime, so that rows of the usual lengths do not repeat each
- * other.
+ * The random numbers repeat after this many numbers. The period of the random numbers is a prime, so that rows of the
+ * usual lengths do not repeat each other.
  */
 const period = 1_048_573
 
@@ -193,8 +206,8 @@ export function chosen<T>(what: string, table: Readonly<Record<string, T>>, name
 }
 
 /**
- * Throws if an option was given that only other variants support. With `auto`, such options are ignored, because the
- * chosen variant may not support them.
+ * Throws if the caller gave an option that only other variants support. With `auto`, options of other variants are
+ * ignored, because the chosen variant may not support them.
  */
 export function expectOptionsOf(
   what: string,

@@ -1,19 +1,22 @@
 /**
- * Chooses the variant for `auto`: the fastest variant at the measured point nearest to the requested one. Only points
- * with the same family of machines, the same layout and the same kind of memory count. The kind of memory is either one
- * memory for all ranks or several with links between them. The distance between two points is the sum of the doublings
- * between their extents and numbers of ranks. Measurements of the program itself (`rememberMeasurements`, from the
- * output of `arke bench --json`) take precedence over shipped ones.
+ * Chooses the variant for `auto`. It is the fastest variant at the measured point that is nearest to the requested
+ * point. Only points with the same family of machines, the same layout and the same kind of memory count. The kind of
+ * memory is either one memory that all ranks share, or several memories with links between them. The distance between
+ * two points is the sum of the doublings between their extents and numbers of ranks. Measurements that the program made
+ * itself (`rememberMeasurements`, from the output of `arke bench --json`) take precedence over shipped measurements.
  */
 import { isOneMemory } from '../world/machine.ts'
-import type { OperationDefinition, OperationOptions, TilingWorld } from './operation.ts'
+import type { OperationDefinition, OperationOptions, TilingWorld } from './definition.ts'
 
 /** The times of the variants at one point, in microseconds. */
 export interface Measurement {
   readonly operation: string
   readonly target: string
   readonly ranks: number
-  /** True if ranks had memories of their own, with links between them. Virtual ranks and CPU ranks share one memory. */
+  /**
+   * True if each rank had its own memory, with links between the memories. Virtual ranks and CPU ranks share one
+   * memory.
+   */
   readonly hasLinks?: boolean
   readonly dtype: string
   readonly shape: Readonly<Record<string, number>>
@@ -25,18 +28,21 @@ export type Asked = Omit<Measurement, 'times'>
 
 export interface Choice {
   readonly variant: string
-  /** A sentence for the user. */
+  /** A sentence that tells the user the reason. */
   readonly reason: string
 }
 
 const remembered: Measurement[] = []
 
-/** Adds measurements that take precedence over shipped ones in this process. */
+/** Adds measurements that take precedence over the shipped measurements in this process. */
 export function rememberMeasurements(measurements: readonly Measurement[]): void {
   remembered.unshift(...measurements)
 }
 
-/** The requested variant, or the one chosen for `auto`. The machine may be that of a world or only a description. */
+/**
+ * The requested variant, or the variant chosen for `auto`. The machine may be that of a world, or only the description
+ * of a machine.
+ */
 export function variantOf<Options extends OperationOptions>(
   definition: Pick<OperationDefinition<Options, never>, 'name' | 'variants' | 'layouts' | 'measurements'>,
   { ranks, machine }: TilingWorld,
@@ -54,7 +60,7 @@ export function variantOf<Options extends OperationOptions>(
   )
 }
 
-/** Extracts the options that describe the layout of inputs. */
+/** Extracts the options that describe the layout of the inputs. */
 export function layoutOf(
   { layouts = {} }: { readonly layouts?: OperationDefinition<OperationOptions, never>['layouts'] },
   given: Readonly<Record<string, unknown>>,
@@ -62,7 +68,7 @@ export function layoutOf(
   return Object.fromEntries(Object.keys(layouts).map((name) => [name, String(given[name])]))
 }
 
-/** Chooses among `variants`; without an applicable measurement, the last one. */
+/** Chooses one of `variants`. If no measurement applies, the last variant is chosen. */
 export function choose(asked: Asked, variants: readonly string[], shipped: readonly Measurement[]): Choice {
   for (const table of [remembered, shipped]) {
     const nearest = nearestOf(asked, table)

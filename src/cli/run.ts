@@ -1,0 +1,262 @@
+/**
+ * `arke run`: runs the scenarios of a file on real ranks of a target, with recording, and prints the tax ledger of each
+ * rank. A scenario runs once to compile its kernels, and then a few times. The ledger, the page and the trace show the
+ * run of median length. A scenario that fails is reported with its error and its line, and the next one runs.
+ */
+import { plural } from '../report/format.ts'
+import { sentenceOf } from '../report/headline.ts'
+import { reportPage, type ReportRun } from '../report/runs/recordedPage.ts'
+import { ledgerLegend, ledgerTable, recordedHeadline } from '../report/runs/recordedTable.ts'
+import { plain, type Style } from '../report/style.ts'
+import { time } from '../report/units.ts'
+import { breathe } from '../runs/breath.ts'
+import { recordedRun, type RecordedRun } from '../runs/recorded.ts'
+import type { BenchResult, RunLedger } from '../runs/results.ts'
+import { writeChrome } from '../timeline/chrome.ts'
+import type { Timeline } from '../timeline/timeline.ts'
+import { borrowed } from '../world/borrowed.ts'
+import { openWorld } from '../world/open.ts'
+import type { Scenario, World } from '../world/world.ts'
+import { expectRecording, fastestTarget, heapFor, machineOf, stallsOn } from './bench.ts'
+import { describeError, UsageError } from './errors.ts'
+import type { Source } from './load.ts'
+import { checkOutputs, writeOutput } from './output.ts'
+import type { Progress } from './progress.ts'
+import { Strays, turn, unlessIdle } from './strays.ts'
+
+export interface RunCommand {
+  /** If set, run only the scenario of this name. */
+  readonly scenario?: string
+  readonly target?: string
+  /** If set, replaces the world sizes of the scenarios. */
+  readonly ranks?: number
+  /** The number of recorded runs of each scenario. */
+  readonly runs: number
+  readonly json?: boolean
+  readonly out?: string
+  readonly report?: string
+  readonly trace?: string
+}
+
+/** The outcome of one scenario at one world size. Times are in nanoseconds. */
+export interface ScenarioRun {
+  readonly file: string
+  readonly scenario: string
+  readonly ranks: number
+  /** The wall time of each recorded run, in order. */
+  readonly walls: readonly number[]
+  /** The number of kernels on the busiest rank, and of stretches between host waits. */
+  readonly launches: number
+  readonly stretches: number
+  /** The ledgers of the run of median length. Empty if the scenario failed. */
+  readonly ledgers: readonly (RunLedger & { readonly rank: number })[]
+  /** The differences between the recorded kernels and those that run when nothing is recorded. */
+  readonly recordedUnlike: readonly string[]
+  /** The reason why the scenario failed, with the author's line. */
+  readonly problem?: string
+}
+
+/** The document that `--json` prints. */
+export interface RunResult {
+  readonly arke: string
+  readonly target: string
+  readonly machine: BenchResult['machine']
+  readonly scenarios: readonly ScenarioRun[]
+  /** A signal ended the command before all scenarios had run. */
+  readonly interrupted?: true
+}
+
+/** After `interrupt` the function prints the results so far and returns. It throws if there are no results. */
+export async function runCommand(
+  source: Source,
+  command: RunCommand,
+  version: string,
+  print: (text: string) => void,
+  progress: Progress,
+  interrupt?: AbortSignal,
+  style: Style = plain,
+): Promise<RunResult> {
+  const { json, report, trace } = command
+  const planned = plan(source, command)
+  checkOutputs({ out: command.out, report, trace }, [source.file])
+  if (trace !== undefined && planned.length > 1)
+    throw new UsageError(
+      `--trace shows one scenario at one world size, and these are ${planned.length}; choose with --scenario and --ranks`,
+    )
+  const target = command.target ?? (await fastestTarget())
+  expectRecording(target, 'it does not record')
+  const say = (line: string): void => {
+    if (!json) print(line)
+  }
+  const open = (record: boolean, ranks: number, workers?: number): Promise<World> => {
+    const heap = heapFor(target, ranks, 1)
+    return openWorld({ target, ranks, record, heap, workers, onStall: stallsOn(progress) })
+  }
+  const [{ ranks: first }] = planned
+  const { machine } = await machineOf(await open(false, first))
+  const scenarios: ScenarioRun[] = []
+  const shown: ReportRun[] = []
+  const strays = new Strays<Scenario>()
+  let interrupted = false
+  try {
+    for (const { scenario, ranks } of planned) {
+      const title = `${scenario.name}, ${plural(ranks, 'rank')}`
+      progress.show(() => `${title} on ${target}`)
+      let ended: Ended
+      try {
+        interrupt?.throwIfAborted()
+        const world = await open(true, ranks, scenario.residency)
+        ended = await runScenario(world, scenario, {
+          ...{ runs: command.runs, bandwidth: machine.bandwidth / ranks, strays, interrupt },
+          onRun: (n) => progress.show(() => `${title} on ${target}: run ${n} of ${command.runs}`),
+        })
+      } catch (error) {
+        if (!interrupt?.aborted) throw error
+        if (scenarios.length === 0) throw error
+        interrupted = true
+        break
+      }
+      progress.clear()
+      const { run, walls, problem, recordedUnlike, timeline } = ended
+      scenarios.push({
+        ...{ file: source.file, scenario: scenario.name, ranks, walls, recordedUnlike },
+        ...{ launches: run?.launches ?? 0, stretches: run?.stretches ?? 0 },
+        ledgers: (run?.ranks ?? []).map(({ rank, ledger }) => ({ rank, ...ledger })),
+        ...(problem !== undefined && { problem }),
+      })
+      say(style.heading(`${source.file}: ${title} on ${target}`))
+      if (!run || problem !== undefined) {
+        say(`  ${style.bad('failed')}: ${problem}\n`)
+        continue
+      }
+      const note = noteOn(run, walls)
+      shown.push({ name: title, run, note })
+      say(`  ${sentenceOf(recordedHeadline(run))}`)
+      if (run.wall > 0) say(ledgerTable(run, style))
+      say(`  ${note}`)
+      for (const difference of recordedUnlike) say(`  Recorded, ${difference}: the ledger is of that.`)
+      say('')
+      if (trace !== undefined && timeline)
+        await writeOutput(trace, writeChrome(timeline, { recordedUnlike }), interrupt)
+    }
+  } finally {
+    strays.close()
+  }
+  const whole: RunResult = { arke: version, target, machine, scenarios }
+  const result: RunResult = interrupted ? { ...whole, interrupted: true } : whole
+  if (shown.length > 0) for (const line of ledgerLegend) say(line)
+  if (json) print(JSON.stringify(result, undefined, 2))
+  if (report !== undefined && !interrupted) {
+    const failed = scenarios.flatMap(({ scenario, problem }) => (problem ? `${scenario}: ${problem}` : []))
+    const unlike = new Set(scenarios.flatMap(({ recordedUnlike }) => recordedUnlike))
+    const page = reportPage({
+      title: source.file,
+      facts: [`target ${target}`, machine.processor, `node ${machine.node}`],
+      runs: shown,
+      warnings: [...failed, ...[...unlike].map((one) => `Recorded, ${one}.`)],
+    })
+    await writeOutput(report, page, interrupt)
+    say(`\nthe timelines and the ledgers: ${report}`)
+  }
+  return result
+}
+
+function noteOn({ launches, stretches, wall }: RecordedRun, walls: readonly number[]): string {
+  const range = `${time(Math.min(...walls))} to ${time(Math.max(...walls))}`
+  return (
+    `${plural(launches, 'kernel')} on the busiest rank, in ${stretches === 1 ? 'one stretch' : `${stretches} stretches`} between host waits. ` +
+    `This is the median of ${plural(walls.length, 'run')} (${walls.length > 1 ? range : time(wall)}).`
+  )
+}
+
+/** The scenarios to run, each with a world size. */
+function plan(
+  { file, scenarios, operations }: Source,
+  { scenario: name, ranks }: Pick<RunCommand, 'scenario' | 'ranks'>,
+): readonly { readonly scenario: Scenario; readonly ranks: number }[] {
+  if (scenarios.length === 0)
+    throw new UsageError(
+      operations.length > 0
+        ? `${file}: exports operations and no scenario; measure them with arke bench ${file}, or export what scenariosOf(…) returns`
+        : `${file}: exports no scenario; export what scenario(…) returns`,
+    )
+  const wanted = scenarios.filter((one) => name === undefined || one.name === name)
+  if (wanted.length === 0)
+    throw new UsageError(
+      `--scenario ${JSON.stringify(name)}: there is no such scenario; there is ${scenarios.map((one) => JSON.stringify(one.name)).join(', ')}`,
+    )
+  return wanted.flatMap((scenario) =>
+    (ranks === undefined ? scenario.ranks : [ranks]).map((size) => ({ scenario, ranks: size })),
+  )
+}
+
+interface Ended {
+  /** The run of median length. Absent if the scenario failed. */
+  readonly run?: RecordedRun
+  readonly timeline?: Timeline
+  readonly walls: readonly number[]
+  readonly recordedUnlike: readonly string[]
+  readonly problem?: string
+}
+
+interface Running {
+  readonly runs: number
+  readonly bandwidth: number
+  readonly strays: Strays<Scenario>
+  readonly interrupt: AbortSignal | undefined
+  readonly onRun: (n: number) => void
+}
+
+/** Runs a scenario on a world that records, and closes the world. Throws only after an interrupt. */
+async function runScenario(
+  world: World,
+  scenario: Scenario,
+  { runs, bandwidth, strays, interrupt, onRun }: Running,
+): Promise<Ended> {
+  const found: RecordedRun[] = []
+  let timeline: Timeline | undefined
+  let problem: string | undefined
+  try {
+    // The first run compiles the kernels. It is checked like the others, but not recorded in the ledger.
+    for (let n = 0; n <= runs; n++) {
+      await breathe(interrupt)
+      onRun(n)
+      const { world: lent, giveBack } = borrowed(world)
+      await strays.within(scenario, () => unlessIdle(async () => scenario.run(lent)))
+      await world.synchronize()
+      await turn()
+      const stray = strays.take(scenario)
+      if (stray) throw stray
+      giveBack()
+      const now = world.timeline()
+      if (n > 0) found.push(recordedRun(now, { bandwidth, after: timeline }))
+      timeline = now
+    }
+  } catch (error) {
+    if (interrupt?.aborted) throw error
+    problem = problemOf(error, scenario)
+  } finally {
+    await closed(world, interrupt)
+  }
+  const walls = found.map(({ wall }) => wall)
+  const run = [...found].sort((a, b) => a.wall - b.wall)[Math.floor((found.length - 1) / 2)]
+  const { recordedUnlike } = world
+  return problem === undefined
+    ? { run, timeline, walls, recordedUnlike }
+    : { walls: [], recordedUnlike: [], problem }
+}
+
+/** Closes the world. A world that has failed or was interrupted may throw again, which says nothing new. */
+async function closed(world: World, interrupt: AbortSignal | undefined): Promise<void> {
+  try {
+    await world.close()
+  } catch {
+    interrupt?.throwIfAborted()
+  }
+}
+
+/** The error of a scenario in one sentence that begins with the author's line. */
+function problemOf(error: unknown, { site }: Scenario): string {
+  const said = describeError(error)
+  return /^\S+:\d+:\d+: /.test(said) || !site ? said : `${site}: ${said}`
+}

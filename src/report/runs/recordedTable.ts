@@ -1,0 +1,42 @@
+/** Prints the ledger of a recorded run in a terminal: one row per rank, and their mean. */
+import { ledgerOf } from '../../runs/ledger.ts'
+import { runPartNames, runParts, type Picture, type RunLedger } from '../../runs/results.ts'
+import { bytes, columns, percent, wrap } from '../format.ts'
+import { headed, plain, type Style } from '../style.ts'
+import { time } from '../units.ts'
+import type { Headline } from '../headline.ts'
+import { partLabels } from './parts.ts'
+
+const taxes = ['launch', 'wait', 'transfer'] as const
+
+/** The share of the ranks' time that the taxes cost, with each of them. */
+export function recordedHeadline(picture: Picture): Headline {
+  if (picture.ranks.length === 0 || !(picture.wall > 0)) return { figure: '', text: 'Nothing was launched.' }
+  const { parts, wall } = ledgerOf(picture)
+  const lost = taxes.reduce((sum, part) => sum + parts[part], 0)
+  const each = taxes.map((part) => `${partLabels[part].toLowerCase()} ${percent(parts[part], wall)}`)
+  return {
+    figure: percent(lost, wall),
+    text: `of the ranks' time is tax (${each.join(', ')}), of ${time(wall)}.`,
+  }
+}
+
+const row = (name: string, { wall, parts, locality }: RunLedger): string[] => [
+  name,
+  time(wall),
+  ...runPartNames.map((part) => percent(parts[part], wall)),
+  locality.bytes === 0 ? '–' : `${bytes(locality.bytes)}, up to ${time(locality.time[1])}`,
+]
+
+/** The ledger of each rank as a table with percentages of the wall time. */
+export function ledgerTable(picture: Picture, style: Style = plain): string {
+  const rows = picture.ranks.map(({ rank, ledger }) => row(String(rank), ledger))
+  const mean = rows.length > 1 ? [row('mean', ledgerOf(picture))] : []
+  return headed(columns([['rank', 'wall', ...runPartNames, 'locality'], ...rows, ...mean]), style).join('\n')
+}
+
+/** The meaning of the columns. */
+export const ledgerLegend: readonly string[] = [
+  ...runPartNames.map((part) => `${part}: ${runParts[part]}`),
+  'locality: bytes that one kernel writes for a later one to read back, and how much of useful time that costs at most',
+].flatMap((line) => wrap(line))

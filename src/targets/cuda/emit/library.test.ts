@@ -1,0 +1,118 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+
+import { emit } from '../../../../test/cuda/emitting.ts'
+import { shippedKernels } from '../../../../test/cuda/shipped.ts'
+import { itForSome } from '../../../../test/long.ts'
+import { f32 } from '../../../lang/dtypes.ts'
+import { kernel, tensor } from '../../../lang/kernel.ts'
+import type { Library } from '../declaration.ts'
+import { withoutComments } from '../open.ts'
+import { wgmmaName } from '../prelude.ts'
+import { strongAccess, tensorCopy } from './accesses.ts'
+import { lib, libraryOf, usedOf } from './library.ts'
+
+const wgmma = (['shared', 'registers'] as const).map((a) => ({ n: 64, dtype: 'bf16' as const, a }))
+const library = libraryOf({ wgmma })
+
+/** The library names among the words of a text, apart from one's own. */
+const wordsIn = (text: string, own = ''): string[] =>
+  [...new Set(withoutComments(text).match(/\w+/g))].filter((word) => word in library && word !== own).sort()
+
+/** The name that a text declares. */
+function declaredBy(text: string): string | undefined {
+  const [head] = text.replace(/template <[^>]*>/, '').split(/[;{]/)
+  return (/^\s*(?:struct|typedef)\b.*?(\w+)\s*$/.exec(head) ?? /(\w+)\(/.exec(head))?.[1]
+}
+
+describe('the device library', () => {
+  it.each(Object.keys(library))('%s says what it declares and what it uses', (name) => {
+    const { text, uses } = library[name]
+    expect(declaredBy(text)).toBe(name)
+    expect([...uses].sort()).toEqual(wordsIn(text, name))
+  })
+
+  it('knows what functions for one kernel use', () => {
+    const made = [
+      ...[2, 5].flatMap((axes) => [tensorCopy('load', axes), tensorCopy('store', axes)]),
+      ...(['f32', 'u8', 'i8', 'bf16', 'i32', 'u32', 'i64'] as const).flatMap((dtype) =>
+        (['load', 'store', 'add', 'cas', 'max'] as const).flatMap(
+          (op) => strongAccess({ op, dtype, order: 'relaxed', scope: 'device', space: 'global' }) ?? [],
+        ),
+      ),
+    ]
+    for (const { name, text, uses } of made) {
+      expect(declaredBy(text)).toBe(name)
+      for (const word of wordsIn(text)) expect(uses, name).toContain(word)
+    }
+  })
+
+  it('gives a kernel what it uses, with what that uses, in order', () => {
+    const few = usedOf(library, ['barrier_await'])
+    const names = ['u32', 'barrier_try', 'WaitRecord', 'Control', 'abort_raised', 'barrier_await']
+    expect(few).toBe(usedOf(Object.fromEntries(names.map((name) => [name, library[name]])), names))
+  })
+
+  it('refuses a name that it does not have', () => {
+    expect(() => usedOf(library, ['unheard_of'])).toThrow('the device library has no unheard_of')
+  })
+
+  it('leaves little before a small kernel', () => {
+    const set = kernel('set', { x: tensor(f32, 1) }, (t, { x }) => t.store(x.at([0]), 1))
+    const { source } = emit(set.record({ world: 1 }))
+    expect(source.indexOf('// set, for')).toBeLessThan(650)
+  })
+
+  it('has nothing that neither the emitter nor another declaration uses', () => {
+    const folder = import.meta.dirname
+    const renderers = readdirSync(folder, { recursive: true, encoding: 'utf8' })
+      .filter((file) => file.endsWith('.ts') && !file.endsWith('test.ts'))
+      .map((file) => readFileSync(join(folder, file), 'utf8'))
+      .join('\n')
+    // Names that renderers compose from parts.
+    const composed =
+      /^(registers_(raise|lower)|stage_(halves|floats)|pack_b?f16|mma_b?f16|load_matrix_.*|(b?f16|f8\w+)_to_f32|f32_to_(b?f16|f8\w+|i8|u8|i64))$/
+    const used = new Set([
+      ...Object.values(library).flatMap(({ uses }) => uses),
+      ...[...renderers.matchAll(/\blib\.(\w+)/g)].map(([, name]) => name),
+      ...wgmma.map(wgmmaName),
+      ...['u8', 'u16', 'i8', 'u32', 'i32', 'i64'],
+    ])
+    expect(Object.keys(library).filter((name) => !used.has(name) && !composed.test(name))).toEqual([])
+    expect([...renderers.matchAll(/\blib\.(\w+)/g)].filter(([, name]) => !(name in lib))).toEqual([])
+  })
+})
+
+/**
+ * The declarations that a kernel needs, found as a compiler would find them: by the words of its text. The emitter does
+ * not read the text. It knows the uses from the code that it wrote.
+ */
+function neededBy(text: string, available: Library): Set<string> {
+  const needed = new Set<string>()
+  const visit = (part: string): void => {
+    for (const [word] of withoutComments(part).matchAll(/\w+/g))
+      if (word in available && !needed.has(word)) {
+        needed.add(word)
+        visit(available[word].text)
+      }
+  }
+  visit(text)
+  return needed
+}
+
+describe('the text of a kernel', () => {
+  const cases = shippedKernels.map((one) => [one.name, one] as const)
+  itForSome(cases, ([name]) => / bf16/.test(name))('%s includes exactly what it needs', ([, one]) => {
+    for (const options of [{}, { record: true }]) {
+      const { source } = one.emit(options)
+      const at = source.indexOf('extern "C"')
+      const needed = neededBy(source.slice(at), library)
+      const included = Object.keys(library).filter((name) => source.slice(0, at).includes(library[name].text))
+      // A function made for this kernel may need more.
+      for (const name of needed) expect(included).toContain(name)
+      const made = neededBy(source.slice(0, at), library)
+      for (const name of included) expect(needed.has(name) || made.has(name), name).toBe(true)
+    }
+  })
+})

@@ -1,0 +1,12 @@
+/** The descriptions of all targets that have stages. This file loads no emitter and no runtime. */
+import { cudaDescription } from './cuda/description.ts'
+import type { TargetDescription } from './description.ts'
+import { nativeDescription } from './native/description.ts'
+import type { StagedTarget } from './stages.ts'
+import { wasmDescription } from './wasm/description.ts'
+
+export const descriptions: Readonly<Record<StagedTarget, TargetDescription>> = {
+  cuda: cudaDescription,
+  native: nativeDescription,
+  wasm: wasmDescription,
+}

@@ -1,0 +1,50 @@
+/**
+ * Aborts the work of a process before a signal or an exit ends it. Every world with kernels in flight, and every
+ * compiler that runs, registers here, on any target. Contract: without other listeners, a signal has its default effect
+ * after all work is aborted. If the program listens for the signal, too, the program decides what happens next. This
+ * file needs Node's `process`.
+ */
+
+interface Ending {
+  readonly stop: () => Promise<void>
+  readonly exiting: () => void
+}
+const endings = new Set<Ending>()
+
+/** The signals that ask a process to end. */
+const signals = ['SIGINT', 'SIGTERM'] as const
+
+async function onSignal(signal: NodeJS.Signals): Promise<void> {
+  process.removeListener(signal, signalled)
+  await Promise.allSettled([...endings].map(({ stop }) => stop()))
+  // If other listeners exist, they decide what happens to the process. Without other listeners, the signal is sent
+  // again, now with its default effect.
+  if (process.listenerCount(signal) === 0) process.kill(process.pid, signal)
+}
+const signalled = (signal: NodeJS.Signals): void => void onSignal(signal)
+const exiting = (): void => endings.forEach((ending) => ending.exiting())
+
+function listen(): void {
+  for (const signal of signals)
+    if (!process.listeners(signal).includes(signalled)) process.on(signal, signalled)
+  if (!process.listeners('exit').includes(exiting)) process.on('exit', exiting)
+}
+
+function listenNoMore(): void {
+  for (const signal of signals) process.removeListener(signal, signalled)
+  process.removeListener('exit', exiting)
+}
+
+/**
+ * Calls `stop` when a signal asks the process to end, before the process ends. Calls `exiting` when the process exits;
+ * it cannot wait for anything. Returns a function that removes both handlers.
+ */
+export function onInterrupt(stop: () => Promise<void>, exiting: () => void): () => void {
+  const ending: Ending = { stop, exiting }
+  listen()
+  endings.add(ending)
+  return () => {
+    endings.delete(ending)
+    if (endings.size === 0) listenNoMore()
+  }
+}

@@ -1,0 +1,13 @@
+/** The description of the native target (../description.ts). */
+import { cpuMachine } from '../../world/machines.ts'
+import { cpuHeap } from '../cpu/description.ts'
+import type { TargetDescription } from '../description.ts'
+
+/** `panelSteps` of the machine record (src/world/machine.ts). */
+export const panelSteps = 256
+
+export const nativeDescription: TargetDescription = {
+  options: ['packed', 'thisCpu', 'record'],
+  machine: (ranks) => cpuMachine('native', ranks, { panelSteps }),
+  measuredHeap: cpuHeap,
+}

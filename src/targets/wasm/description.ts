@@ -1,0 +1,13 @@
+/** The description of the wasm target (../description.ts). */
+import { cpuMachine } from '../../world/machines.ts'
+import { cpuHeap } from '../cpu/description.ts'
+import type { TargetDescription } from '../description.ts'
+
+/** `panelSteps` of the machine record (src/world/machine.ts). */
+export const panelSteps = 512
+
+export const wasmDescription: TargetDescription = {
+  options: ['packed', 'record'],
+  machine: (ranks) => cpuMachine('wasm', ranks, { panelSteps }),
+  measuredHeap: cpuHeap,
+}

@@ -1,0 +1,51 @@
+/**
+ * The members of a rank group, as a list of ranks of the world. The position in the list is the rank in the group, and
+ * thus in kernels that are launched on the group. `undefined` stands for the whole world.
+ */
+import { WorldError } from './world.ts'
+
+export type Members = readonly number[] | undefined
+
+/** The rank of the world that has this rank in the group. */
+export const inWorld = (members: Members, rank: number): number => (members ? members[rank] : rank)
+
+/** The rank in the group of a rank of the world. */
+export const inGroup = (members: Members, rank: number): number => (members ? members.indexOf(rank) : rank)
+
+export const groupName = (members: readonly number[]): string => `group [${members.join(', ')}]`
+
+/** Example: "rank 5", or "rank 5 (rank 1 of group [4, 5])". `rank` is a rank of the world. */
+export const rankName = (rank: number, members?: Members): string =>
+  members ? `rank ${rank} (rank ${members.indexOf(rank)} of ${groupName(members)})` : `rank ${rank}`
+
+/** Throws unless the group has this rank. The world checks its own ranks. */
+export function expectPlace(members: Members, rank: number): void {
+  if (members && members[rank] === undefined)
+    throw new WorldError(`there is no rank ${rank} in ${groupName(members)}`)
+}
+
+/** Members at constant distance: rank r of the group is rank `first` + `step` x r of the world. */
+export interface Spacing {
+  readonly first: number
+  readonly step: number
+}
+
+/** Undefined if the distances between members differ. A single member has the step of the whole world, 1. */
+export function spacingOf(members: Members): Spacing | undefined {
+  if (!members) return { first: 0, step: 1 }
+  const step = members.length > 1 ? members[1] - members[0] : 1
+  return members.every((rank, at) => rank === members[0] + step * at)
+    ? { first: members[0], step }
+    : undefined
+}
+
+export function expectMembers(members: readonly number[], ranks: number): void {
+  const wrong = (why: string): never => {
+    throw new WorldError(`${groupName(members)} of a world of ${ranks}: ${why}`)
+  }
+  if (members.length === 0) wrong('a group needs at least one rank')
+  for (const [at, rank] of members.entries()) {
+    if (!Number.isInteger(rank) || rank < 0 || rank >= ranks) wrong(`there is no rank ${rank}`)
+    if (members.indexOf(rank) !== at) wrong(`rank ${rank} occurs more than once`)
+  }
+}

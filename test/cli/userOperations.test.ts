@@ -1,0 +1,163 @@
+/**
+ * Files that export operations: what `arke bench`, `tune`, `emit` and `check` do with them, and the files and arguments
+ * that they reject with one sentence and exit status 2.
+ */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { long } from '../long.ts'
+import { arke, authorFolder, project } from './arke.ts'
+import { benchCommand } from '../../src/cli/bench.ts'
+import { Progress } from '../../src/cli/progress.ts'
+import type { AnyOperation } from '../../src/operation/definition.ts'
+import { normGatherGemmOperation } from '../../src/ops/normGatherGemm/index.ts'
+import type { BenchResult } from '../../src/runs/results.ts'
+
+const file = authorFolder()
+const example = 'examples/14-your-operation.ts'
+const small = ['--target', 'wasm', '--shape', 'M=5,N=40,K=33', '--seconds', '0.01']
+const own = `import { normGatherGemmOperation } from 'arke/ops'
+export const one = { ...normGatherGemmOperation, name: 'one' }
+`
+const path = (name: string): string => join(project.folder, name)
+
+async function refused(args: readonly string[], problem: RegExp): Promise<void> {
+  const { code, stdout, stderr } = await arke(...args)
+  expect(stderr).toMatch(problem)
+  expect(stderr.trimEnd().split('\n')).toHaveLength(1)
+  expect(stderr).toMatch(/^arke: /)
+  expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+}
+
+describe('a file that exports an operation', () => {
+  it('is measured, with its page, its trace and its document', async () => {
+    const [report, trace, out] = ['own.html', 'own.trace.json', 'own.json'].map((name) => file(name, ''))
+    const { code, stderr } = await arke(
+      ...['bench', example, ...small, '--json', '--out', out, '--report', report, '--trace', trace],
+    )
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    const result = JSON.parse(readFileSync(path(out), 'utf8')) as BenchResult
+    const [{ operation, shape, dtype, variants }] = result.points
+    expect({ operation, shape, dtype }).toEqual({
+      operation: 'gemmAllReduce',
+      shape: { M: 5, N: 40, K: 33 },
+      dtype: 'f32',
+    })
+    expect(variants.map(({ variant, launches }) => [variant, launches])).toEqual([
+      ['bsp', 2],
+      ['fused', 1],
+    ])
+    // The partial product of bsp passes through memory: 5 x 40 f32.
+    expect(variants.map(({ ledger }) => ledger.locality.bytes)).toEqual([800, 0])
+    expect(readFileSync(path(report), 'utf8')).toContain('gemmAllReduce')
+    expect(readFileSync(path(trace), 'utf8')).toContain('multiplyAndReduce')
+  })
+
+  it('is tuned, emitted and checked', async () => {
+    const tuned = file('table.ts', '')
+    const { code, stdout } = await arke(
+      ...['tune', example, '--target', 'wasm', '--shape', 'M=4,N=32,K=32', '--seconds', '0.01'],
+      ...['--variant', 'fused', '--write', tuned],
+    )
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/gemmAllReduce on 2 ranks of wasm, f32[\s\S]*fused +BM=4 BN=64 BK=64/)
+    expect(readFileSync(path(tuned), 'utf8')).toMatch(/'gemmAllReduce fused f32 2x\d+'/)
+    const emitted = await arke('emit', `${example}#gemmAllReduce`, '--variant', 'fused', '--target', 'native')
+    expect(emitted.stdout).toContain('multiplyAndReduce')
+    expect(emitted.stdout).not.toContain('partial')
+    expect((await arke('emit', example, '--kernel', 'reduce')).stdout).toContain('reduce')
+  })
+
+  it('may have several, of which one is chosen', long, async () => {
+    const two = file('two.ts', `${own}export default { ...one, name: 'two' }\n`)
+    const args = ['--variant', 'bsp', ...small]
+    for (const chosen of [[`${two}#two`], [two, '--operation', 'two']])
+      expect((await arke('bench', ...chosen, ...args)).stdout).toMatch(/^two on 2 ranks of wasm/)
+    await refused(
+      ['bench', two, ...args],
+      /has several operations: choose one with --operation, of two, one$/m,
+    )
+    await refused(['bench', `${two}#three`], /has no operation three; it has two, one/)
+    await refused(['bench', `${two}#two`, '--operation', 'one'], /two operations are named; leave one out/)
+  })
+})
+
+describe('what bench and tune reject', () => {
+  it.each([
+    ['no operation', 'export const x = 1\n', /exports no kernel, scenario or operation/],
+    [
+      'kernels only',
+      "import { f32, kernel, tensor } from 'arke'\nexport const k = kernel('k', { x: tensor(f32, 1) }, (t, { x }) => t.store(x.at([0]), 1))\n",
+      /exports no operation; export what defineOperation\(…\) returns/,
+    ],
+    [
+      'an incomplete record',
+      "import { defineOperation } from 'arke'\nexport const x = defineOperation({ name: 'x' } as never)\n",
+      /does not load: .*:2:18: defineOperation: x has no variant bsp/,
+    ],
+    ['an error', '\nthrow new Error("not today")\n', /does not load: .*:2:7: not today/],
+    ['a syntax error', 'export const = 2\n', /does not load: .*:1:13/],
+    [
+      'two operations of one name',
+      `${own}export const other = { ...one }\n`,
+      /exports two operations named one; give each its own name/,
+    ],
+  ])('a file with %s', (name, text, problem) =>
+    refused(['bench', file(`${name.replaceAll(' ', '-')}.ts`, text)], problem),
+  )
+
+  it('files with scenarios only, which arke run takes', () =>
+    refused(
+      ['bench', 'examples/06-message-passing.ts'],
+      /exports scenarios and no operation; run them with arke run examples\/06-message-passing\.ts/,
+    ))
+  it('files that do not exist', () => refused(['tune', 'none.ts'], /none\.ts: there is no such file/))
+  it.each([
+    [['--dtype', 'bf16'], /--dtype bf16: gemmAllReduce accepts f32/],
+    [['--report', example], /would overwrite the input/],
+  ])('%j', (args, problem) => refused(['bench', example, ...args], problem))
+  it('a choice among shipped operations', () =>
+    refused(['bench', 'flash-decode', '--operation', 'x'], /--operation x: chooses an operation of a file/))
+  it('a wrong result, with what was expected', long, async () => {
+    const wrong = file(
+      'wrong.ts',
+      `${own}const { make } = one
+export const off = { ...one, name: 'off', make: (...args: Parameters<typeof make>) => ({ ...make(...args), tolerance: 0 }) }
+`,
+    )
+    await refused(
+      ['bench', `${wrong}#off`, '--json', ...small],
+      /off bsp|normGatherGemm bsp: element \d+ of rank \d/,
+    )
+  })
+  it('operations alone, of arke check', () =>
+    refused(
+      ['check', file('only.ts', own)],
+      /exports operations and no scenario; export what scenariosOf\(one, …\)/,
+    ))
+})
+
+/** The structure of a document: names and types, and of an array the structure of its first element. */
+function structure(value: unknown): unknown {
+  if (Array.isArray(value)) return value.length === 0 ? [] : [structure(value[0])]
+  if (typeof value !== 'object' || value === null) return typeof value
+  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, structure(one)]))
+}
+
+it('an operation of an author gives the same document as a shipped one', async () => {
+  const command = {
+    ...{ variant: 'all', target: 'wasm', ranks: 2, shape: 'M=5,N=24,K=16', shard: 'K', skew: '0' },
+    ...{ seconds: 0.01, pack: true, seed: 1 },
+  }
+  const measured = (operation: string | AnyOperation) =>
+    benchCommand(operation, command, '0.0.0', () => undefined, new Progress(process.stderr))
+  const { points: _points, recognise: _recognise, ...definition } = normGatherGemmOperation
+  const shipped = await measured('norm-gather-gemm')
+  const authored = await measured({
+    ...definition,
+    name: 'mine',
+    measurements: [],
+  } as unknown as AnyOperation)
+  expect(authored.points[0].operation).toBe('mine')
+  expect(structure(authored)).toEqual(structure(shipped))
+})

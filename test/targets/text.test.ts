@@ -1,0 +1,92 @@
+/**
+ * Tests that no file which makes code searches a text: all decisions come from data, and text is written last. The
+ * rules are those of the linter. They apply to every file of these folders, and no comment switches them off.
+ */
+import { readFileSync, readdirSync } from 'node:fs'
+import { join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { ESLint, Linter } from 'eslint'
+import tseslint from 'typescript-eslint'
+import { describe, expect, it } from 'vitest'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+
+/** Makes C++ names of an author's names, which are not emitted text. */
+const makesNames = 'src/targets/cuda/emit/names.ts'
+
+const filesOf = (folder: string): string[] =>
+  readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
+    .filter((one) => one.isFile() && one.name.endsWith('.ts') && !one.name.endsWith('.test.ts'))
+    .map((one) => relative(root, join(one.parentPath, one.name)))
+
+const files = readdirSync(join(root, 'src/targets'))
+  .flatMap((target) => ['emit', 'lower'].map((name) => `src/targets/${target}/${name}`))
+  .flatMap((folder) => {
+    try {
+      return filesOf(folder)
+    } catch {
+      return [] // this target has no such folder
+    }
+  })
+  .concat([
+    'src/targets/native/expression.ts',
+    'src/targets/wasm/arithmetic.ts',
+    'src/targets/cuda/prelude.ts',
+  ])
+  .filter((file) => file !== makesNames)
+
+const searches = [
+  "text.includes('__syncthreads')",
+  "text.indexOf('bar.sync') >= 0",
+  "text.startsWith('if')",
+  'text.match(pattern)',
+  'pattern.test(text)',
+  '/^[a-z]+$/.test(text)',
+  'new RegExp(text)',
+  "text.split('\\n')",
+  "one.text === 'true'",
+]
+
+const linter = new Linter({ configType: 'flat' })
+const lint = (text: string, rule: Linter.RuleEntry): Linter.LintMessage[] =>
+  linter.verify(
+    text,
+    {
+      files: ['**/*.ts'],
+      languageOptions: { parser: tseslint.parser },
+      linterOptions: { noInlineConfig: true },
+      rules: { 'no-restricted-syntax': rule },
+    },
+    { filename: 'one.ts' },
+  )
+
+describe('files that make code', async () => {
+  const eslint = new ESLint({ cwd: root })
+  const ruleOf = async (file: string): Promise<Linter.RuleEntry> => {
+    const config = (await eslint.calculateConfigForFile(join(root, file))) as Linter.Config
+    return config.rules!['no-restricted-syntax'] as Linter.RuleEntry
+  }
+  const rules = new Map<string, Linter.RuleEntry>()
+  for (const file of files) rules.set(file, await ruleOf(file))
+
+  it('are in the folders that the test reads', () => {
+    expect(files.length).toBeGreaterThan(80)
+    for (const folder of ['src/targets/cuda/emit/render/', 'src/targets/cpu/lower/dot/'])
+      expect(files.some((file) => file.startsWith(folder))).toBe(true)
+  })
+
+  it.each(searches)('may not contain %s', (search) => {
+    const different = new Set([...rules.values()].map((rule) => JSON.stringify(rule)))
+    for (const rule of different)
+      expect(lint(`export const found = ${search}\n`, JSON.parse(rule))).not.toEqual([])
+  })
+
+  it('do not search texts', () => {
+    const found = files.flatMap((file) =>
+      lint(readFileSync(join(root, file), 'utf8'), rules.get(file)!).map(
+        ({ line, message }) => `${file}:${line}: ${message}`,
+      ),
+    )
+    expect(found).toEqual([])
+  })
+})
