@@ -39,6 +39,7 @@ export { FindingsError, openWorld, type OpenOptions } from './world/open.ts'
 export {
   expectClose,
   launchOf,
+  type PrepareOptions,
   scenario,
   WorldError,
   WorldStopped,
