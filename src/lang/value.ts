@@ -251,6 +251,42 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
   log2(this: Having<'float arithmetic', D, R>): Result<'float arithmetic', D, R> {
     return (this as Value<D, R>).#unary('log2')
   }
+  exp(this: Having<'float arithmetic', D, R>): Result<'float arithmetic', D, R> {
+    return (this as Value<D, R>).#unary('exp')
+  }
+  /** The natural logarithm. */
+  log(this: Having<'float arithmetic', D, R>): Result<'float arithmetic', D, R> {
+    return (this as Value<D, R>).#unary('log')
+  }
+  /** The sine of an angle in radians. */
+  sin(this: Having<'float arithmetic', D, R>): Result<'float arithmetic', D, R> {
+    return (this as Value<D, R>).#unary('sin')
+  }
+  /** The cosine of an angle in radians. */
+  cos(this: Having<'float arithmetic', D, R>): Result<'float arithmetic', D, R> {
+    return (this as Value<D, R>).#unary('cos')
+  }
+  /** The error function. */
+  erf(this: Having<'float arithmetic', D, R>): Result<'float arithmetic', D, R> {
+    return (this as Value<D, R>).#unary('erf')
+  }
+  floor(this: Having<'float arithmetic', D, R>): Result<'float arithmetic', D, R> {
+    return (this as Value<D, R>).#unary('floor')
+  }
+  ceil(this: Having<'float arithmetic', D, R>): Result<'float arithmetic', D, R> {
+    return (this as Value<D, R>).#unary('ceil')
+  }
+  /** The nearest integer; ties go to the even one. */
+  round(this: Having<'float arithmetic', D, R>): Result<'float arithmetic', D, R> {
+    return (this as Value<D, R>).#unary('round')
+  }
+  /** This value to the power of `other`, as C's `pow`: x to the 0 is 1, also for NaN. */
+  pow<O>(
+    this: Having<'float arithmetic', D, R>,
+    other: Right<D, R, O>,
+  ): Result<'float arithmetic', D, Joined<R, O>> {
+    return (this as Value<D, R>).#binary('pow', other)
+  }
   sqrt(this: Having<'float arithmetic', D, R>): Result<'float arithmetic', D, R> {
     return (this as Value<D, R>).#unary('sqrt')
   }
@@ -304,13 +340,45 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
   minimum(this: Having<'arithmetic', D, R>, axis?: number): Result<'arithmetic', D, Smaller<R>> {
     return (this as Value<D, R>).#reduce('reduce.min', axis)
   }
-  #reduce(op: OpName, axis: number | undefined): Value<D, Smaller<R>> {
+  /** The i32 index of the largest element along an axis: a NaN wins, then the lowest index. */
+  argmax(this: Having<'arithmetic', D, R>, axis?: number): Result<'arithmetic', D, Smaller<R>, 'i32'> {
+    return (this as Value<D, R>).#reduce<'i32'>('argmax', axis)
+  }
+  /** The i32 index of the smallest element along an axis: a NaN wins, then the lowest index. */
+  argmin(this: Having<'arithmetic', D, R>, axis?: number): Result<'arithmetic', D, Smaller<R>, 'i32'> {
+    return (this as Value<D, R>).#reduce<'i32'>('argmin', axis)
+  }
+  #reduce<E extends DType = D>(op: OpName, axis: number | undefined): Value<E, Smaller<R>> {
     if (axis === undefined && this.shape.length === 2)
       throw new KernelError(
         `${op}: give the axis: 0 yields one number per column, 1 one number per row`,
         Site.here(),
       )
     return this.#make(op, [this.node], { axis: axis ?? 0 })
+  }
+  /** The sum of the elements up to and including each one along an axis, added in order. */
+  cumsum(this: Having<'arithmetic', D, R>, axis?: number): Result<'arithmetic', D, R> {
+    const value = this as Value<D, R>
+    if (axis === undefined && value.shape.length === 2)
+      throw new KernelError('cumsum: give the axis: 0 adds down the columns, 1 along the rows', Site.here())
+    return value.#make('cumsum', [value.node], { axis: axis ?? 0 })
+  }
+
+  /** The same elements in row-major order, in another shape. */
+  reshape<const S extends Shape>(
+    this: Only<R, 1 | 2, Value<D, R>, 'only a fragment is reshaped; a scalar is broadcast'>,
+    shape: S,
+  ): Only<R, 1 | 2, Value<D, S['length'] & Rank>, Refused> {
+    const value = this as Value<D, R>
+    return value.#make('reshape', [value.node], { shape })
+  }
+  /** The elements of this fragment and of `other` in turn along the last axis. */
+  interleave(
+    this: Only<R, 1 | 2, Value<D, R>, 'only fragments are interleaved; a scalar is broadcast first'>,
+    other: Value<D, R>,
+  ): Only<R, 1 | 2, Value<D, R>, Refused> {
+    const value = this as Value<D, R>
+    return value.#make('interleave', [value.node, expectValue(other, 'interleave').node])
   }
 
   /** Adds an axis of extent 1. For a vector, `expand(1)` makes a column and `expand(0)` makes a row. */

@@ -101,10 +101,12 @@ const integers: readonly DType[] = ['i32', 'u32', 'i64']
 const unary: Readonly<Record<string, readonly DType[]>> = {
   ...{ neg: arithmetic, abs: ['f32', 'i32', 'i64'], not: bits },
   ...{ exp2: ['f32'], log2: ['f32'], sqrt: ['f32'], rsqrt: ['f32'], tanh: ['f32'], sigmoid: ['f32'] },
+  ...{ exp: ['f32'], log: ['f32'], sin: ['f32'], cos: ['f32'], erf: ['f32'] },
+  ...{ floor: ['f32'], ceil: ['f32'], round: ['f32'] },
 }
 const binary: Readonly<Record<string, readonly DType[]>> = {
   ...{ add: arithmetic, sub: arithmetic, mul: arithmetic, div: arithmetic, min: arithmetic, max: arithmetic },
-  ...{ mod: integers, shl: integers, shr: integers, and: bits, or: bits, xor: bits },
+  ...{ pow: ['f32'], mod: integers, shl: integers, shr: integers, and: bits, or: bits, xor: bits },
 }
 
 function values(): Probe[] {
@@ -147,6 +149,35 @@ function reductions(): Probe[] {
         t.store(out.at([row, 0]), call(vector, op) as Value<typeof dtype, 0>)
       }
     }),
+  }))
+}
+
+/** argmax, argmin, running sums, reshaping and interleaving, of vectors and of matrices in every layout. */
+function gatherings(): Probe[] {
+  return arithmetic.map((dtype) => ({
+    name: `ops/gathered/${dtype}`,
+    ranks: 2,
+    kernel: kernel(
+      'gathered',
+      { ...params(dtype, dtype), indices: tensor('i32', 2) },
+      (t, { x, y, out, indices }) => {
+        const matrix = t.load(x.tile([0, 0], [24, 16])) as Value<'i32', 2>
+        const vector = t.load(y.at([0, t.arange(B)])) as Value as Value<'i32', 1>
+        const rows = matrix.sub(matrix.maximum(1).expand(1))
+        for (const [row, op] of (['argmax', 'argmin'] as const).entries()) {
+          t.store(indices.at([row, t.arange(16)]), matrix[op](0))
+          t.store(indices.at([row, t.arange(24)]), rows[op](1))
+          t.store(indices.at([row, 0]), vector[op]())
+        }
+        const put = (value: Value<'i32', 2>): void =>
+          t.store(out.tile([1, 1], value.shape as readonly [number, number]), value as never)
+        for (const axis of [0, 1]) put(rows.cumsum(axis))
+        put(matrix.reshape([16, 24]))
+        put(vector.cumsum().reshape([8, 12]))
+        put(matrix.interleave(rows))
+        t.store(out.at([3, t.arange(2 * B)]), vector.interleave(vector) as never)
+      },
+    ) as never,
   }))
 }
 
@@ -385,6 +416,7 @@ function random(): Probe[] {
       const { kernel, shape } = generate(
         Array.from({ length: 300 }, () => gene() % 5040),
         kind,
+        'golden',
       )
       return { name: `random/${kind}-${n}`, kernel: kernel as never, ranks: shape.ranks }
     }),
@@ -400,8 +432,17 @@ export function opProbes(): Probe[] {
       kernel: made as never,
       ranks: 2,
     })),
-    ...[values, reductions, moves, orders, atomics, dots, control, synchronisation, random].flatMap((make) =>
-      make(),
-    ),
+    ...[
+      values,
+      reductions,
+      gatherings,
+      moves,
+      orders,
+      atomics,
+      dots,
+      control,
+      synchronisation,
+      random,
+    ].flatMap((make) => make()),
   ]
 }

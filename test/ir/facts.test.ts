@@ -48,7 +48,22 @@ describe('facts', () => {
     expect(weight('reduce.sum', [matrix(16, 8)], { axis: 1 })).toBe(8)
     expect(weight('reduce.max', [matrix(16, 8)], { axis: 0 })).toBe(16)
     expect(weight('broadcast', [matrix(1, 8)])).toBe(0)
-    for (const op of ['exp2', 'log2', 'sqrt', 'rsqrt', 'tanh', 'sigmoid', 'div', 'mod'] as const)
+    for (const op of [
+      'exp',
+      'log',
+      'sin',
+      'cos',
+      'erf',
+      'pow',
+      'exp2',
+      'log2',
+      'sqrt',
+      'rsqrt',
+      'tanh',
+      'sigmoid',
+      'div',
+      'mod',
+    ] as const)
       expect([op, weight(op, [])]).toEqual([op, expect.toSatisfy((x: number) => x > weight('add', []))])
   })
 
@@ -156,7 +171,7 @@ describe('an op whose numbers are those of inputs', () => {
 
   it('is a choice, a cast or a change of shape', () => {
     expect(moving.map(([name]) => name)).toEqual([
-      ...['select', 'cast', 'expand', 'broadcast', 'transpose', 'convert'],
+      ...['select', 'cast', 'reshape', 'interleave', 'expand', 'broadcast', 'transpose', 'convert'],
     ])
   })
 
@@ -164,6 +179,7 @@ describe('an op whose numbers are those of inputs', () => {
     const shape = op === 'broadcast' ? [1, 4] : [2, 4]
     const types = [valueType(op === 'select' ? 'bool' : 'i32', shape)]
     if (op === 'select') types.push(valueType('i32', shape), valueType('i32', shape))
+    if (op === 'interleave') types.push(types[0])
     if (op === 'expand') types[0] = valueType('i32', [8])
     const attributes = { axis: 0, dtype: 'i32', shape: [2, 4] }
     const values = fc.array(fc.integer({ min: 0, max: 999 }), { minLength: 8, maxLength: 8 })

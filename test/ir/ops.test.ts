@@ -7,6 +7,7 @@ import { describe, expect, it } from 'vitest'
 import { atomicOf, ops, SpecError, type AtomicName, type OpName } from '../../src/ir/ops/index.ts'
 import { round, type DType } from '../../src/ir/dtype.ts'
 import { refType, tensorType, valueType, type Shape } from '../../src/ir/type.ts'
+import { erfReference } from '../ulp.ts'
 import { evaluate, node, param } from './build.ts'
 
 const wrap = {
@@ -154,13 +155,18 @@ describe('on f32', () => {
     abs: (x) => (x < 0 || Object.is(x, -0) ? -x : x),
     exp2: (x) => Math.exp(x * Math.LN2),
     log2: (x) => Math.log(x) / Math.LN2,
+    exp: (x) => Math.E ** x,
+    log: (x) => Math.log10(x) * Math.LN10,
+    sin: (x) => Math.cos(x - Math.PI / 2),
+    cos: (x) => 1 - 2 * Math.sin(x / 2) ** 2,
+    erf: erfReference,
     sqrt: (x) => x ** 0.5,
     rsqrt: (x) => x ** -0.5,
     tanh: (x) => (Math.abs(x) > 20 ? Math.sign(x) : Math.expm1(2 * x) / (Math.expm1(2 * x) + 2)),
     sigmoid: (x) => 0.5 + 0.5 * Math.tanh(x / 2),
   }
   it.each(Object.keys(functions) as OpName[])('%s', (op) => {
-    const domain = ['log2', 'sqrt', 'rsqrt'].includes(op)
+    const domain = ['log2', 'log', 'sqrt', 'rsqrt'].includes(op)
       ? fc.float({ min: Math.fround(1e-6), max: Math.fround(1e6), noNaN: true })
       : fc.float({ min: -60, max: 60, noNaN: true })
     fc.assert(

@@ -19,8 +19,10 @@ interface Added {
   readonly tables: readonly string[]
 }
 
-const [values, views, memory, sync, control] = [
+const [values, functions, axes, views, memory, sync, control] = [
   ['values.ts', 'valueOps'],
+  ['functions.ts', 'functionOps'],
+  ['axes.ts', 'axisOps'],
   ['views.ts', 'viewOps'],
   ['memory.ts', 'memoryOps'],
   ['sync.ts', 'syncOps'],
@@ -41,15 +43,21 @@ const [checker, cpu, traffic, gpu, layouts, scratch, order, threads] = [
 const added: readonly Added[] = [
   {
     op: 'cube',
-    to: values,
+    to: functions,
     record: `unary('x * x * x', floats, float((x) => x * x * x))`,
     tables: ['src/targets/cpu/lower/elements.ts', 'src/targets/cuda/emit/spell.ts'],
   },
   {
     op: 'reduce.product',
-    to: values,
+    to: axes,
     record: `reduction('product along an axis', 1, (a, b) => a * b)`,
     tables: ['src/targets/cpu/lower/fragments.ts', gpu],
+  },
+  {
+    op: 'rotate',
+    to: axes,
+    record: `{ ...gathered, operations: 0, summary: 'the first element last', infer: ({ inputs }) => inputs[0].type }`,
+    tables: ['src/targets/cpu/lower/gathered.ts', 'src/targets/cuda/emit/render/gathered.ts'],
   },
   {
     op: 'cluster',
@@ -72,7 +80,7 @@ const added: readonly Added[] = [
   {
     op: 'scan',
     to: values,
-    record: `{ ...computed, elements: 'other', operations: 1, summary: 'sums so far', infer: ({ inputs }) => inputs[0].type }`,
+    record: `{ ...free, elements: 'other', summary: 'sums so far', infer: ({ inputs }) => inputs[0].type }`,
     tables: [checker, cpu, traffic, gpu, layouts, scratch],
   },
   {

@@ -22,7 +22,17 @@ export {
   writtenRefs,
 } from './facts.ts'
 export { bytesOf, orders, scopes, type Order, type Scope } from './memory.ts'
-export { SpecError, type Ahead, type Atomic, type Datum, type Effect, type Facts, type Op } from './op.ts'
+export {
+  SpecError,
+  type Ahead,
+  type Atomic,
+  type Datum,
+  type Effect,
+  type Facts,
+  type MaximumError,
+  type Op,
+  type TargetName,
+} from './op.ts'
 export { carriedBy, marksOf } from './stages.ts'
 export {
   entryOf,
@@ -32,6 +42,7 @@ export {
   type AtomicName,
   type ControlName,
   type ElementwiseName,
+  type GatheredName,
   type MemoryName,
   type OpName,
   type OpWith,

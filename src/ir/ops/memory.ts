@@ -22,7 +22,7 @@ import {
   type Op,
   type Unplaced,
 } from './op.ts'
-import { maximum, minimum } from './values.ts'
+import { maximum, minimum } from './elementwise.ts'
 
 export const orders = ['relaxed', 'acquire', 'release', 'acqRel', 'seqCst'] as const
 export type Order = (typeof orders)[number]

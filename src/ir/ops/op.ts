@@ -38,11 +38,12 @@ export interface Unplaced {
  * stretched  the elements of the first input in the same order, possibly repeated along an axis
  * moved      the elements of the first input at other indices
  * reduced    each element combines the elements of the first input along an axis
+ * gathered   each element depends on elements of the inputs at other indices; each is read once
  * indices    each element depends only on its index
  * other      any other dependence
  * none       the op yields no value, or no elements of its own
  */
-export type Elements = 'same' | 'stretched' | 'moved' | 'reduced' | 'indices' | 'other' | 'none'
+export type Elements = 'same' | 'stretched' | 'moved' | 'reduced' | 'gathered' | 'indices' | 'other' | 'none'
 
 /**
  * The source of the numbers in the value that an op yields:
@@ -221,6 +222,15 @@ export interface Atomic {
   change(round: (x: number) => number): (old: number, value: number, desired: number) => number | undefined
 }
 
+/** The targets on which results may differ. */
+export type TargetName = 'check' | 'wasm' | 'native' | 'cuda'
+
+/**
+ * The maximum error of a float function on each target, in units in the last place (ULP) of the correctly rounded
+ * result. The bound holds for all inputs, including subnormal numbers. `undefined` means that no bound is known.
+ */
+export type MaximumError = Readonly<Record<TargetName, number | undefined>>
+
 export type Simpler = { readonly input: number } | { readonly value: number }
 
 export interface Op extends Facts {
@@ -235,6 +245,11 @@ export interface Op extends Facts {
    */
   simplify?(dtype: DType, known: readonly (number | undefined)[]): Simpler | undefined
   readonly atomic?: Atomic
+  /**
+   * The maximum error per dtype. Without it, the result of the op is correctly rounded, and has the same bits on every
+   * target.
+   */
+  readonly maximumError?: Readonly<Partial<Record<DType, MaximumError>>>
 }
 
 /** The error for a use of an op that its signature does not allow. */

@@ -19,6 +19,7 @@ export type OpWith<F extends Partial<Facts>> = {
 
 export type ElementwiseName = OpWith<{ elements: 'same' }>
 export type ReductionName = OpWith<{ elements: 'reduced' }>
+export type GatheredName = OpWith<{ elements: 'gathered' }>
 export type ViewName = OpWith<{ isView: true }>
 export type AtomicName = OpWith<{ effect: 'write'; elements: 'other' }>
 /** Ops that read or write memory. */

@@ -16,119 +16,36 @@ import {
   type ValueType,
 } from '../type.ts'
 import {
-  expectAmong,
+  arithmetic,
+  binary,
+  bits,
+  comparable,
+  compare,
+  dtypeOf,
+  elementwise,
+  free,
+  integers,
+  map,
+  maximum,
+  minimum,
+  rounding,
+  shapeOf,
+  toBool,
+  unary,
+  type ElementMeaning,
+} from './elementwise.ts'
+import { axisOps } from './axes.ts'
+import { functionOps } from './functions.ts'
+import {
   expectDType,
   expectInputs,
   expectScalar,
   expectShape,
   expectValue,
   fail,
-  noMemory,
   straight,
-  type Datum,
   type Op,
 } from './op.ts'
-
-/** Facts of ops whose result is computed, not read from memory. */
-const computed = {
-  ...noMemory,
-  ...straight,
-  effect: 'pure',
-  numbers: 'other',
-  isView: false,
-  ahead: 'both',
-} as const
-const elementwise = { ...computed, elements: 'same' } as const
-/** Facts of ops without arithmetic: the result is known, or has the same numbers at other indices. */
-const free = { ...computed, operations: 0 } as const
-
-/** The record of an op that applies a function of numbers to each element. */
-type Elementwise = Op & typeof elementwise
-
-const dtypeOf = (node: Node): DType => (node.type as ValueType).dtype
-const shapeOf = (node: Node): Shape => (node.type as ValueType).shape
-
-/** Applies a function of numbers elementwise. All inputs have the same shape. */
-function map(count: number, inputs: readonly Datum[], f: (...x: number[]) => number): Datum {
-  if (typeof inputs[0] === 'number') return f(...(inputs as number[]))
-  const out = new Float64Array(count)
-  const [a, b, c] = inputs as Float64Array[]
-  if (inputs.length === 1) for (let i = 0; i < count; i++) out[i] = f(a[i])
-  else if (inputs.length === 2) for (let i = 0; i < count; i++) out[i] = f(a[i], b[i])
-  else for (let i = 0; i < count; i++) out[i] = f(a[i], b[i], c[i])
-  return out
-}
-
-type ElementMeaning = (dtype: DType) => (...x: number[]) => number
-
-function unary(
-  summary: string,
-  allowed: readonly DType[],
-  meaning: ElementMeaning,
-  operations = 1,
-): Elementwise {
-  return {
-    ...elementwise,
-    operations,
-    summary,
-    infer(node) {
-      expectInputs(node, 1)
-      const type = expectValue(node.inputs[0], 'the operand')
-      expectAmong(allowed, type.dtype)
-      return type
-    },
-    evaluate: (node, inputs) => map(elements(shapeOf(node)), inputs, meaning(dtypeOf(node))),
-  }
-}
-
-function binary(
-  summary: string,
-  allowed: readonly DType[],
-  meaning: ElementMeaning,
-  {
-    result = (dtype) => dtype,
-    operations = 1,
-    simplify,
-  }: { result?: (dtype: DType) => DType; operations?: number; simplify?: Op['simplify'] } = {},
-): Elementwise {
-  return {
-    ...elementwise,
-    operations,
-    summary,
-    ...(simplify && { simplify }),
-    infer(node) {
-      expectInputs(node, 2)
-      const a = expectValue(node.inputs[0], 'the left operand')
-      const b = expectValue(node.inputs[1], 'the right operand')
-      expectAmong(allowed, a.dtype)
-      if (!sameType(a, b)) fail(`the operands differ: ${typeName(a)} and ${typeName(b)}`)
-      return valueType(result(a.dtype), a.shape)
-    },
-    evaluate: (node, inputs) => map(elements(shapeOf(node)), inputs, meaning(dtypeOf(node.inputs[0]))),
-  }
-}
-
-const arithmetic: readonly DType[] = ['f32', 'i32', 'u32', 'i64']
-const integers: readonly DType[] = ['i32', 'u32', 'i64']
-const bits: readonly DType[] = ['i32', 'u32', 'i64', 'bool']
-const floats: readonly DType[] = ['f32']
-const comparable: readonly DType[] = [...arithmetic, 'bool']
-const toBool = (): DType => 'bool'
-const rounding =
-  (f: (a: number, b: number) => number): ElementMeaning =>
-  (dtype) =>
-  (a, b) =>
-    round(dtype, f(a, b))
-const compare =
-  (f: (a: number, b: number) => boolean): ElementMeaning =>
-  () =>
-  (a, b) =>
-    f(a, b) ? 1 : 0
-const float =
-  (f: (x: number) => number): ElementMeaning =>
-  () =>
-  (x) =>
-    Math.fround(f(x))
 
 /** Bitwise ops on i64 use BigInt. For 32-bit dtypes, JavaScript's own operators suffice. */
 const bitwise =
@@ -147,53 +64,6 @@ function divide(dtype: DType, a: number, b: number): number {
 function remainder(dtype: DType, a: number, b: number): number {
   if (b === 0) throw new ArithmeticError('integer remainder by zero')
   return round(dtype, a % b) + 0
-}
-
-/** Returns the smaller number. As on the hardware, the result is the other operand if one operand is NaN. */
-export const minimum = (a: number, b: number): number =>
-  Number.isNaN(a) ? b : Number.isNaN(b) ? a : Math.min(a, b)
-export const maximum = (a: number, b: number): number =>
-  Number.isNaN(a) ? b : Number.isNaN(b) ? a : Math.max(a, b)
-
-const reducing = { ...computed, elements: 'reduced', meets: 'exchange' } as const
-
-function reduction(
-  summary: string,
-  start: number | undefined,
-  combine: (a: number, b: number) => number,
-): Op & typeof reducing {
-  return {
-    ...reducing,
-    operations: ({ inputs, attributes }) => (inputs[0].type as ValueType).shape[attributes.axis as number],
-    summary,
-    infer(node) {
-      expectInputs(node, 1)
-      const type = expectValue(node.inputs[0], 'the operand')
-      const axis = node.attributes.axis as number
-      expectAmong(arithmetic, type.dtype)
-      if (axis < 0 || axis >= type.shape.length) fail(`axis ${axis} is outside ${typeName(type)}`)
-      return valueType(
-        type.dtype,
-        type.shape.filter((_, i) => i !== axis),
-      )
-    },
-    evaluate(node, [input]) {
-      const source = node.inputs[0].type as ValueType
-      const axis = attribute<number>(node, 'axis')
-      const data = input as Float64Array
-      const inner = elements(source.shape.slice(axis + 1))
-      const extent = source.shape[axis]
-      const out = new Float64Array(elements(shapeOf(node)))
-      for (let i = 0; i < out.length; i++) {
-        const base = Math.floor(i / inner) * extent * inner + (i % inner)
-        let total = start ?? data[base]
-        for (let k = start === undefined ? 1 : 0; k < extent; k++)
-          total = combine(total, data[base + k * inner])
-        out[i] = round(source.dtype, total)
-      }
-      return shapeOf(node).length === 0 ? out[0] : out
-    },
-  }
 }
 
 const id = { ...free, elements: 'other', infer: () => valueType('i32') } as const
@@ -231,27 +101,7 @@ export const valueOps = {
   not: unary('bitwise complement; of a bool, negation', bits, (dtype) =>
     dtype === 'bool' ? (x) => (x ? 0 : 1) : (x) => round(dtype, dtype === 'i64' ? -x - 1 : ~x),
   ),
-  exp2: unary(
-    '2 to the x',
-    floats,
-    float((x) => 2 ** x),
-    10,
-  ),
-  log2: unary('logarithm to base 2', floats, float(Math.log2), 10),
-  sqrt: unary('square root', floats, float(Math.sqrt), 4),
-  rsqrt: unary(
-    '1 / square root',
-    floats,
-    float((x) => 1 / Math.sqrt(x)),
-    8,
-  ),
-  tanh: unary('hyperbolic tangent', floats, float(Math.tanh), 20),
-  sigmoid: unary(
-    '1 / (1 + e^-x)',
-    floats,
-    float((x) => 1 / (1 + Math.exp(-x))),
-    20,
-  ),
+  ...functionOps,
 
   add: binary(
     'a + b',
@@ -409,9 +259,7 @@ export const valueOps = {
     },
   },
 
-  'reduce.sum': reduction('sum along an axis', 0, (a, b) => a + b),
-  'reduce.max': reduction('largest along an axis', undefined, maximum),
-  'reduce.min': reduction('smallest along an axis', undefined, minimum),
+  ...axisOps,
 
   expand: {
     ...free,

@@ -97,6 +97,7 @@ const finders: Readonly<Record<Exclude<OpName, ControlName>, Find>> = {
   ...opsWith({ elements: 'same' }, evaluated),
   ...opsWith({ elements: 'stretched' }, evaluated),
   ...opsWith({ elements: 'reduced' }, evaluated),
+  ...opsWith({ elements: 'gathered' }, evaluated),
   const: evaluated,
   iota: evaluated,
   transpose: evaluated,

@@ -11,6 +11,7 @@ export const makers: Readonly<Record<Exclude<OpName, Structural>, Maker>> = {
   ...opsWith({ elements: 'same' }, evaluated),
   ...opsWith({ elements: 'stretched' }, evaluated),
   ...opsWith({ elements: 'reduced' }, evaluated),
+  ...opsWith({ elements: 'gathered' }, evaluated),
   const: constant,
   iota: evaluated,
   rank,

@@ -75,8 +75,8 @@ describe('the generator', () => {
         for (const node of walk(kernel.record({ world: shape.ranks }).body)) used.add(node.op)
       }
     const expected =
-      'const iota rank program programs neg abs not exp2 log2 sqrt rsqrt tanh sigmoid add sub mul div mod min max and or xor ' +
-      'shl shr eq ne lt le gt ge select cast reduce.sum reduce.max reduce.min expand broadcast transpose dot on dim slice pick tile ' +
+      'const iota rank program programs neg abs not exp2 exp log2 log sin cos erf pow floor ceil round sqrt rsqrt tanh sigmoid add sub mul div mod min max and or xor ' +
+      'shl shr eq ne lt le gt ge select cast reduce.sum reduce.max reduce.min argmax argmin cumsum reshape interleave expand broadcast transpose dot on dim slice pick tile ' +
       'rows at shared load store copy atomic.add atomic.and atomic.or atomic.xor atomic.min atomic.max signal wait for while if ' +
       'persistent pipeline teams last result'
     expect(expected.split(' ').filter((op) => !used.has(op))).toEqual([])
@@ -116,6 +116,27 @@ describe('a target with a bug', () => {
       ? copier.emit('mul', [copier.get(node.inputs[0]), copier.get(node.inputs[0])])
       : undefined
 
+  /** A mutation that replaces an op by its first input. */
+  const forget =
+    (op: OpName): Mutation =>
+    () =>
+    (node: Node, copier) =>
+      node.op === op ? copier.get(node.inputs[0]) : undefined
+  /** A mutation that swaps the inputs of an op. */
+  const swapped =
+    (op: OpName): Mutation =>
+    () =>
+    (node: Node, copier) =>
+      node.op === op
+        ? copier.emit(
+            op,
+            node.inputs.map((input) => copier.get(input)).reverse(),
+            node.attributes,
+            [],
+            node.site,
+          )
+        : undefined
+
   const mistakes: Readonly<Record<string, readonly [OpName, Mutation]>> = {
     'adds where it should subtract': confuse('sub', 'add'),
     'compares with ≤ in place of <': confuse('lt', 'le'),
@@ -128,6 +149,12 @@ describe('a target with a bug', () => {
     'ignores the masks of loads': ignoreMask('load', 1),
     'ignores the masks of copies': ignoreMask('copy', 2),
     'has another exp2': ['exp2', drift],
+    'finds the smallest for the largest': confuse('argmax', 'argmin'),
+    'does not add up': ['cumsum', forget('cumsum')],
+    'swaps what it interleaves': ['interleave', swapped('interleave')],
+    'has the sine for the cosine': confuse('cos', 'sin'),
+    'rounds down where it should round to nearest': confuse('round', 'floor'),
+    'has another base of logarithms': confuse('log', 'log2'),
   }
 
   /** Kernels with the memory contents that a correct implementation produces. */

@@ -20,7 +20,7 @@ export interface Entry {
 
 /** The relative size of half a unit in the last place of an f32. */
 export const halfUnit = 2 ** -24
-/** The allowed error of exp2, log2, tanh, sigmoid and rsqrt, relative to the largest result. */
+/** The allowed error of a function that no standard specifies, relative to the largest result. */
 export const transcendental = 2 ** -20
 
 export function entry(value: Value, magnitude = Infinity, error = 0): Entry {
@@ -52,8 +52,11 @@ export function inexactBinary(method: 'add' | 'sub' | 'mul', a: Entry, b: Entry)
   return entry(value, magnitude, inherited + magnitude * halfUnit + 2 ** -149)
 }
 
+export const transcendentals = ['exp', 'log', 'sin', 'cos', 'erf', 'pow'] as const
+type Transcendental = 'exp2' | 'log2' | 'tanh' | 'sigmoid' | 'rsqrt' | (typeof transcendentals)[number]
+
 /** Applies a function that no standard specifies, on a domain where its slope is bounded. */
-export function transcendentalOf(name: 'exp2' | 'log2' | 'tanh' | 'sigmoid' | 'rsqrt', one: Entry): Entry {
+export function transcendentalOf(name: Transcendental, one: Entry): Entry {
   const made = (from: Entry, slope: number, magnitude: number): Entry =>
     entry(call(from.value, name), magnitude, slope * from.error + magnitude * transcendental)
   switch (name) {
@@ -62,14 +65,31 @@ export function transcendentalOf(name: 'exp2' | 'log2' | 'tanh' | 'sigmoid' | 'r
       const largest = 2 ** small.magnitude
       return made(small, largest, largest)
     }
+    case 'exp': {
+      const small = clamp(one, 4)
+      const largest = Math.exp(small.magnitude)
+      return made(small, largest, largest)
+    }
+    case 'sin':
+    case 'cos':
+      return made(clamp(one, 2 ** 30), 1, 1)
+    case 'erf':
+      return made(clamp(one, 16), 1.2, 1)
     case 'tanh':
     case 'sigmoid':
       return made(clamp(one, 16), 1, 1)
     case 'log2':
+    case 'log':
+    case 'pow':
     case 'rsqrt': {
       const small = clamp(one, 8)
       const positive = entry(call(call(small.value, 'abs'), 'max', 0.5), 8, small.error)
-      return name === 'log2' ? made(positive, 3, 3) : made(positive, 1.5, 1.5)
+      if (name === 'pow') {
+        const [slope, magnitude] = [1.5 * 8 ** 0.5, 8 ** 1.5]
+        const value = call(positive.value, name, 1.5)
+        return entry(value, magnitude, slope * positive.error + magnitude * transcendental)
+      }
+      return name === 'rsqrt' ? made(positive, 1.5, 1.5) : made(positive, 3, 3)
     }
     default:
       return name satisfies never

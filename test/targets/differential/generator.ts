@@ -17,6 +17,7 @@ import { Builder, extents, type Shape, type Sites } from './builder.ts'
 import { Choices } from './choices.ts'
 import { controlSteps, declareProduct, exactPipeline, product } from './control.ts'
 import { boundedSteps, exactSteps, type Step } from './expressions.ts'
+import { moreBoundedSteps, moreExactSteps } from './more.ts'
 import { loadSmall, memorySteps, storeEntry } from './memory.ts'
 import { accumulated, params, storage, type Args, type Params } from './params.ts'
 
@@ -36,7 +37,14 @@ export interface Generated {
 /** Generates the work on one item. */
 type Body = (on: Builder) => void
 
-export function generate(genes: readonly number[], kind: KernelClass): Generated {
+/** The steps that a generated kernel may use: all, or only those from which the golden kernels are made. */
+type Vocabulary = 'all' | 'golden'
+
+export function generate(
+  genes: readonly number[],
+  kind: KernelClass,
+  vocabulary: Vocabulary = 'all',
+): Generated {
   const choices = new Choices(genes)
   const mode = choices.pick(['plain', 'teams', 'mail', 'last'] as const)
   const shape: Shape = {
@@ -56,7 +64,7 @@ export function generate(genes: readonly number[], kind: KernelClass): Generated
   const rest = genes.slice(11)
   const made = kernel('generated', params, (t, args) => {
     sites.clear()
-    record(t, args, new Choices(rest), shape, sites, mode, kind)
+    record(t, args, new Choices(rest), shape, sites, mode, kind, vocabulary)
   }) as unknown as Kernel<Params>
   made.record({ world: shape.ranks })
   return { kernel: made, shape, sites }
@@ -70,6 +78,7 @@ function record(
   sites: Sites,
   mode: 'plain' | 'teams' | 'mail' | 'last',
   kind: KernelClass,
+  vocabulary: Vocabulary,
 ): void {
   const tile = (dtype: StorageDType): Shared<StorageDType, 2> =>
     t.shared(dtype, [choices.pick(extents), choices.pick(extents)])
@@ -89,6 +98,10 @@ function record(
   ]
   if (form && (kind === 'bounded' || form.dtype === 'i8')) menu.push(product(form))
   if (kind === 'bounded') menu.push(loadSmall, ...boundedSteps, ...boundedSteps)
+  if (vocabulary === 'all') {
+    menu.push(...moreExactSteps)
+    if (kind === 'bounded') menu.push(...moreBoundedSteps, ...moreBoundedSteps)
+  }
 
   const body: Body = (on) => {
     memorySteps[0](on)

@@ -2,6 +2,7 @@
 import { describe, expect } from 'vitest'
 import { kernel, tensor, type Ref, type Value } from '../../../src/index.ts'
 import type { DType } from '../../../src/ir/dtype.ts'
+import { erfReference } from '../../ulp.ts'
 import { call } from '../differential/entries.ts'
 import { wrap } from './formats.ts'
 import { fewerOn, itForEach, onWorld, poison, range, targets } from './harness.ts'
@@ -116,9 +117,16 @@ const unary: Readonly<Record<string, (dtype: Arithmetic, x: number) => number>> 
   abs: (dtype, x) => (dtype === 'f32' ? Math.abs(x) : wrap(dtype, BigInt(Math.abs(x)))),
   not: (dtype, x) => wrap(dtype, ~BigInt(x)),
   sqrt: (_, x) => Math.fround(Math.sqrt(x)),
+  floor: (_, x) => Math.floor(x),
+  ceil: (_, x) => Math.ceil(x),
+  round: (_, x) => (Math.abs(x % 1) === 0.5 ? 2 * Math.round(x / 2) : Math.round(x)),
 }
 const unaryOf = (dtype: Arithmetic): string[] =>
-  dtype === 'f32' ? ['neg', 'abs', 'sqrt'] : dtype === 'u32' ? ['neg', 'not'] : ['neg', 'abs', 'not']
+  dtype === 'f32'
+    ? ['neg', 'abs', 'sqrt', 'floor', 'ceil', 'round']
+    : dtype === 'u32'
+      ? ['neg', 'not']
+      : ['neg', 'abs', 'not']
 
 /**
  * Functions that no standard specifies, for inputs where they are neither 0 nor infinite. `tolerance` is their allowed
@@ -130,6 +138,11 @@ const approximations: Readonly<Record<string, (x: number) => number>> = {
   tanh: Math.tanh,
   sigmoid: (x) => 1 / (1 + Math.exp(-x)),
   rsqrt: (x) => 1 / Math.sqrt(x),
+  exp: Math.exp,
+  log: (x) => Math.log2(x) * Math.LN2,
+  sin: Math.sin,
+  cos: Math.cos,
+  erf: erfReference,
 }
 const tolerance = 2 ** -20
 const gentle = (i: number): number => Math.fround(0.0625 + ((i * 37) % 97) / 12)

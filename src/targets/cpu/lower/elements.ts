@@ -11,7 +11,8 @@ import { and, binary, compare, constant, convert, i32, select, unary, use } from
 import type { BinaryName, CodeType, CompareName, Expression } from '../code.ts'
 import { constantOf, valueOf, type Lowering } from './context.ts'
 import { cast, isVector } from './convert.ts'
-import { exp2, log2, sigmoid, tanh } from './math.ts'
+import { erf, exp, exp2, log, log2, sigmoid, tanh } from './math.ts'
+import { cosine, power, sine } from './math64.ts'
 import { raise } from './sync.ts'
 
 type Plain = Exclude<CodeType, 'ptr'>
@@ -71,7 +72,17 @@ const elements: Readonly<Record<ElementwiseName, Element>> = {
       : binary('xor', a, filled(a.type, -1)),
   ),
   exp2: onBoth((l, _, [a]) => exp2(l.writer, a)),
+  exp: onBoth((l, _, [a]) => exp(l.writer, a)),
   log2: onBoth((l, _, [a]) => log2(l.writer, a)),
+  log: onBoth((l, _, [a]) => log(l.writer, a)),
+  erf: onBoth((l, _, [a]) => erf(l.writer, a)),
+  sin: onScalars((l, _, [a]) => use(l.writer.call(sine, a)!)),
+  cos: onScalars((l, _, [a]) => use(l.writer.call(cosine, a)!)),
+  pow: onScalars((l, _, [a, b]) => use(l.writer.call(power, a, b)!)),
+  floor: onBoth((_, __, [a]) => unary('floor', a)),
+  // The smallest integer that is not below x. The negations also give the sign of a zero.
+  ceil: onBoth((_, __, [a]) => unary('neg', unary('floor', unary('neg', a)))),
+  round: onBoth((_, __, [a]) => unary('nearest', a)),
   tanh: onBoth((l, _, [a]) => tanh(l.writer, a)),
   sigmoid: onBoth((l, _, [a]) => sigmoid(l.writer, a)),
   sqrt: onBoth((_, __, [a]) => unary('sqrt', a)),

@@ -1,7 +1,7 @@
 /**
- * exp2, log2, tanh and sigmoid of f32 and vf32 over the whole range, including infinities, NaN and subnormal numbers.
- * No expression is an fma, so every target and every vector width returns the same bits. The maximum error against the
- * exact value is 2 units in the last place for exp2 and log2, and 4 for tanh and sigmoid.
+ * exp2, exp, log2, log, erf, tanh and sigmoid of f32 and vf32 over the whole range, including infinities, NaN and
+ * subnormal numbers. No expression is an fma, so every target and every vector width returns the same bits. The records
+ * of the ops (src/ir/ops/functions.ts) state the maximum errors.
  */
 import { add, and, binary, compare, constant, convert, mul, select, sub, unary, use } from '../build.ts'
 import type { Operand, Writer } from '../build.ts'
@@ -81,8 +81,7 @@ export function exp2(writer: Writer, value: Operand): Expression {
   return scale(writer, power, n)
 }
 
-/** e^x. Not a primitive of the language, but needed for tanh and sigmoid. */
-function exp(writer: Writer, value: Operand): Expression {
+export function exp(writer: Writer, value: Operand): Expression {
   const x = writer.let('x', value)
   const { float } = shapedLike(x)
   const bounded = writer.let('bounded', clamp(x, -105, 90))
@@ -95,13 +94,19 @@ function exp(writer: Writer, value: Operand): Expression {
   return scale(writer, power, n)
 }
 
-/**
- * Reduces the mantissa to [sqrt 1/2, sqrt 2) and uses the series of its logarithm, with the leading bits multiplied
- * separately. Based on FreeBSD's e_log2f.
- */
-export function log2(writer: Writer, value: Operand): Expression {
-  const x = writer.let('x', value)
-  const { int, float, asInt, asFloat, toFloat, shift } = shapedLike(x)
+/** The parts of a positive number's logarithm: x = 2^exponent (1 + f), and log(1 + f) = f - halfSquare + series. */
+interface Logarithm {
+  readonly exponent: Local
+  /** True if x is subnormal. Then `exponent` is 24 too large. */
+  readonly subnormal: Local
+  readonly f: Local
+  readonly halfSquare: Local
+  readonly series: Expression
+}
+
+/** Reduces the mantissa to [sqrt 1/2, sqrt 2) and uses the series of its logarithm. Based on FreeBSD's e_logf. */
+function logarithm(writer: Writer, x: Local): Logarithm {
+  const { int, float, asInt, asFloat, shift } = shapedLike(x)
   const subnormal = writer.let('subnormal', compare('lt', x, float(2 ** -126)))
   const normal = writer.let('normal', select(subnormal, mul(x, float(2 ** 24)), x))
   const sqrtHalf = int(0x3f3504f3)
@@ -115,18 +120,62 @@ export function log2(writer: Writer, value: Operand): Expression {
   const even = mul(w, add(float(0.40000972152), mul(w, float(0.24279078841))))
   const halfSquare = writer.let('halfSquare', mul(float(0.5), mul(f, f)))
   const series = mul(s, add(halfSquare, add(even, odd)))
+  return { exponent, subnormal, f, halfSquare, series }
+}
+
+/** `finite` for a positive finite x, and the logarithm of zero, negative numbers, infinity and NaN. */
+function logarithmOrSpecial(x: Local, finite: Expression): Expression {
+  const { int, float, asFloat } = shapedLike(x)
+  const [nan, infinity] = [asFloat(int(0x7fc00000)), asFloat(int(0x7f800000))]
+  const special = select(compare('eq', x, float(0)), asFloat(int(0xff800000)), nan)
+  const positive = select(compare('lt', x, infinity), finite, x)
+  // Handles zero and negative values. A NaN fails both comparisons and is returned as NaN.
+  return select(compare('le', x, float(0)), special, positive)
+}
+
+/** The leading bits of the logarithm are multiplied separately. Based on FreeBSD's e_log2f. */
+export function log2(writer: Writer, value: Operand): Expression {
+  const x = writer.let('x', value)
+  const { int, float, asInt, asFloat, toFloat } = shapedLike(x)
+  const { exponent, subnormal, f, halfSquare, series } = logarithm(writer, x)
   const high = writer.let('high', asFloat(and(asInt(sub(f, halfSquare)), int(0xfffff000))))
   const low = writer.let('low', add(sub(sub(f, high), halfSquare), series))
   const [log2eHigh, log2eLow] = [float(1.4428710938), float(-1.7605285393e-4)]
   const shiftedBy = select(subnormal, float(-24), float(0))
   const whole = add(toFloat(exponent), shiftedBy)
   const small = add(mul(add(low, high), log2eLow), mul(low, log2eHigh))
-  const finite = add(add(small, mul(high, log2eHigh)), whole)
-  const [nan, infinity] = [asFloat(int(0x7fc00000)), asFloat(int(0x7f800000))]
-  const special = select(compare('eq', x, float(0)), asFloat(int(0xff800000)), nan)
-  const positive = select(compare('lt', x, infinity), finite, x)
-  // Handles zero and negative values. A NaN fails both comparisons and is returned as NaN.
-  return select(compare('le', x, float(0)), special, positive)
+  return logarithmOrSpecial(x, add(add(small, mul(high, log2eHigh)), whole))
+}
+
+export function log(writer: Writer, value: Operand): Expression {
+  const x = writer.let('x', value)
+  const { float, toFloat } = shapedLike(x)
+  const { exponent, subnormal, f, halfSquare, series } = logarithm(writer, x)
+  const whole = writer.let('whole', add(toFloat(exponent), select(subnormal, float(-24), float(0))))
+  // ln 2 is split into two parts. The first has so few bits that its product with `whole` is exact.
+  const small = sub(add(series, mul(whole, float(9.0580006145e-6))), halfSquare)
+  return logarithmOrSpecial(x, add(add(small, f), mul(whole, float(0.69313812256))))
+}
+
+/** Coefficients of (erf x - x) / x in powers of x^2, on [0, 0.927734375]. */
+const erfNear = [0.128379166, -0.376125336, 0.112819925, -0.0267681349, 0.00499119423, -5.96761703e-4]
+/** Coefficients of (log(1 - erf x) + x) / x, on [0.927734375, 4]. */
+const erfFar = [
+  -0.128717512, -0.634846687, -0.106777877, 0.0242546219, -0.00388396438, 3.83197126e-4, -1.7285347e-5,
+]
+
+/** Near 0, a polynomial; elsewhere 1 - e^p(x), which is 1 from 4 on. */
+export function erf(writer: Writer, value: Operand): Expression {
+  const x = writer.let('x', value)
+  const { int, float, asInt, asFloat } = shapedLike(x)
+  const size = writer.let('size', unary('abs', x))
+  const square = writer.let('square', mul(size, size))
+  const near = add(size, mul(size, polynomial(square, erfNear)))
+  const bounded = writer.let('bounded', clamp(size, 0, 4))
+  const exponent = sub(mul(bounded, polynomial(bounded, erfFar)), bounded)
+  const far = sub(float(1), exp(writer, exponent))
+  const result = select(compare('lt', size, float(0.927734375)), near, far)
+  return asFloat(binary('or', asInt(result), and(asInt(x), int(0x80000000))))
 }
 
 export function tanh(writer: Writer, value: Operand): Expression {

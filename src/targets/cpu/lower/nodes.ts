@@ -15,6 +15,7 @@ import {
 } from './control.ts'
 import { lowerCopy } from './copies.ts'
 import { lowerFragment, lowerReduction } from './fragments.ts'
+import { lowerGathered } from './gathered.ts'
 import { lowerLoad, lowerStore } from './memory.ts'
 import { isFragment } from './plan.ts'
 import { lowerDot } from './products.ts'
@@ -41,6 +42,7 @@ const lowerings: Readonly<Record<OpName, Lower>> = {
   ...opsWith({ elements: 'same' }, lowerElementwise),
   ...opsWith({ elements: 'stretched' }, lowerFragment),
   ...opsWith({ elements: 'reduced' }, lowerReduction),
+  ...opsWith({ elements: 'gathered' }, lowerGathered),
   const: lowerId,
   rank: lowerId,
   program: lowerId,

@@ -211,6 +211,8 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
       if (isFragment(node))
         relate(node.inputs[0], node, attribute<number>(node, 'axis') === 1 ? 'rows' : 'columns', node)
     }),
+    // The elements pass through shared memory, in any layout on both sides.
+    ...opsWith({ elements: 'gathered' }, unconstrained),
     expand(node) {
       if (isFragment(node.inputs[0])) join(node, node.inputs[0], node)
     },

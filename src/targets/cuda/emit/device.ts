@@ -162,6 +162,29 @@ export const COMMON = {
   else asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" :: "r"(at), "r"(v.word[0]), "r"(v.word[1]), "r"(v.word[2]), "r"(v.word[3]) : "memory");
 }`,
   },
+  best_of_line: {
+    note: [
+      `The index of the largest (smallest) of the elements of a line in shared memory. A NaN wins, then the lowest index.`,
+    ],
+    uses: ['i32', 'u32', 'shared_load'],
+    text: `template <typename T, bool Largest> ${inline} i32 best_of_line(u32 at, u32 step, u32 extent) {
+  T best = shared_load<T>(at);
+  i32 index = 0;
+  for (u32 k = 1; k < extent; ++k) {
+    const T next = shared_load<T>(at + k * step);
+    if (best == best && (next != next || (Largest ? next > best : next < best))) best = next, index = (i32)k;
+  }
+  return index;
+}`,
+  },
+  scan_line: {
+    note: [`Replaces each element of a line in shared memory by the sum of the elements up to it.`],
+    uses: ['u32', 'shared_load', 'shared_store'],
+    text: `template <typename T, typename F> ${inline} void scan_line(u32 at, u32 step, u32 extent, F add) {
+  T total = shared_load<T>(at);
+  for (u32 k = 1; k < extent; ++k) shared_store<T>(at + k * step, total = add(total, shared_load<T>(at + k * step)));
+}`,
+  },
   load_words: {
     note: [`Registers at, at + 1, … of a fragment, 4 bytes each, to and from Bytes of memory side by side.`],
     uses: ['u32', 'Chunk', 'u64'],

@@ -62,6 +62,10 @@ const needs: Readonly<Record<OpName, Need>> = {
   ...opsWith({ elements: 'indices' }, none),
   // A reduction of a row or column that several warps share is followed by a `combine`.
   ...opsWith({ elements: 'reduced' }, none),
+  // All elements of the inputs, one input after another.
+  ...opsWith({ elements: 'gathered' }, ({ inputs }: Node) =>
+    need(inputs.length * elementsOf(inputs[0]), inputs[0].type as ValueType),
+  ),
   combine: (node, _, layouts) => need(partialsOf(node.inputs[0], layouts), node.type as ValueType),
   convert: (node) => (isIndexed(node) ? undefined : moved(node)),
   transpose: (node) => (isFragment(node) ? moved(node) : undefined),

@@ -104,6 +104,9 @@ const exactOps: readonly (readonly [OpName, readonly DType[], number])[] = [
   ['not', [...integers, 'bool'], 1],
   ['sqrt', reals, 1],
   ['rsqrt', reals, 1],
+  ['floor', reals, 1],
+  ['ceil', reals, 1],
+  ['round', reals, 1],
   ['add', [...reals, ...integers], 2],
   ['sub', [...reals, ...integers], 2],
   ['mul', ['f32', 'i32', 'u32'], 2],
@@ -192,31 +195,36 @@ describe('operations on elements', () => {
       )
     },
   )
-  it.each(['exp2', 'log2', 'tanh', 'sigmoid'] as const)('%s is close', (op) => {
-    fc.assert(
-      fc.property(
-        fc.array(
-          fc.double({ min: -20, max: 20, noNaN: true }).map((x) => Math.fround(x)),
-          { minLength: 26, maxLength: 26 },
+  it.each(['exp2', 'log2', 'tanh', 'sigmoid', 'exp', 'log', 'sin', 'cos', 'erf'] as const)(
+    '%s is close',
+    (op) => {
+      fc.assert(
+        fc.property(
+          fc.array(
+            fc.double({ min: -20, max: 20, noNaN: true }).map((x) => Math.fround(x)),
+            { minLength: 26, maxLength: 26 },
+          ),
+          (values) => {
+            const actual = apply(op, ['f32'], [2, 13], [values])
+            const expected = evaluate(
+              op,
+              [valueType('f32', [2, 13])],
+              [Float64Array.from(values)],
+            ) as Float64Array
+            actual.forEach((x, i) => {
+              if (Number.isNaN(expected[i])) expect(x).toBeNaN()
+              else if (Number.isFinite(expected[i]))
+                expect(Math.abs(x - expected[i])).toBeLessThanOrEqual(
+                  2e-6 * Math.max(Math.abs(expected[i]), 1),
+                )
+              else expect(x).toBe(expected[i])
+            })
+          },
         ),
-        (values) => {
-          const actual = apply(op, ['f32'], [2, 13], [values])
-          const expected = evaluate(
-            op,
-            [valueType('f32', [2, 13])],
-            [Float64Array.from(values)],
-          ) as Float64Array
-          actual.forEach((x, i) => {
-            if (Number.isNaN(expected[i])) expect(x).toBeNaN()
-            else if (Number.isFinite(expected[i]))
-              expect(Math.abs(x - expected[i])).toBeLessThanOrEqual(2e-6 * Math.max(Math.abs(expected[i]), 1))
-            else expect(x).toBe(expected[i])
-          })
-        },
-      ),
-      { seed: 7, numRuns: 4 },
-    )
-  })
+        { seed: 7, numRuns: 4 },
+      )
+    },
+  )
   it('covers every operation on elements', () => {
     const covered = new Set<string>([
       ...exactOps.map(([op]) => op),
@@ -230,6 +238,12 @@ describe('operations on elements', () => {
       'log2',
       'tanh',
       'sigmoid',
+      'exp',
+      'log',
+      'sin',
+      'cos',
+      'erf',
+      'pow',
     ])
     const shaping = [
       'const',
@@ -249,8 +263,10 @@ describe('operations on elements', () => {
     const missing = Object.entries(ops).filter(
       ([name, op]) => op.effect === 'pure' && op.evaluate && !covered.has(name) && !shaping.includes(name),
     )
+    // Tested in test/targets/primitives/gathered.test.ts.
+    const gathered = ['argmax', 'argmin', 'cumsum', 'reshape', 'interleave']
     // Only GPU stages insert `convert` and `combine`, so no CPU lowering sees them.
-    const others = ['reduce.sum', 'reduce.max', 'reduce.min', 'convert', 'combine']
+    const others = ['reduce.sum', 'reduce.max', 'reduce.min', ...gathered, 'convert', 'combine']
     expect(missing.map(([name]) => name)).toEqual(others)
   })
 })

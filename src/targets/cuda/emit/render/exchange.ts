@@ -29,14 +29,18 @@ export function writeTile(value: Node, view: SharedView, emission: Emission): vo
   emission.out.unrolled(layout.count, guarded(REGISTER, text), value.site)
 }
 
-/** Reads the elements of a fragment from a shared tile into registers. */
-function readTile(node: Node, view: SharedView, emission: Emission): void {
+/** Reads the elements of a fragment from shared memory into registers. `addressOf` returns the address of an element. */
+export function readElements(
+  node: Node,
+  addressOf: (place: readonly Code[]) => Code,
+  emission: Emission,
+): void {
   const { dtype } = node.type as ValueType
   const layout = emission.plans.layouts.of(node)
   const name = emission.declareFragment(node, 'moved')
   const type = registerType(dtype)
   const read = (i: Code): Code => {
-    const text = code`${lib.shared_load}<${type}>(${sharedAddress(view, layout.place(i))})`
+    const text = code`${lib.shared_load}<${type}>(${addressOf(layout.place(i))})`
     const exists = layout.exists(i)
     return exists ? code`(${exists}) ? ${text} : (${type})0` : text
   }
@@ -55,7 +59,8 @@ export const move: Renderer = (node, emission) => {
   const written = { tile: plainTile(source, extents), base, transposed: false, row: undefined }
   writeTile(source, written, emission)
   emission.meet(node.site)
-  readTile(node, { ...written, transposed: node.op === 'transpose' }, emission)
+  const view = { ...written, transposed: node.op === 'transpose' }
+  readElements(node, (place) => sharedAddress(view, place), emission)
 }
 
 /** Broadcasts the only element of a fragment to all threads and returns the name of the variable that holds it. */

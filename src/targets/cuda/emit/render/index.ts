@@ -7,6 +7,7 @@ import * as control from './control.ts'
 import * as declarations from './declarations.ts'
 import { dot } from './dot.ts'
 import { rows } from './exchange.ts'
+import { gatherings } from './gathered.ts'
 import * as memory from './memory.ts'
 import { combine, reduce } from './reductions.ts'
 import { silent, type Renderer } from './renderer.ts'
@@ -25,6 +26,7 @@ export const renderers: Readonly<Record<OpName, Renderer>> = {
   'reduce.sum': reduce,
   'reduce.max': reduce,
   'reduce.min': reduce,
+  ...gatherings,
   expand: values.expand,
   broadcast: values.broadcast,
   transpose: values.transpose,
