@@ -1,44 +1,42 @@
 /**
- * Turns kernels into machine code. Recorded IR and facts about the arguments become an emitted kernel, which is
- * compiled and loaded. Contract: the same IR and facts are emitted once. The same text is compiled once per machine
- * (`keptOnDisk`) and loaded once per device, even if several worlds use it.
+ * Turns recorded IR and facts about the arguments into an emitted kernel and what a world has to know to launch it. Contract: the same IR
+ * and facts are emitted once.
  */
 import { walk, type KernelIR } from '../../ir/node.ts'
 import { isLoop, isRemote, mayWait, origin, paramName, writtenRefs } from '../../ir/ops/index.ts'
-import type { Site } from '../../ir/site.ts'
+import type { LaunchArguments } from '../gpu/arguments.ts'
+import type { Executable, OpaqueParam, Param, WorldFacts } from '../gpu/platform.ts'
 import { renderCuda } from './emit/emit.ts'
-import type { EmitFacts, EmittedKernel } from './emit/recipe.ts'
+import {
+  mayCarryEpochs,
+  type EmitFacts,
+  type EmittedKernel,
+  type MapRecipe,
+  type ParamRecipe,
+} from './emit/recipe.ts'
 import { unlikeUnrecorded } from './emit/recorded.ts'
-import { atStage, LAST_STAGE, specialise, type WorldFacts } from './facts.ts'
-import type { LaunchArguments } from './arguments.ts'
-import type { Device, Kernel } from './device.ts'
+import { atStage, LAST_STAGE, specialise } from './facts.ts'
 
-export interface Executable {
-  /** The recorded IR, before any stage. */
-  readonly ir: KernelIR
-  readonly emitted: EmittedKernel
-  /** The number of counter words of the kernel. Every launch resets these words to zero. */
-  readonly counterWords: number
-  /** The names of the tensors that the kernel writes on other ranks. */
-  readonly writesElsewhere: readonly string[]
-  /** The source location of the first op at which programs may wait. Undefined if programs never wait. */
-  readonly waiting: { readonly site: Site | undefined } | undefined
-  /**
-   * True if a loop of the kernel may wait, or if the kernel waits and has no tensors (as a rank barrier). The next
-   * launch on the stream must not read memory before this kernel has ended.
-   */
-  readonly polls: boolean
-  /** The differences from the kernel without recording. Empty if the kernel does not record events. */
-  readonly unlike: readonly string[]
+/** A parameter that is a tensor map. */
+export interface MapParam extends OpaqueParam {
+  readonly map: MapRecipe
 }
 
-const known = new WeakMap<KernelIR, Map<string, Executable>>()
+const paramOf = (recipe: ParamRecipe): Param | MapParam =>
+  recipe.kind === 'map' ? { kind: 'opaque', tensor: recipe.tensor, map: recipe } : recipe
+
+/** An executable of this target. */
+export interface CudaExecutable extends Executable {
+  readonly emitted: EmittedKernel
+}
+
+const known = new WeakMap<KernelIR, Map<string, CudaExecutable>>()
 
 /**
  * Returns the kernel specialised for the shapes of these arguments. All tensors are assumed to be aligned, as every
  * allocation is.
  */
-export function executableOf(ir: KernelIR, args: LaunchArguments, world: WorldFacts): Executable {
+export function executableOf(ir: KernelIR, args: LaunchArguments, world: WorldFacts): CudaExecutable {
   const shapes: Record<string, readonly number[]> = {}
   for (const [name, argument] of Object.entries(args))
     if (typeof argument === 'object' && argument.kind === 'tensor') shapes[name] = argument.shape
@@ -51,7 +49,7 @@ export function executableOf(ir: KernelIR, args: LaunchArguments, world: WorldFa
   return executable
 }
 
-function make(ir: KernelIR, facts: EmitFacts): Executable {
+function make(ir: KernelIR, facts: EmitFacts): CudaExecutable {
   const emitted = renderCuda(atStage(ir, LAST_STAGE, facts), facts)
   const waiting = [...walk(ir.body)].find(mayWait)
   const counterWords = emitted.params.reduce(
@@ -65,28 +63,8 @@ function make(ir: KernelIR, facts: EmitFacts): Executable {
   const unlike = facts.record ? unlikeUnrecorded(ir, facts) : []
   return {
     ...{ ir, emitted, counterWords, writesElsewhere, polls, unlike },
+    params: emitted.params.map(paramOf),
+    carriesEpochs: mayCarryEpochs(facts) ? Object.keys(ir.carried ?? {}) : [],
     waiting: waiting && { site: waiting.site },
   }
-}
-
-/** Compiles an emitted kernel to machine code for a device. */
-export type Compile = (emitted: EmittedKernel, device: Device) => Uint8Array
-
-const loaded = new WeakMap<Device, Map<EmittedKernel, Kernel>>()
-
-export function kernelOn(
-  device: Device,
-  { emitted }: Pick<Executable, 'emitted'>,
-  compile: Compile,
-  beforeLoading: () => void,
-): Kernel {
-  let ofDevice = loaded.get(device)
-  if (!ofDevice) loaded.set(device, (ofDevice = new Map()))
-  let kernel = ofDevice.get(emitted)
-  if (!kernel) {
-    const code = compile(emitted, device)
-    beforeLoading()
-    ofDevice.set(emitted, (kernel = device.loadKernel(code, emitted.name)))
-  }
-  return kernel
 }

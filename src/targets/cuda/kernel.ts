@@ -1,7 +1,7 @@
 // Kernels of loaded machine code, and launches of them. Shape and arguments of a launch are laid out in native memory
 // once, in the format of the driver, so that each further launch costs one call.
 
-import type * as gpu from './device.ts'
+import type * as gpu from '../gpu/device.ts'
 import { readHandle, readInt } from './driver.ts'
 import { NativeBlock } from './node.ts'
 import type { Device } from './runtime.ts'

@@ -1,7 +1,7 @@
 // Virtual ranks: splits one device so that each rank has its own multiprocessors and streams. Contract: the
 // multiprocessors of the ranks are disjoint, so kernels of all ranks run concurrently and may wait for each other.
 
-import type { Share } from './device.ts'
+import type { Share } from '../gpu/device.ts'
 import { readHandle } from './driver.ts'
 import type { Device } from './runtime.ts'
 import { Stream } from './stream.ts'

@@ -1,9 +1,9 @@
-// Implements the device interface (device.ts) with the CUDA driver. This file contains the device and its memory.
+// Implements the device interface (../gpu/device.ts) with the CUDA driver. This file contains the device and its memory.
 // Streams are in stream.ts, kernels in kernel.ts, heaps over several devices in heaps.ts, and shares of one device in
 // ranks.ts. Contract: a driver call that fails throws a CudaError. This file runs machine code and does not compile
 // any.
 
-import type * as gpu from './device.ts'
+import type * as gpu from '../gpu/device.ts'
 import { findCuda, readHandle, readInt, type Driver } from './driver.ts'
 import { mapHeaps } from './heaps.ts'
 import { Kernel } from './kernel.ts'

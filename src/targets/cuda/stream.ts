@@ -1,6 +1,6 @@
 // Streams of a device, their events, and the graphs that are captured from them. Each method makes one driver call.
 
-import type * as gpu from './device.ts'
+import type * as gpu from '../gpu/device.ts'
 import { isReady, readHandle, type Driver } from './driver.ts'
 import type { Device } from './runtime.ts'
 

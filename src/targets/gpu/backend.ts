@@ -13,10 +13,9 @@ import { WorldError } from '../../world/world.ts'
 import { kernelArgument } from './arguments.ts'
 import { DeviceClock } from './clock.ts'
 import { describeMachine } from './describe.ts'
-import { mayCarryEpochs } from './emit/recipe.ts'
-import { executableOf, type Executable } from './executables.ts'
 import { Graphs } from './graphs.ts'
 import { Machine, programsAnSm } from './machine.ts'
+import type { Executable } from './platform.ts'
 import type { Part, Queue } from './queue.ts'
 import type { Kernel, StreamEvent } from './device.ts'
 
@@ -27,18 +26,18 @@ interface Code {
   readonly programsPerProcessor: number
 }
 
-export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
+export class GpuBackend extends Machine implements Backend<Part, StreamEvent> {
   /** For a world that records: how its kernels differ from those of a world that does not record. */
   readonly unlike = new Set<string>()
-  readonly target = 'cuda'
-  readonly machine = describeMachine(this.target, this.placement.ranks)
+  readonly target = this.platform.target
+  readonly machine = describeMachine(this.target, this.placement.ranks, this.platform.capabilities)
   readonly graphs = new Graphs(this)
   readonly #events = new Set<StreamEvent>()
   /** Tensors whose words contain epochs (flag-in-data: the low two bits of each f32 hold the epoch). */
   readonly #carrying = new WeakSet<object>()
 
   get clockTick(): number {
-    const clock = new DeviceClock(this.place(0).device, this.platform.compile)
+    const clock = new DeviceClock(this.place(0).device, this.platform)
     try {
       return clock.tick()
     } finally {
@@ -61,9 +60,8 @@ export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
     const { ir, rank, stream, values } = wanted
     // Creating a new queue may block until no kernel runs, so the queue is created before any code is loaded.
     const queue = this.queue(rank, stream)
-    if (mayCarryEpochs(this.facts))
-      for (const name of Object.keys(ir.carried ?? {})) this.#carrying.add(values[name] as object)
-    const executable = executableOf(ir, values, this.facts)
+    const executable = this.platform.executable(ir, values, this.facts)
+    for (const name of executable.carriesEpochs) this.#carrying.add(values[name] as object)
     for (const difference of executable.unlike) this.unlike.add(difference)
     const { block, sharedBytes } = executable.emitted
     const kernel = this.kernel(executable, rank)
@@ -78,7 +76,8 @@ export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
   #part(wanted: Wanted, queue: Queue, code: Code, grid: number): Part {
     const { rank, members, values } = wanted
     const { executable, kernel, programsPerProcessor } = code
-    const { block, sharedBytes, params, writes } = executable.emitted
+    const { block, sharedBytes, writes } = executable.emitted
+    const { params } = executable
     const { heap, stride } = this.placement
     const { first, step } = spacingOf(members)!
     const memory = {
@@ -95,7 +94,7 @@ export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
     const cooperative = executable.waiting !== undefined && grid > 1
     const launch = kernel.prepare(
       { grid, block, sharedBytes, cooperative },
-      params.map((param) => kernelArgument(param, values, memory)),
+      params.map((param) => kernelArgument(param, values, memory, this.platform)),
     )
     this.signallers.note({ kernel: wanted.kernel.name, rank, stream: wanted.stream }, wanted.ir, wanted.flags)
     const memoryOf = (name: string): object => values[name] as Stored
@@ -112,9 +111,10 @@ export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
       writesElsewhere: executable.writesElsewhere.map(memoryOf),
       settledAt: params.findIndex(({ kind }) => kind === 'settled'),
       settled: 0,
-      setNumber(name, value) {
+      setNumber: (name, value) => {
         const at = params.findIndex((param) => param.kind === 'scalar' && param.name === name)
-        if (at >= 0) launch.setArgument(at, kernelArgument(params[at], { [name]: value }, memory))
+        if (at >= 0)
+          launch.setArgument(at, kernelArgument(params[at], { [name]: value }, memory, this.platform))
       },
       close: () => launch.close(),
     }
@@ -125,7 +125,7 @@ export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
    * compiled, since the code depends on the shapes.
    */
   prepare(ir: KernelIR, wanted: readonly Wanted[]): Promise<void> {
-    for (const { rank, values } of wanted) this.kernel(executableOf(ir, values, this.facts), rank)
+    for (const { rank, values } of wanted) this.kernel(this.platform.executable(ir, values, this.facts), rank)
     return Promise.resolve()
   }
 

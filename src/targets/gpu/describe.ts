@@ -1,11 +1,15 @@
-// Builds the machine record of a CUDA world from the driver's device properties and from earlier measurements on
+// Builds the machine record of a world on GPUs from the driver's device properties and from earlier measurements on
 // devices of the same name.
 
-import type { Machine } from '../../world/machine.ts'
-import { gpuCapabilities, measuredOn } from '../../world/machines.ts'
+import type { Capabilities, Machine } from '../../world/machine.ts'
+import { measuredOn } from '../../world/machines.ts'
 import type { RankPlace } from './placement.ts'
 
-export function describeMachine(family: string, places: readonly RankPlace[]): Machine {
+export function describeMachine(
+  family: string,
+  places: readonly RankPlace[],
+  capabilities: Capabilities,
+): Machine {
   const [{ device }] = places
   const ranks = places.map((_, rank) => rank)
   const devices = [...new Set(places.map((place) => place.device))]
@@ -20,6 +24,6 @@ export function describeMachine(family: string, places: readonly RankPlace[]): M
     sharedBytes: device.sharedBytesPerBlock,
     registers: device.registers,
     ...measuredOn(device.name),
-    capabilities: gpuCapabilities,
+    capabilities,
   }
 }

@@ -6,8 +6,6 @@
  * numbers. Events that did not fit do not corrupt other entries.
  */
 
-import type { Library } from './declaration.ts'
-
 /** The most launches and events that a log can hold until the host reads it. */
 export const mostLaunches = 1 << 12
 export const mostEvents = 1 << 16
@@ -48,22 +46,6 @@ const KINDS = 4
 const ROLES = 16
 export const whatOf = (kind: number, role: number, site: number): number =>
   kind + KINDS * (Math.min(role, ROLES - 1) + ROLES * site)
-
-/** The same layout as CUDA C++ types. */
-export const LOG_TYPES = {
-  LaunchTimes: {
-    uses: ['u64', 'u32'],
-    text: 'struct LaunchTimes { u64 start_complement, end; u32 programs, unused[3]; };',
-  },
-  Event: {
-    uses: ['u64', 'u32', 'i32'],
-    text: 'struct alignas(16) Event { u64 start, end; u32 launch, what; i32 who; u32 amount, program, multiprocessor, unused[2]; };',
-  },
-  Log: {
-    uses: ['u32', 'LaunchTimes', 'Event'],
-    text: `struct Log { u32 launches, claimed, lost, unused[13]; LaunchTimes times[${mostLaunches}]; Event events[${mostEvents}]; };`,
-  },
-} as const satisfies Library
 
 export interface LoggedEvent {
   readonly kind: number

@@ -1,7 +1,6 @@
 /**
- * The interface of a GPU: memory, streams, events, graphs, loaded code, launches and shares of the device. machine.ts,
- * backend.ts and the files that they use depend only on this interface. runtime.ts implements it for NVIDIA's driver;
- * another vendor's driver would implement it, too. Contract:
+ * The interface of a GPU: memory, streams, events, graphs, loaded code, launches and shares of the device. This
+ * folder depends only on this interface and on platform.ts. ../cuda/runtime.ts implements it for NVIDIA's driver. Contract:
  *
  *   - Work on one stream executes in order. Only events order the work of two streams. Copies and launches return at
  *     once.
@@ -12,8 +11,6 @@
  *     `synchronize` and `copyOut` block. A caller that has launched kernels that wait must not make a blocking call
  *     before these kernels have ended.
  */
-import type { TensorMapShape } from './tensormap.ts'
-
 /** A failed driver call. */
 export class DeviceError extends Error {}
 
@@ -43,8 +40,6 @@ export interface Device {
    * shares.
    */
   loadKernel(code: Uint8Array, name: string): Kernel
-  /** Encodes the tensor map (TMA descriptor) of a tensor, for vendors whose kernels take tensor maps. */
-  tensorMap(address: bigint, shape: TensorMapShape): Uint8Array
 
   /**
    * Splits the device into `ranks` shares of `sms` multiprocessors each, by default equal shares. Throws a RangeError
