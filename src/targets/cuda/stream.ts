@@ -14,7 +14,7 @@ export class Stream implements gpu.Stream {
     readonly handle: bigint,
     readonly context: bigint,
     /** The number of multiprocessors that work on this stream may use. */
-    readonly sms: number,
+    readonly processors: number,
   ) {}
 
   private get driver(): Driver {

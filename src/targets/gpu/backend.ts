@@ -14,7 +14,7 @@ import { kernelArgument } from './arguments.ts'
 import { DeviceClock } from './clock.ts'
 import { describeMachine } from './describe.ts'
 import { Graphs } from './graphs.ts'
-import { Machine, programsAnSm } from './machine.ts'
+import { Machine, programsAProcessor } from './machine.ts'
 import type { Executable } from './platform.ts'
 import type { Part, Queue } from './queue.ts'
 import type { Kernel, StreamEvent } from './device.ts'
@@ -45,7 +45,10 @@ export class GpuBackend extends Machine implements Backend<Part, StreamEvent> {
     }
   }
 
-  /** One tensor map covers the copies of all ranks, so their heaps must be at a constant, positive distance. */
+  /**
+   * Kernels get one address and one distance for the heaps of all ranks. A descriptor of all copies of a tensor, whose
+   * outermost axis is the rank, needs a positive distance.
+   */
   expectGroup(members: readonly number[]): void {
     const spacing = spacingOf(members)
     if (!spacing || spacing.step < 0)
@@ -65,9 +68,9 @@ export class GpuBackend extends Machine implements Backend<Part, StreamEvent> {
     for (const difference of executable.unlike) this.unlike.add(difference)
     const { block, sharedBytes } = executable.emitted
     const kernel = this.kernel(executable, rank)
-    const programsPerProcessor = kernel.programsPerSm({ block, sharedBytes })
+    const programsPerProcessor = kernel.programsPerProcessor({ block, sharedBytes })
     return {
-      resident: residentPrograms(this.machine, rank, Math.min(programsPerProcessor, programsAnSm)),
+      resident: residentPrograms(this.machine, rank, Math.min(programsPerProcessor, programsAProcessor)),
       waiting: executable.waiting,
       part: (grid) => this.#part(wanted, queue, { executable, kernel, programsPerProcessor }, grid),
     }
@@ -200,7 +203,7 @@ export class GpuBackend extends Machine implements Backend<Part, StreamEvent> {
   }
 
   timeline(ranks: readonly number[]): Timeline | undefined {
-    return this.recorder?.recording.timeline(ranks, this.target, (rank) => this.place(rank).sms)
+    return this.recorder?.recording.timeline(ranks, this.target, (rank) => this.place(rank).processors)
   }
 
   isCounting(stored: Stored): boolean {

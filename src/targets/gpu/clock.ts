@@ -1,6 +1,6 @@
 /**
  * Reads the clock of a device together with the clock of the host. Contract: the clocks are read only while no kernel
- * runs. The device clock is %globaltimer, in nanoseconds. All ranks on a device share it, and it advances in steps of
+ * runs. A device's clock counts nanoseconds. All ranks on a device share it, and it advances in steps of
  * `tick` nanoseconds. The host clock is `performance.now`, converted to nanoseconds.
  */
 import { countBefore } from '../../timeline/search.ts'

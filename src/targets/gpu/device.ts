@@ -16,15 +16,16 @@ export class DeviceError extends Error {}
 
 export interface Device {
   readonly name: string
-  /** The number of multiprocessors. One multiprocessor runs several programs concurrently. */
-  readonly sms: number
-  /** The number of threads in a warp. */
+  /** The number of multiprocessors (compute units). One multiprocessor can run several programs concurrently. */
+  readonly processors: number
+  /** The number of threads in a warp (wave). */
   readonly warp: number
   /** The number of 32-bit registers per multiprocessor. */
   readonly registers: number
   /** The most shared memory that one program can use, in bytes. */
-  readonly sharedBytesPerBlock: number
-  readonly l2Bytes: number
+  readonly sharedBytes: number
+  /** The bytes of the cache that all multiprocessors share. */
+  readonly cacheBytes: number
 
   allocate(bytes: number): bigint
   free(address: bigint): void
@@ -42,10 +43,10 @@ export interface Device {
   loadKernel(code: Uint8Array, name: string): Kernel
 
   /**
-   * Splits the device into `ranks` shares of `sms` multiprocessors each, by default equal shares. Throws a RangeError
+   * Splits the device into `ranks` shares of `processors` multiprocessors each, by default equal shares. Throws a RangeError
    * if they do not fit.
    */
-  share(ranks: number, sms?: number): Share[]
+  share(ranks: number, processors?: number): Share[]
   /** True if kernels of this device can access the memory of the other device. */
   canReach(other: Device): boolean
   /**
@@ -70,7 +71,8 @@ export interface Heaps {
 
 /** A share of a device: some multiprocessors, and streams that use only these multiprocessors. */
 export interface Share {
-  readonly sms: number
+  /** The number of multiprocessors of the share. */
+  readonly processors: number
   createStream(): Stream
   close(): void
 }
@@ -133,7 +135,7 @@ export interface LaunchShape {
 
 export interface Kernel {
   /** The number of programs that can be resident on one multiprocessor. */
-  programsPerSm(shape: Pick<LaunchShape, 'block' | 'sharedBytes'>): number
+  programsPerProcessor(shape: Pick<LaunchShape, 'block' | 'sharedBytes'>): number
   /** Lays out shape and arguments in native memory, so that each launch costs one driver call. */
   prepare(shape: LaunchShape, args: readonly KernelArgument[]): Launch
 }
@@ -142,9 +144,10 @@ export interface Launch {
   /** Replaces one argument for later launches. Launches that are already enqueued keep their arguments. */
   setArgument(position: number, arg: KernelArgument): void
   /**
-   * Enqueues the kernel. With `early` (programmatic dependent launch), its programs may start before the previous
-   * kernel on the stream has ended, and wait for its end themselves. They then start one at a time, as programs of the
-   * previous kernel free resources. A cooperative launch starts all programs together.
+   * Enqueues the kernel. `early` allows its programs to start before the previous kernel on the stream has ended, one
+   * at a time, as programs of that kernel free resources. The programs then wait for its end themselves, before they
+   * access memory other than tensors that the parameter `settled` names. A device that cannot do this, or a kernel that
+   * does not wait, starts after the previous kernel. An early launch does not have to be cooperative.
    */
   on(stream: Stream, early?: boolean): void
   close(): void

@@ -30,7 +30,7 @@ const event = {
   who: 24,
   amount: 28,
   program: 32,
-  sm: 36,
+  processor: 36,
   bytes: 48,
 } as const
 
@@ -54,7 +54,8 @@ export interface LoggedEvent {
   /** The number of the launch, counted from 0 since the log was cleared. */
   readonly launch: number
   readonly program: number
-  readonly sm: number
+  /** The device's own number of the multiprocessor. */
+  readonly processor: number
   /** Start and end in nanoseconds on the device's clock. */
   readonly start: bigint
   readonly end: bigint
@@ -122,7 +123,7 @@ export function readLog(raw: RawLog): Logged {
       site: Math.floor(what / KINDS / ROLES),
       launch: view.getUint32(event.launch, true),
       program: view.getUint32(event.program, true),
-      sm: view.getUint32(event.sm, true),
+      processor: view.getUint32(event.processor, true),
       start: view.getBigUint64(event.start, true),
       end: view.getBigUint64(event.end, true),
       who: view.getInt32(event.who, true),

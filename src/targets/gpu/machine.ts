@@ -43,7 +43,7 @@ const privateBytes = 2 ** 20
  * The most programs per multiprocessor that a launch with waits may have, because each such program needs a wait
  * record.
  */
-export const programsAnSm = 16
+export const programsAProcessor = 16
 /**
  * The number of hardware queues. With more streams, a launch could be queued behind another launch that waits for it.
  */
@@ -97,9 +97,10 @@ export class Machine {
     const heapBytes = Math.ceil(heap / mostAlignment) * mostAlignment
     this.placement = this.#place(options, heapBytes)
     this.memory = new GpuMemory(this.placement, heapBytes)
-    const most = Math.max(...this.placement.ranks.map(({ sms }) => sms))
+    const most = Math.max(...this.placement.ranks.map(({ processors }) => processors))
     for (const { device } of this.placement.ranks)
-      if (!this.#controls.has(device)) this.#controls.set(device, new Controls(device, most * programsAnSm))
+      if (!this.#controls.has(device))
+        this.#controls.set(device, new Controls(device, most * programsAProcessor))
     this.#watchdog = new Watchdog(limits, {
       pending: () => this.#lost === undefined && !this.isIdle,
       progress: () => (this.#lookQuietly() ? this.#queues.reduce((sum, queue) => sum + queue.settled, 0) : 0),
@@ -232,7 +233,7 @@ export class Machine {
   }
 
   /**
-   * True if a launch may start before the previous kernel on its stream has ended (programmatic dependent launch). This
+   * True if a launch may start before the previous kernel on its stream has ended (`Launch.on`). This
    * holds while all launches use the same stream number. With several streams, the early launch would occupy resources
    * that a launch on another stream needs, and the previous kernel may wait for that other launch.
    */
