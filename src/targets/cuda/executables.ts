@@ -1,11 +1,10 @@
 /**
- * Turns recorded IR and facts about the arguments into an emitted kernel and what a world has to know to launch it. Contract: the same IR
- * and facts are emitted once.
+ * Specialises recorded kernels for the arguments of a launch and for a world, and emits them. Contract: the same IR and
+ * facts are emitted once.
  */
-import { walk, type KernelIR } from '../../ir/node.ts'
-import { isLoop, isRemote, mayWait, origin, paramName, writtenRefs } from '../../ir/ops/index.ts'
+import type { KernelIR } from '../../ir/node.ts'
 import type { LaunchArguments } from '../gpu/arguments.ts'
-import type { Executable, OpaqueParam, Param, WorldFacts } from '../gpu/platform.ts'
+import type { Emitted, OpaqueParam, Param, WorldFacts } from '../gpu/platform.ts'
 import { renderCuda } from './emit/emit.ts'
 import {
   mayCarryEpochs,
@@ -22,21 +21,33 @@ export interface MapParam extends OpaqueParam {
   readonly map: MapRecipe
 }
 
+/** An emitted kernel as a world sees it, and its text. */
+export interface CudaEmitted extends Emitted {
+  readonly kernel: EmittedKernel
+}
+
 const paramOf = (recipe: ParamRecipe): Param | MapParam =>
   recipe.kind === 'map' ? { kind: 'opaque', tensor: recipe.tensor, map: recipe } : recipe
 
-/** An executable of this target. */
-export interface CudaExecutable extends Executable {
-  readonly emitted: EmittedKernel
+export function asEmitted(
+  kernel: EmittedKernel,
+  { carriesEpochs, unlike }: Pick<Emitted, 'carriesEpochs' | 'unlike'> = { carriesEpochs: [], unlike: [] },
+): CudaEmitted {
+  const { name, block, sharedBytes, writes, waitSites, recordedSites } = kernel
+  const params = kernel.params.map(paramOf)
+  return {
+    ...{ kernel, name, block, sharedBytes, params, writes, waitSites, recordedSites },
+    ...{ carriesEpochs, unlike },
+  }
 }
 
-const known = new WeakMap<KernelIR, Map<string, CudaExecutable>>()
+const known = new WeakMap<KernelIR, Map<string, CudaEmitted>>()
 
 /**
  * Returns the kernel specialised for the shapes of these arguments. All tensors are assumed to be aligned, as every
  * allocation is.
  */
-export function executableOf(ir: KernelIR, args: LaunchArguments, world: WorldFacts): CudaExecutable {
+export function emittedFor(ir: KernelIR, args: LaunchArguments, world: WorldFacts): CudaEmitted {
   const shapes: Record<string, readonly number[]> = {}
   for (const [name, argument] of Object.entries(args))
     if (typeof argument === 'object' && argument.kind === 'tensor') shapes[name] = argument.shape
@@ -44,27 +55,13 @@ export function executableOf(ir: KernelIR, args: LaunchArguments, world: WorldFa
   const key = JSON.stringify(facts)
   let ofKernel = known.get(ir)
   if (!ofKernel) known.set(ir, (ofKernel = new Map()))
-  let executable = ofKernel.get(key)
-  if (!executable) ofKernel.set(key, (executable = make(ir, facts)))
-  return executable
+  let emitted = ofKernel.get(key)
+  if (!emitted) ofKernel.set(key, (emitted = make(ir, facts)))
+  return emitted
 }
 
-function make(ir: KernelIR, facts: EmitFacts): CudaExecutable {
-  const emitted = renderCuda(atStage(ir, LAST_STAGE, facts), facts)
-  const waiting = [...walk(ir.body)].find(mayWait)
-  const counterWords = emitted.params.reduce(
-    (sum, param) => sum + (param.kind === 'counters' ? param.words : 0),
-    0,
-  )
-  const elsewhere = [...walk(ir.body)].flatMap(writtenRefs).filter(isRemote)
-  const writesElsewhere = [...new Set(elsewhere.map((ref) => paramName(origin(ref).base)))]
-  const hasOnlyFlags = waiting !== undefined && !ir.body.params.some(({ type }) => type.kind === 'tensor')
-  const polls = hasOnlyFlags || [...walk(ir.body)].some((node) => isLoop(node) && mayWait(node))
-  const unlike = facts.record ? unlikeUnrecorded(ir, facts) : []
-  return {
-    ...{ ir, emitted, counterWords, writesElsewhere, polls, unlike },
-    params: emitted.params.map(paramOf),
+const make = (ir: KernelIR, facts: EmitFacts): CudaEmitted =>
+  asEmitted(renderCuda(atStage(ir, LAST_STAGE, facts), facts), {
     carriesEpochs: mayCarryEpochs(facts) ? Object.keys(ir.carried ?? {}) : [],
-    waiting: waiting && { site: waiting.site },
-  }
-}
+    unlike: facts.record ? unlikeUnrecorded(ir, facts) : [],
+  })

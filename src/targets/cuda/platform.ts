@@ -5,7 +5,7 @@ import { gpuCapabilities } from '../../world/machines.ts'
 import type { RankMemory } from '../gpu/arguments.ts'
 import type { Platform } from '../gpu/platform.ts'
 import type { EmittedKernel, MapRecipe } from './emit/recipe.ts'
-import { executableOf, type MapParam } from './executables.ts'
+import { asEmitted, emittedFor, type CudaEmitted, type MapParam } from './executables.ts'
 import { readClock } from './readClock.ts'
 import type { Device } from './runtime.ts'
 import type { TensorMapShape, TensorMapType } from './tensormap.ts'
@@ -22,8 +22,8 @@ export interface CudaDevices {
 export class CudaPlatform implements Platform {
   readonly target = 'cuda'
   readonly capabilities = gpuCapabilities
-  readonly clock = readClock
-  readonly executable = executableOf
+  readonly clock = asEmitted(readClock)
+  readonly emit = emittedFor
   readonly devices: readonly Device[]
   readonly #compile: Compile
 
@@ -32,8 +32,8 @@ export class CudaPlatform implements Platform {
     this.#compile = compile
   }
 
-  compile(emitted: EmittedKernel, device: Device): Uint8Array {
-    return this.#compile(emitted, device)
+  compile({ kernel }: CudaEmitted, device: Device): Uint8Array {
+    return this.#compile(kernel, device)
   }
 
   /** A tensor map does not depend on the device that the kernel runs on. */

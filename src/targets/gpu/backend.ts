@@ -13,9 +13,9 @@ import { WorldError } from '../../world/world.ts'
 import { kernelArgument } from './arguments.ts'
 import { DeviceClock } from './clock.ts'
 import { describeMachine } from './describe.ts'
+import { executableOf, type Executable } from './executables.ts'
 import { Graphs } from './graphs.ts'
 import { Machine, programsAProcessor } from './machine.ts'
-import type { Executable } from './platform.ts'
 import type { Part, Queue } from './queue.ts'
 import type { Kernel, StreamEvent } from './device.ts'
 
@@ -63,11 +63,12 @@ export class GpuBackend extends Machine implements Backend<Part, StreamEvent> {
     const { ir, rank, stream, values } = wanted
     // Creating a new queue may block until no kernel runs, so the queue is created before any code is loaded.
     const queue = this.queue(rank, stream)
-    const executable = this.platform.executable(ir, values, this.facts)
-    for (const name of executable.carriesEpochs) this.#carrying.add(values[name] as object)
-    for (const difference of executable.unlike) this.unlike.add(difference)
-    const { block, sharedBytes } = executable.emitted
-    const kernel = this.kernel(executable, rank)
+    const emitted = this.platform.emit(ir, values, this.facts)
+    const { block, sharedBytes, carriesEpochs, unlike } = emitted
+    for (const name of carriesEpochs) this.#carrying.add(values[name] as object)
+    for (const difference of unlike) this.unlike.add(difference)
+    const executable = executableOf(ir, emitted)
+    const kernel = this.kernel(emitted, rank)
     const programsPerProcessor = kernel.programsPerProcessor({ block, sharedBytes })
     return {
       resident: residentPrograms(this.machine, rank, Math.min(programsPerProcessor, programsAProcessor)),
@@ -79,8 +80,7 @@ export class GpuBackend extends Machine implements Backend<Part, StreamEvent> {
   #part(wanted: Wanted, queue: Queue, code: Code, grid: number): Part {
     const { rank, members, values } = wanted
     const { executable, kernel, programsPerProcessor } = code
-    const { block, sharedBytes, writes } = executable.emitted
-    const { params } = executable
+    const { block, sharedBytes, params, writes } = executable.emitted
     const { heap, stride } = this.placement
     const { first, step } = spacingOf(members)!
     const memory = {
@@ -128,7 +128,7 @@ export class GpuBackend extends Machine implements Backend<Part, StreamEvent> {
    * compiled, since the code depends on the shapes.
    */
   prepare(ir: KernelIR, wanted: readonly Wanted[]): Promise<void> {
-    for (const { rank, values } of wanted) this.kernel(this.platform.executable(ir, values, this.facts), rank)
+    for (const { rank, values } of wanted) this.kernel(this.platform.emit(ir, values, this.facts), rank)
     return Promise.resolve()
   }
 

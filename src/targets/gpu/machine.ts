@@ -11,9 +11,10 @@ import { WorldError, WorldStopped } from '../../world/world.ts'
 import { onInterrupt } from '../interrupts.ts'
 import { abort, Controls } from './control.ts'
 import { hostNow } from './clock.ts'
+import type { Executable } from './executables.ts'
 import { kernelOn } from './kernels.ts'
 import { placeRanks, type Placement, type RankPlace } from './placement.ts'
-import type { Executable, Platform, WorldFacts } from './platform.ts'
+import type { Emitted, Platform, WorldFacts } from './platform.ts'
 import { mostUnderWay, Queue, type Part, type Step } from './queue.ts'
 import { Recorder } from './recorder.ts'
 import { DeviceError, type Device, type Kernel, type StreamEvent } from './device.ts'
@@ -142,10 +143,10 @@ export class Machine {
   }
 
   /** Returns the kernel on a rank's device. Loading a new kernel may block until no kernel runs. */
-  kernel(executable: Executable, rank: number): Kernel {
+  kernel(emitted: Emitted, rank: number): Kernel {
     const { device } = this.place(rank)
-    const beforeLoading = (): void => this.quieten(`kernel ${executable.emitted.name} has to be loaded`)
-    return kernelOn(device, executable.emitted, this.platform, beforeLoading)
+    const beforeLoading = (): void => this.quieten(`kernel ${emitted.name} has to be loaded`)
+    return kernelOn(device, emitted, this.platform, beforeLoading)
   }
 
   /**

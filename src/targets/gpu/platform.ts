@@ -1,10 +1,10 @@
 /**
  * The interface of a vendor's compiler: kernels for its devices (device.ts). `Platform` has the devices and everything that a world on
- * them needs from the vendor. Contract: the same kernel for the same arguments and facts is the same `Executable`, even in several worlds.
+ * them needs from the vendor. Contract: `emit` returns the same object for the same IR and
+ * facts, even in several worlds.
  */
 import type { DType } from '../../ir/dtype.ts'
 import type { KernelIR } from '../../ir/node.ts'
-import type { Site } from '../../ir/site.ts'
 import type { HeapTensor } from '../../world/backend.ts'
 import type { Capabilities } from '../../world/machine.ts'
 import type { LaunchArguments, RankMemory } from './arguments.ts'
@@ -59,9 +59,12 @@ export interface RecordedSite {
   readonly flags: string | undefined
 }
 
-/** Code that `Platform.compile` turns into machine code. */
+/**
+ * A kernel, specialised for the shapes of its arguments and for a world. `Platform.compile` turns it into machine code.
+ */
 export interface Emitted {
   readonly name: string
+  readonly params: readonly Param[]
   /** The number of threads per program. */
   readonly block: number
   /** The dynamic shared memory per program, in bytes. */
@@ -72,27 +75,8 @@ export interface Emitted {
   readonly waitSites: readonly string[]
   /** For a kernel that records, the source sites that its events refer to by index. */
   readonly recordedSites?: readonly RecordedSite[]
-}
-
-/** A kernel, specialised for the shapes of its arguments and for a world. */
-export interface Executable {
-  /** The recorded IR, before any stage. */
-  readonly ir: KernelIR
-  readonly emitted: Emitted
-  readonly params: readonly Param[]
-  /** The number of counter words of the kernel. Every launch resets these words to zero. */
-  readonly counterWords: number
-  /** The names of the tensors that the kernel writes on other ranks. */
-  readonly writesElsewhere: readonly string[]
   /** The names of the tensors whose words may contain epochs (flag-in-data). */
   readonly carriesEpochs: readonly string[]
-  /** The source location of the first op at which programs may wait. Undefined if programs never wait. */
-  readonly waiting: { readonly site: Site | undefined } | undefined
-  /**
-   * True if a loop of the kernel may wait, or if the kernel waits and has no tensors (as a rank barrier). The next
-   * launch on the stream must not read memory before this kernel has ended.
-   */
-  readonly polls: boolean
   /** The differences from the kernel without recording. Empty if the kernel does not record events. */
   readonly unlike: readonly string[]
 }
@@ -104,9 +88,9 @@ export interface Platform {
   readonly capabilities: Capabilities
   /** The kernel that reads the clock of a device (clock.ts). */
   readonly clock: Emitted
-  executable(ir: KernelIR, args: LaunchArguments, facts: WorldFacts): Executable
-  /** Compiles an emitted kernel of this platform to machine code for one of its devices. */
+  emit(recorded: KernelIR, args: LaunchArguments, facts: WorldFacts): Emitted
+  /** Compiles a kernel that this platform has emitted to machine code for one of its devices. */
   compile(emitted: Emitted, device: Device): Uint8Array
-  /** Encodes the value of a parameter of this platform's executables. */
+  /** Encodes the value of a parameter of a kernel that this platform has emitted. */
   encode(param: OpaqueParam, tensor: HeapTensor, memory: RankMemory): Uint8Array
 }

@@ -69,7 +69,7 @@ export interface MapRecipe {
 /** The source of a kernel parameter's value. */
 export type ParamRecipe = Exclude<Param, OpaqueParam> | MapRecipe
 
-export interface EmittedKernel extends Emitted {
+export interface EmittedKernel extends Omit<Emitted, 'params' | 'carriesEpochs' | 'unlike'> {
   readonly source: string
   readonly architecture: typeof ARCHITECTURE
   readonly params: readonly ParamRecipe[]
