@@ -35,7 +35,8 @@ export interface BenchCommand {
   readonly shape?: string
   /** The operation's default if absent. */
   readonly dtype?: string
-  readonly shard: string
+  readonly layout?: readonly string[]
+  readonly shard?: string
   readonly sweep?: string
   readonly skew: string
   /** The time budget for each point, in seconds. */

@@ -1,4 +1,5 @@
 /** Parses the options of `arke bench`: operation, variants, shapes and skews. */
+import { layoutOf as usualLayout } from '../operation/choice.ts'
 import { operandDTypes, type AnyOperation, type OperandDType } from '../operation/definition.ts'
 import { commandName, operations, type AnyDefinition } from '../ops/operations.ts'
 import { UsageError } from './errors.ts'
@@ -20,22 +21,46 @@ export function operationCalled(name: string): AnyDefinition {
   return found
 }
 
-/** The layout of the inputs. The result is empty for an operation with only one layout. */
-export function layoutOf(
-  { name, layouts = {}, packs }: AnyOperation,
-  { shard, pack = true }: { readonly shard: string; readonly pack?: boolean },
-): { readonly shard?: string } {
-  if (!pack && !packs) throw new UsageError(`${name} packs nothing: leave out --no-pack`)
-  if (layouts.shard) {
-    if (layouts.shard.includes(shard)) return { shard }
-    throw new UsageError(`--shard ${shard}: inputs are sharded along ${layouts.shard.join(' or along ')}`)
-  }
-  if (shard !== usualShard) throw new UsageError(`${name} has one layout: leave out --shard`)
-  return {}
+/** The options of the command line that describe the layout of the inputs. */
+export interface LayoutOptions {
+  /** `--layout`: NAME=VALUE, any number of times. */
+  readonly layout?: readonly string[]
+  /** `--shard`, which is short for `--layout shard=VALUE`. */
+  readonly shard?: string
+  readonly pack?: boolean
 }
 
-/** The default of `--shard`. */
-export const usualShard = 'K'
+/**
+ * The layout of the inputs: a value for each layout option of the operation, by default its own. The result is empty
+ * for an operation with only one layout.
+ */
+export function layoutOf(
+  operation: AnyOperation,
+  { layout = [], shard, pack = true }: LayoutOptions,
+): Readonly<Record<string, string>> {
+  const { name, layouts = {}, packs } = operation
+  if (!pack && !packs) throw new UsageError(`${name} packs nothing: leave out --no-pack`)
+  const given = [
+    ...layout.map((text) => [`--layout ${text}`, ...namedValue('--layout', text)] as const),
+    ...(shard === undefined ? [] : [[`--shard ${shard}`, 'shard', shard] as const]),
+  ]
+  const chosen = { ...usualLayout(operation, { ...operation.defaults }) }
+  const names = Object.keys(layouts)
+  for (const [option, of, value] of given) {
+    if (names.length === 0) throw new UsageError(`${option}: the inputs of ${name} have only one layout`)
+    if (!Object.hasOwn(layouts, of))
+      throw new UsageError(`${option}: ${name} has no layout option ${of}; it has ${names.join(', ')}`)
+    if (!layouts[of].includes(value)) throw new UsageError(`${option}: ${of} is ${layouts[of].join(' or ')}`)
+    chosen[of] = value
+  }
+  return chosen
+}
+
+function namedValue(option: string, text: string): readonly [name: string, value: string] {
+  const match = /^\s*(\w+)\s*=\s*(.+?)\s*$/.exec(text)
+  if (!match) throw new UsageError(`${option} ${text.trim()}: write it as NAME=VALUE, such as shard=M`)
+  return [match[1], match[2]]
+}
 
 export function variantsOf({ name, variants }: AnyOperation, text: string): readonly string[] {
   if (text === 'all') return variants

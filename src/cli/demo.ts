@@ -37,7 +37,6 @@ const measuring: BenchCommand = {
   target: 'wasm',
   ranks: 2,
   dtype: 'f32',
-  shard: 'K',
   skew: '0',
   seconds: 3,
   pack: true,

@@ -13,7 +13,7 @@ import { nativeEngine } from '../targets/native/node.ts'
 import { descriptions } from '../targets/descriptions.ts'
 import { irStageNames, stageNames, usualTarget, type StagedTarget } from '../targets/stages.ts'
 import { describedWorld, launchFacts } from '../world/described.ts'
-import { dtypeOf, layoutOf, shapesOf, usualShard, variantsOf } from './benchOptions.ts'
+import { dtypeOf, layoutOf, shapesOf, variantsOf } from './benchOptions.ts'
 import { UsageError } from './errors.ts'
 import type { Source } from './load.ts'
 import { expectStage } from './options.ts'
@@ -39,6 +39,7 @@ export interface EmitOptions extends PrintOptions {
   readonly variant?: string
   readonly shape?: string
   readonly dtype?: string
+  readonly layout?: readonly string[]
   readonly shard?: string
 }
 
@@ -54,11 +55,12 @@ const spelled = {
   variant: '--variant',
   shape: '--shape',
   dtype: '--dtype',
+  layout: '--layout',
   shard: '--shard',
 } as const
 type Specific = keyof typeof spelled
 
-const ofOperations: readonly Specific[] = ['variant', 'shape', 'dtype', 'shard']
+const ofOperations: readonly Specific[] = ['variant', 'shape', 'dtype', 'layout', 'shard']
 const ofFiles: readonly Specific[] = ['extents', 'meta']
 
 function refuse(options: EmitOptions, unlike: readonly Specific[], why: string): void {
@@ -135,7 +137,7 @@ export async function emitOperation(definition: AnyOperation, options: EmitOptio
   const { ranks, target = usualTarget, packed = false } = options
   const dtype = dtypeOf(definition, options.dtype)
   const [shape] = shapesOf(definition, options.shape, undefined)
-  const layout = layoutOf(definition, { shard: options.shard ?? usualShard })
+  const layout = layoutOf(definition, options)
   const isPacked = Array.isArray(packed) ? packed.length > 0 : packed
   if (Array.isArray(packed) && packed.length > 0)
     throw new UsageError(

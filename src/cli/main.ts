@@ -32,6 +32,11 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.
 const problem = (line: string): string => `${styleFor(process.stderr).bad('arke:')} ${line}`
 const outputOf = ({ out, json }: { readonly out?: string; readonly json?: boolean } = {}): Output =>
   new Output(process.stdout, out, json ? plain : styleFor(process.stdout))
+const layoutOption = [
+  '--layout <name=value...>',
+  'how inputs are laid out, of an operation with several layouts (`arke operations`)',
+] as const
+const shardOption = ['--shard <axis>', 'short for --layout shard=AXIS'] as const
 const outOption = [
   '--out <file>',
   'write the output to a file instead of printing it; never over an input',
@@ -265,7 +270,8 @@ program
   .option('--variant <names>', 'of an operation: which variants, with commas between (default: all)')
   .option('--shape <extents>', 'of an operation: such as M=64,N=1024,K=2048')
   .option('--dtype <dtype>', 'of an operation: f32, f16 or bf16')
-  .option('--shard <axis>', 'of an operation with several layouts: K or M')
+  .option(...layoutOption)
+  .option(...shardOption)
   .option('--sites', "append the author's line to each operation")
   .option(...outOption)
   .addHelpText(
@@ -336,7 +342,8 @@ const operationCommand = (name: string, description: string): Command =>
       '--dtype <dtype>',
       "of the operands: f32, f16 or bf16 (default: the operation's own, usually f32)",
     )
-    .option('--shard <axis>', 'where inputs are cut, of an operation with several layouts: K or M', 'K')
+    .option(...layoutOption)
+    .option(...shardOption)
     .option('--sweep <extent=values>', 'a point for each: M=1..1024 by powers of two, or M=1,7,64')
 
 operationCommand(

@@ -4,7 +4,7 @@
  */
 import { existsSync } from 'node:fs'
 import type { AnyOperation } from '../operation/definition.ts'
-import { operationCalled, operationNamed } from './benchOptions.ts'
+import { operationCalled, operationNamed, type LayoutOptions } from './benchOptions.ts'
 import { UsageError } from './errors.ts'
 import { isFileName, load, type Source } from './load.ts'
 
@@ -34,14 +34,15 @@ export async function findOperation(argument: string, wanted: string | undefined
  */
 export async function emitted(
   argument: string,
-  options: Readonly<Partial<Record<'variant' | 'shape' | 'dtype' | 'shard', string>>>,
+  options: Readonly<Partial<Record<'variant' | 'shape' | 'dtype' | 'shard', string>>> &
+    Pick<LayoutOptions, 'layout'>,
 ): Promise<{ readonly operation: AnyOperation } | { readonly source: Source }> {
   const shipped = existsSync(argument) ? undefined : operationNamed(argument)
   if (shipped) return { operation: shipped }
   const [file, name] = splitName(argument)
   const source = await load(file)
-  const { variant, shape, dtype, shard } = options
-  const isDescribed = [name, variant, shape, dtype, shard].some((one) => one !== undefined)
+  const { variant, shape, dtype, layout, shard } = options
+  const isDescribed = [name, variant, shape, dtype, layout, shard].some((one) => one !== undefined)
   const isMeant = name !== undefined || source.kernels.length === 0 || isDescribed
   return isMeant && (source.operations.length > 0 || name !== undefined)
     ? { operation: operationIn(source, name) }

@@ -12,7 +12,9 @@ export function operationTable(): string {
       `${commandName(definition)}  ${title}`,
       `  --variant  ${variants.join(', ')}`,
       `  --shape    ${extents.join(', ')}`,
-      ...Object.entries(layouts).map(([name, values]) => `  --${name.padEnd(8)} ${values.join(' or ')}`),
+      ...Object.entries(layouts).map(
+        ([name, values]) => `  --layout   ${values.map((value) => `${name}=${value}`).join(' or ')}`,
+      ),
     ].join('\n')
   })
   return blocks.join('\n\n')

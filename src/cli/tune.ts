@@ -31,7 +31,8 @@ export interface TuneCommand {
   readonly shape?: string
   /** The operation's default if absent. */
   readonly dtype?: string
-  readonly shard: string
+  readonly layout?: readonly string[]
+  readonly shard?: string
   readonly sweep?: string
   /** The time budget for each variant of a point, in seconds. */
   readonly seconds: number

@@ -31,7 +31,7 @@ export interface FoundChain {
 export interface Recognised {
   readonly shape: Readonly<Record<string, number>>
   readonly dtype: string
-  readonly shard?: string
+  readonly layout?: Readonly<Record<string, string>>
   readonly ranks: number | null
   /** The kernels of the chain that the operation replaces. */
   readonly replaces: readonly ('before' | 'collective' | 'after')[]
@@ -93,9 +93,9 @@ const extentsOf = ({ shape }: Recognised): string[] =>
   Object.entries(shape).map(([name, extent]) => `${name}=${extent}`)
 
 function shapesText(found: Recognised): string {
-  const shard = found.shard === undefined ? [] : [`sharded along ${found.shard}`]
+  const layout = Object.entries(found.layout ?? {}).map(([name, value]) => `${name} ${value}`)
   const ranks = found.ranks === null ? '' : ` over ${found.ranks} ranks`
-  return [...extentsOf(found), found.dtype, ...shard].join(', ') + ranks
+  return [...extentsOf(found), found.dtype, ...layout].join(', ') + ranks
 }
 
 /** The largest number of ranks that `arke bench` accepts. */
@@ -103,9 +103,11 @@ const mostRanks = 64
 
 /** Formats the command as src/cli/benchOptions.ts parses it. */
 function benchCommand(name: string, found: Recognised): string {
-  const { dtype, shard, ranks } = found
+  const { dtype, layout = {}, ranks } = found
   const command = `arke bench ${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
-  const sharded = shard === undefined ? '' : ` --shard ${shard}`
+  const layouts = Object.entries(layout)
+    .map(([name, value]) => ` --layout ${name}=${value}`)
+    .join('')
   const world = ranks === null || ranks > mostRanks ? '' : ` --ranks ${ranks}`
-  return `${command} --shape ${extentsOf(found).join(',')} --dtype ${dtype}${sharded}${world}`
+  return `${command} --shape ${extentsOf(found).join(',')} --dtype ${dtype}${layouts}${world}`
 }

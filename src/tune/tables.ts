@@ -8,7 +8,8 @@ export type Numbers = Readonly<Record<string, number>>
 export interface Asked {
   readonly operation: string
   readonly variant?: string
-  readonly shard?: string
+  /** The layout options of the operation, such as { shard: 'K' }. Tiles of one layout serve no other layout. */
+  readonly layout?: Readonly<Record<string, string>>
   readonly dtype: string
   readonly ranks: number
   /** The number of processors per rank: multiprocessors of a GPU, or worker threads of a CPU. */
@@ -31,8 +32,13 @@ export type Table = Readonly<Record<string, Readonly<Record<string, Numbers>>>>
 /** Tables of tiles, keyed by device name. */
 export type Tables = Readonly<Record<string, Table>>
 
-export const settingOf = ({ operation, variant, shard, dtype, ranks, processors }: Asked): string =>
-  [operation, variant, shard, dtype, `${ranks}x${processors}`].filter(Boolean).join(' ')
+/** An operation always states the same layout options, so their values suffice, in the order of their names. */
+export function settingOf({ operation, variant, layout = {}, dtype, ranks, processors }: Asked): string {
+  const values = Object.keys(layout)
+    .sort()
+    .map((name) => layout[name])
+  return [operation, variant, ...values, dtype, `${ranks}x${processors}`].filter(Boolean).join(' ')
+}
 
 /** The class of a shape, or the class a number of doublings away from it. */
 export function classOf({ shape, growing = {} }: Pick<Asked, 'shape' | 'growing'>, doublings = 0): string {

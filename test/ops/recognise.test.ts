@@ -85,8 +85,8 @@ describe('all-gather and product', () => {
   it.each(all)('%j', (one) => {
     expect(recognised(gathering(one))).toEqual({
       name: 'allGatherGemm',
-      shapes: `M=96, N=40, K=80, ${one.dtype}, sharded along ${one.shard} over 4 ranks`,
-      command: `arke bench all-gather-gemm --shape M=96,N=40,K=80 --dtype ${one.dtype} --shard ${one.shard} --ranks 4`,
+      shapes: `M=96, N=40, K=80, ${one.dtype}, shard ${one.shard} over 4 ranks`,
+      command: `arke bench all-gather-gemm --shape M=96,N=40,K=80 --dtype ${one.dtype} --layout shard=${one.shard} --ranks 4`,
     })
   })
 
@@ -240,7 +240,8 @@ describe('the result of a recogniser', () => {
       expect(known.name).toBe(definition.name)
       expect(shapesOf(known, option('shape'), undefined)).toEqual([shape])
       expect(dtypeCalled(option('dtype') ?? '')).toBe('f16')
-      expect(layoutOf(known, { shard: option('shard') ?? 'K' })).toEqual(
+      const layout = option('layout')
+      expect(layoutOf(known, { layout: layout === undefined ? [] : [layout] })).toEqual(
         'shard' in definition.defaults ? { shard: 'M' } : {},
       )
     }

@@ -17,7 +17,7 @@ import { classOf, settingOf, tableSource, withTiles, type Tables } from '../../s
 const asked = (M: number) => ({
   operation: 'product',
   variant: 'pull',
-  shard: 'K',
+  layout: { shard: 'K' },
   dtype: 'bf16',
   ranks: 8,
   processors: 16,
@@ -42,7 +42,14 @@ const tableOf = (tiles: Readonly<Record<number, Tiles>>): Tables =>
 describe('a table', () => {
   it('distinguishes settings by all properties that times depend on', () => {
     expect(settingOf(asked(1))).toBe('product pull K bf16 8x16')
-    expect(settingOf({ ...asked(1), variant: undefined, shard: undefined })).toBe('product bf16 8x16')
+    expect(settingOf({ ...asked(1), variant: undefined, layout: undefined })).toBe('product bf16 8x16')
+  })
+
+  it('distinguishes all layout options, whatever their order', () => {
+    const settingIn = (layout: Readonly<Record<string, string>>) => settingOf({ ...asked(1), layout })
+    const all = ['K', 'M'].flatMap((shard) => ['K', 'M'].map((order) => settingIn({ shard, order })))
+    expect(new Set(all).size).toBe(4)
+    expect(settingIn({ order: 'M', shard: 'K' })).toBe(settingIn({ shard: 'K', order: 'M' }))
   })
 
   it('groups growing extents by the next power of two, and keeps other extents exact', () => {

@@ -91,7 +91,6 @@ describe('arke tune', () => {
     ranks: 2,
     shape: 'M=4,N=64,K=64',
     dtype: 'f32',
-    shard: 'K',
     seconds: 0.01,
     seed: 1,
   }
@@ -187,7 +186,7 @@ describe('arke tune', () => {
   })
 
   it('rejects invalid options before it measures', async () => {
-    await expect(run({ shard: 'N' })).rejects.toThrow('--shard N: inputs are sharded along K or along M')
+    await expect(run({ shard: 'N' })).rejects.toThrow('--shard N: shard is K or M')
     await expect(run({ target: 'check' })).rejects.toThrow('--target check: it has no speed')
     await expect(run({ target: 'abacus' })).rejects.toThrow('there is no target "abacus"')
     await expect(run({ write: 'table.json' })).rejects.toThrow('--write table.json: it is a source file')

@@ -274,7 +274,7 @@ function tilingOf(world: TilingWorld, options: Omit<AllGatherGemmOptions, 'tiles
   return {
     asked: {
       operation: 'allGatherGemm',
-      ...{ variant, shard, dtype, ranks, shape },
+      ...{ variant, layout: { shard }, dtype, ranks, shape },
       processors: fewestProcessors(machine),
       device: machine.name,
       growing: allGatherGemmOperation.growing,

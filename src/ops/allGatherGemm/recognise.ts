@@ -7,5 +7,7 @@ import { gatheredProduct } from '../gatheredProduct.ts'
 
 export function recogniseAllGatherGemm(chain: FoundChain): Recognised | null {
   const product = gatheredProduct(chain)
-  return product && { ...product, replaces: ['collective', 'after'] }
+  if (!product) return null
+  const { shard, ...options } = product
+  return { ...options, layout: { shard }, replaces: ['collective', 'after'] }
 }
