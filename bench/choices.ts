@@ -10,7 +10,7 @@ import { format, resolveConfig } from 'prettier'
 import { layoutOf, type Measurement } from '../src/operation/choice.ts'
 import { operations, type AnyDefinition } from '../src/ops/operations.ts'
 import type { BenchResult, Point, VariantResult } from '../src/runs/results.ts'
-import { measured, type CellResult } from './gpu/cells.ts'
+import { operationOf, type CellResult } from './gpu/cells.ts'
 import type { Results } from './gpu/store.ts'
 
 const files = process.argv.slice(2)
@@ -58,13 +58,14 @@ const measurementOf = (target: string, point: Point): Measurement => ({
  */
 const measurementsOf = (cell: CellResult): Measurement[] => {
   const { section, ranks, dtype, shape, timings } = cell
-  const found = measured.find(({ gpu }) => gpu.section === section)
-  if (!found) return []
+  const found = operationOf(cell)
+  if (found?.gpu.section !== section) return []
   const { definition } = found
   const times = timings
     .filter(({ name, role, form }) => form === 'launches' && role !== 'alone' && !name.includes('cuBLASLt'))
     .map(({ name, median }) => [name, Math.round(10 * median) / 10] as const)
-  const layout = layoutOf(definition, { ...cell })
+  // Cells of old result files have the layout options beside the other fields.
+  const layout = layoutOf(definition, { ...cell, ...cell.layout })
   return [
     {
       operation: definition.name,

@@ -2,7 +2,9 @@
  * Defines what is measured. This includes the cells of every section, the lower bound on the time of each cell, and the
  * type of a result. All definitions are plain data, and the result file contains them unchanged.
  */
+import { layoutOf } from '../../src/operation/choice.ts'
 import { operations } from '../../src/ops/operations.ts'
+import type { Layout } from '../../src/ops/points.ts'
 import type { Quantity } from '../../src/runs/results.ts'
 import { h200, h200Measured } from '../../src/world/machines.ts'
 
@@ -20,29 +22,27 @@ export const sectionNames: readonly string[] = [
 ]
 export type SectionName = string
 
-/**
- * Returns the operation of a cell. The section identifies it or, if several operations share the section, the names of
- * the extents do.
- */
-export function operationOf({ section, shape }: Pick<Cell, 'section' | 'shape'>): Measured | undefined {
-  const names = Object.keys(shape).sort().join()
-  return (
-    measured.find(({ gpu }) => gpu.section === section) ??
-    measured.find(({ definition }) => Object.keys(definition.defaults.shape).sort().join() === names)
+/** The operation of a cell. Cells of old result files do not name it; then the section identifies it. */
+export const operationOf = ({
+  operation,
+  section,
+}: Pick<Cell, 'operation' | 'section'>): Measured | undefined =>
+  measured.find(({ definition, gpu }) =>
+    operation === undefined ? gpu.section === section : definition.name === operation,
   )
-}
 
 /** One point of measurement. All contestants of a cell run interleaved. */
 export interface Cell {
   readonly section: SectionName
+  /** The name of the operation. Absent if none is measured. */
+  readonly operation?: string
   /** The name of the cell, which is unique among all cells. */
   readonly key: string
   readonly ranks: number
   /** The number of multiprocessors per rank, or undefined if each rank has an equal share of the device. */
   readonly multiprocessors?: number
   readonly dtype: 'bf16' | 'f16'
-  /** For All-Gather + GEMM, the axis along which A is sharded. */
-  readonly shard?: 'K' | 'M'
+  readonly layout?: Layout
   readonly shape: Readonly<Record<string, number>>
 }
 
@@ -133,17 +133,46 @@ export const setsFor = (bytes: number): number => Math.min(8, Math.max(1, Math.c
  */
 export const repeatsFor = (limit: number): number => Math.max(1, Math.min(12, Math.floor(3000 / limit)))
 
-export interface PlanOptions {
-  readonly quick: boolean
-  readonly shard: 'K' | 'M'
+/** The layout options of the operations, each with its values. */
+const layoutValues = new Map(measured.flatMap(({ definition }) => Object.entries(definition.layouts ?? {})))
+export const layoutOptions = [...layoutValues]
+  .map(([name, values]) => `${name}=${values.join('|')}`)
+  .join(', ')
+
+/** Every layout in which operations are measured, in the order of their values. */
+export function allLayouts(): Layout[] {
+  let all: Layout[] = [{}]
+  for (const [name, values] of layoutValues)
+    all = values.flatMap((value) => all.map((layout) => ({ ...layout, [name]: value })))
+  return all
 }
 
-export function planCells({ quick, shard }: PlanOptions): Cell[] {
+/** Parses layout options, each as NAME=VALUE. */
+export function layoutFrom(texts: readonly string[]): Layout {
+  const pairs = texts.map((text) => {
+    const [name, value] = text.split('=')
+    if (!layoutValues.get(name)?.includes(value))
+      throw new RangeError(`there is no layout ${text}; the layout options are ${layoutOptions}`)
+    return [name, value] as const
+  })
+  return Object.fromEntries(pairs)
+}
+
+export interface PlanOptions {
+  readonly quick: boolean
+  /** Layout options that differ from the operations' own. */
+  readonly layout?: Layout
+}
+
+export function planCells({ quick, layout = {} }: PlanOptions): Cell[] {
   return [
-    ...measured.flatMap(({ gpu }) =>
-      gpu
-        .cells(quick, shard)
-        .map((cell): Cell => ({ ...cell, section: gpu.section, key: `${gpu.section} ${cell.key}` })),
+    ...measured.flatMap(({ definition, gpu }) =>
+      gpu.cells(quick, layoutOf(definition, { ...definition.defaults, ...layout })).map((cell): Cell => ({
+        ...cell,
+        section: gpu.section,
+        operation: definition.name,
+        key: `${gpu.section} ${cell.key}`,
+      })),
     ),
     ...gemmCells(quick),
     ...attendCells(quick),
@@ -172,6 +201,7 @@ function gemmCells(quick: boolean): Cell[] {
 function attendCells(quick: boolean): Cell[] {
   return (quick ? [16384] : [16384, 131072]).map((tokens) => ({
     section: 'attend',
+    operation: 'flashDecode',
     key: `attend KV=${tokens}`,
     ranks: 1,
     dtype: 'bf16',
@@ -185,10 +215,11 @@ function attendCells(quick: boolean): Cell[] {
  */
 function scalingCells(quick: boolean): Cell[] {
   const cells = [1, 2, 4, 8].flatMap((ranks) =>
-    measured.flatMap(({ gpu }) =>
+    measured.flatMap(({ definition, gpu }) =>
       gpu.scaling(ranks).map((cell): Cell => ({
         ...cell,
         section: 'scaling',
+        operation: definition.name,
         key: `scaling ${cell.key}`,
         multiprocessors: 16,
       })),

@@ -3,12 +3,13 @@
  * PyTorch's and Triton's.
  */
 import { gemmKernel } from '../../src/ops/gemm.ts'
+import { sampleProduct } from '../../src/ops/drawn.ts'
 import { gemmTiles } from '../../src/ops/tiles.ts'
 import type { CudaWorld } from '../../src/targets/cuda/world.ts'
 import { timesAlongside } from './alongside.ts'
 import { limitOf, setsFor, type Cell, type CellResult } from './cells.ts'
 import type { Pattern } from './pattern.ts'
-import { productCheck, sampleProduct, vendorProducts } from './products.ts'
+import { productCheck, vendorProducts } from './products.ts'
 import { Stage, stageOptions, type Effort } from './stage.ts'
 
 const numbers = { a: 0, b: 1 } as const

@@ -1,17 +1,18 @@
 /**
- * The inputs of an operation at a cell, and the comparison of its results. Operations whose inputs are too large to
- * generate on the host have them in gather.ts and decode.ts; `ofHost` serves all other operations.
+ * The inputs of an operation at a cell, and the comparison of its results. The device draws the inputs if the operation
+ * says how; otherwise the host generates them.
  */
 import { dtypes, type StorageDType } from '../../src/ir/dtype.ts'
-import { layoutOf } from '../../src/operation/choice.ts'
 import type { Operation, OperationOptions } from '../../src/operation/definition.ts'
 import type { AnyDefinition } from '../../src/ops/operations.ts'
 import { sampleOf } from '../../src/runs/contest.ts'
 import { sharedOut, type Machine } from '../../src/world/machine.ts'
 import { h200 } from '../../src/world/machines.ts'
 import type { SymmetricTensor, World } from '../../src/world/world.ts'
+import type { Drawing } from '../../src/ops/drawn.ts'
 import { operationOf, setsFor, type Cell } from './cells.ts'
 import { poison, type Pattern } from './pattern.ts'
+import { productCheck } from './products.ts'
 import { expectSimilar, stageOptions, Wrong, type Stage } from './stage.ts'
 
 /** Poisons a result, runs the kernels that write it, and compares it with the expected values. */
@@ -28,17 +29,13 @@ export interface Prepared {
 export interface Inputs {
   sets(cell: Cell): number
   prepare(stage: Stage, cell: Cell, pattern: Pattern): Prepared
-  /**
-   * Adds contestants from other libraries. `tiles` are the tiles of `bsp`, and `peerBytes` is the memory per rank that
-   * the contestants need.
-   */
-  enterPeers?(stage: Stage, cell: Cell, prepared: Prepared, tiles: Operation['tiles']): Promise<void>
-  peerBytes?(cell: Cell): number
+  /** The memory per rank that the inputs need in addition to the inputs themselves. */
+  extraBytes?(cell: Cell): number
 }
 
 export const optionsOf = (definition: AnyDefinition, cell: Cell, variant: string): OperationOptions => ({
   ...definition.defaults,
-  ...layoutOf(definition, { ...cell }),
+  ...cell.layout,
   ...{ shape: cell.shape, dtype: cell.dtype, variant },
 })
 
@@ -67,11 +64,48 @@ export function bytesOn(machine: Machine, ranks: number, allocate: (world: World
 export const expectedMachine = ({ ranks, multiprocessors }: Cell): Machine =>
   sharedOut(h200, ranks, multiprocessors)
 
+/** The inputs of one rank, before a world is open. */
+function inputsOn(definition: AnyDefinition, cell: Cell): Operation['inputs'] {
+  let inputs: Operation['inputs'] = {}
+  bytesOn(expectedMachine(cell), cell.ranks, (world) => {
+    inputs = definition.make(world, optionsOf(definition, cell, definition.variants[0])).inputs
+  })
+  return inputs
+}
+
+/** Random inputs that are drawn on the device. Samples of the results are compared with float64. */
+const ofDevice = (definition: AnyDefinition, drawing: Drawing): Inputs => ({
+  sets: (cell) => drawing.sets ?? setsFor(operationOf(cell)!.gpu.work(cell).bytes),
+  prepare(stage, cell, pattern) {
+    const { world } = stage
+    const names = Object.keys(drawing.inputs)
+    const constants = drawing.constants?.(cell.shape) ?? {}
+    const inputs: Record<string, SymmetricTensor>[] = []
+    for (let set = 0; set < this.sets(cell); set++) {
+      const made: Record<string, SymmetricTensor> = {}
+      for (const [name, { dtype, shape }] of Object.entries(inputsOn(definition, cell))) {
+        const drawn = names.indexOf(name)
+        if (drawn < 0) made[name] = world.full(dtype, shape, constants[name], { name })
+        else if (set > 0 && drawing.inputs[name].isShared) made[name] = inputs[0][name]
+        else {
+          made[name] = world.empty(dtype, shape, { name })
+          const { isEqual = false } = drawing.inputs[name]
+          for (const rank of world.localRanks)
+            pattern.fill(world, made[name], drawn, rank, isEqual ? 0 : rank)
+        }
+      }
+      inputs.push(made)
+    }
+    const samples = drawing.samples(cell, (name, rank) => pattern.drawn(names.indexOf(name), rank))
+    return { inputs, check: (results, mostRead) => productCheck(stage, results, samples, mostRead) }
+  },
+})
+
 /** Random inputs that the host generates. Randomly chosen rows of the results are compared with the reference. */
-export const ofHost = (definition: AnyDefinition): Inputs => ({
+const ofHost = (definition: AnyDefinition): Inputs => ({
   sets: (cell) => setsFor(operationOf(cell)!.gpu.work(cell).bytes),
   // The operations that fill the inputs have their own buffers.
-  peerBytes(cell) {
+  extraBytes(cell) {
     const options = optionsOf(definition, cell, definition.variants[0])
     return bytesOn(expectedMachine(cell), cell.ranks, (world) => {
       for (let set = 0; set < this.sets(cell); set++) definition.make(world, options)
@@ -111,3 +145,8 @@ export const ofHost = (definition: AnyDefinition): Inputs => ({
     }
   },
 })
+
+export const inputsOf = (definition: AnyDefinition): Inputs => {
+  const drawing = definition.points.gpu?.drawing
+  return drawing ? ofDevice(definition, drawing) : ofHost(definition)
+}

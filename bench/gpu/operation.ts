@@ -1,19 +1,13 @@
 /**
  * Measures an operation at a cell. All of its variants run interleaved with the single step whose time is the lower
- * bound of all variants. If another library has a comparable product, that product is measured, too.
+ * bound of all variants. If that step is only a matrix product, the vendor's product is measured in its place, too.
  */
-import type { Operation } from '../../src/operation/definition.ts'
 import type { AnyDefinition } from '../../src/ops/operations.ts'
 import { device, leastTime, operationOf, repeatsFor, type Cell, type CellResult, type Role } from './cells.ts'
-import { decodeInputs } from './decode.ts'
-import { gatherInputs } from './gather.ts'
-import { bytesOn, expectedMachine, ofHost, optionsOf, type Inputs } from './inputs.ts'
+import { bytesOn, expectedMachine, inputsOf, optionsOf } from './inputs.ts'
 import type { Pattern } from './pattern.ts'
 import { Stage, type Effort } from './stage.ts'
-
-/** These operations have inputs that are too large to generate on the host. */
-const special: Readonly<Record<string, Inputs>> = { allGatherGemm: gatherInputs, flashDecode: decodeInputs }
-export const inputsOf = (definition: AnyDefinition): Inputs => special[definition.name] ?? ofHost(definition)
+import { enterVendor } from './vendor.ts'
 
 export interface Entered {
   readonly variant: string
@@ -38,8 +32,8 @@ export async function operationStage(
 ): Promise<Stage> {
   const { definition, gpu } = operationOf(cell)!
   const { ranks, multiprocessors } = cell
-  const special = inputsOf(definition)
-  const sets = special.sets(cell)
+  const source = inputsOf(definition)
+  const sets = source.sets(cell)
   const counted = bytesOn(expectedMachine(cell), ranks, (world) => {
     for (let set = 0; set < sets; set++) {
       const first = definition.make(world, optionsOf(definition, cell, entered[0].variant))
@@ -47,13 +41,13 @@ export async function operationStage(
         definition.make(world, optionsOf(definition, cell, variant), first.inputs)
     }
   })
-  const heap = counted + (special.peerBytes?.(cell) ?? 0) + spareBytes
+  const heap = counted + (source.extraBytes?.(cell) ?? 0) + spareBytes
   const repeats = repeatsFor(leastTime(cell, multiprocessors ?? device.multiprocessors / ranks))
   const stage = await Stage.open({ ranks, heap, multiprocessors, repeats })
   const { world, stream } = stage
   try {
-    const prepared = special.prepare(stage, cell, pattern)
-    let tiles: Operation['tiles'] = {}
+    const prepared = source.prepare(stage, cell, pattern)
+    let vendor: (() => Promise<void>) | undefined
     for (const { variant, role } of entered)
       await stage.try(variant, async () => {
         const options = { ...optionsOf(definition, cell, variant), stream: stream.id }
@@ -65,7 +59,6 @@ export async function operationStage(
         }))
         await stage.enter(variant, role, executions, check)
         if (role !== 'baseline') return
-        tiles = made[0].tiles
         // No variant can be faster than this single step. The single step is correct if the remaining steps compute the
         // expected result from its output.
         const at = made[0].steps.findIndex(({ name }) => name === definition.limit.step)
@@ -76,8 +69,9 @@ export async function operationStage(
             for (const step of made[n].steps.slice(at + 1)) step.launch()
           }),
         )
+        vendor = () => enterVendor(stage, cell, made, at, gpu.alone, check)
       })
-    await special.enterPeers?.(stage, cell, prepared, tiles)
+    await vendor?.()
     return stage
   } catch (error) {
     await stage.close()

@@ -3,6 +3,7 @@
  * once and repeated by device copies. Each tensor and rank starts at a different offset in the block, so the value of
  * every element is known without reading it.
  */
+import type { Drawn, Elements } from '../../src/ops/drawn.ts'
 import { readElements, writeElements } from '../../src/world/elements.ts'
 import type { SymmetricTensor } from '../../src/world/world.ts'
 import type { CudaWorld } from '../../src/targets/cuda/world.ts'
@@ -17,9 +18,6 @@ export const blockRows = 32_767
 export const rowElements = 128
 const blockElements = blockRows * rowElements
 const tableSize = 4096
-
-/** The elements of a tensor on a rank, as a function of the row-major index. */
-export type Elements = (index: number) => number
 
 export class Pattern {
   readonly #bits: Uint16Array
@@ -55,18 +53,19 @@ export class Pattern {
   }
 
   /** The elements that `fill` writes. */
-  elements(tensor: number, rank: number): Elements {
-    const shift = this.#shift(tensor, rank) * rowElements
-    return (index) => this.#values[(index + shift) % blockElements]
+  drawn(tensor: number, rank: number): Drawn {
+    const rows = this.#shift(tensor, rank)
+    const [values, shift] = [this.#values, rows * rowElements]
+    return {
+      element: (index) => values[(index + shift) % blockElements],
+      values,
+      place: (row) => ((row + rows) % blockRows) * rowElements,
+      period: blockRows,
+    }
   }
 
-  /**
-   * Returns the block of values, and a function that maps a row of 128 elements in a tensor to its offset in the block.
-   * Rows with the same offset are equal.
-   */
-  rows(tensor: number, rank: number): { readonly values: Float64Array; place(row: number): number } {
-    const shift = this.#shift(tensor, rank)
-    return { values: this.#values, place: (row) => ((row + shift) % blockRows) * rowElements }
+  elements(tensor: number, rank: number): Elements {
+    return this.drawn(tensor, rank).element
   }
 
   /** Fills a tensor on one rank with the elements of the rank `as`. No kernel may be running during the fill. */

@@ -1,9 +1,10 @@
-/** Runs matrix products on all ranks of a stage: the check of their results, and the vendor's product. */
+/** The check of results by samples, and the vendor's product on all ranks of a stage. */
 import { medianOf } from '../../src/runs/quantity.ts'
 import type { Timed } from '../../src/runs/gate.ts'
+import type { Sample } from '../../src/ops/drawn.ts'
 import type { SymmetricTensor } from '../../src/world/world.ts'
 import { proposalsOf, type Operands, type Product, type Proposals } from './cublas.ts'
-import { isWritten, poison, readSome, type Elements } from './pattern.ts'
+import { isWritten, poison, readSome } from './pattern.ts'
 import { expectSimilar, mostVendorLaunches, Wrong, type ForeignWays, type Stage } from './stage.ts'
 
 /** How long the algorithms that cuBLASLt proposes are compared. */
@@ -12,38 +13,9 @@ const trying = { seconds: 0.2, leastRounds: 7, mostRounds: 25 }
 /** A result with at most this many elements is read completely, to check that every element was written. */
 const usualRead = 8 * 2 ** 20
 
-export interface Sample {
-  readonly rows: readonly number[]
-  readonly columns: readonly number[]
-  /** The samples are ordered by row and then by column. */
-  readonly expected: Float64Array
-}
-
-/** Computes some elements of A x B in float64. They are in the first and last rows and columns, and in between. */
-export function sampleProduct(
-  { M, N, K }: Pick<Product, 'M' | 'N' | 'K'>,
-  a: (row: number, k: number) => number,
-  b: Elements,
-): Sample {
-  const spread = (extent: number, count: number): number[] => [
-    ...new Set(Array.from({ length: count }, (_, n) => Math.round((n * (extent - 1)) / (count - 1)))),
-  ]
-  const [rows, columns] = [spread(M, 4), spread(N, 37)]
-  const expected = new Float64Array(rows.length * columns.length)
-  const row = new Float64Array(K)
-  rows.forEach((i, atRow) => {
-    for (let k = 0; k < K; k++) row[k] = a(i, k)
-    columns.forEach((j, atColumn) => {
-      let sum = 0
-      for (let k = 0; k < K; k++) sum += row[k] * b(k * N + j)
-      expected[atRow * columns.length + atColumn] = sum
-    })
-  })
-  return { rows, columns, expected }
-}
-
 /**
  * Poisons a result, runs the kernels that write it, and compares it with the samples. `samples` has one entry per rank.
+ * A result with at most `mostRead` elements is read completely.
  */
 export const productCheck =
   (
@@ -54,7 +26,8 @@ export const productCheck =
   ) =>
   async (set: number, run: () => void): Promise<void> => {
     const c = results[set]
-    const [M, N] = c.shape
+    const N = c.shape.at(-1)!
+    const M = c.shape.reduce((product, extent) => product * extent, 1) / N
     for (const rank of world.localRanks) poison(world, c, rank)
     run()
     await world.synchronize()

@@ -10,7 +10,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { format } from 'prettier'
-import { planCells } from './cells.ts'
+import { allLayouts, planCells } from './cells.ts'
 import { pageOf } from './page.ts'
 import { textOf, type Results } from './store.ts'
 
@@ -26,7 +26,7 @@ const found = new Map(
     cells.map((cell) => [cell.key, n < all.length - 1 ? { ...cell, earlier: true } : cell] as const),
   ),
 )
-const planned = (['K', 'M'] as const).flatMap((shard) => planCells({ quick: false, shard }))
+const planned = allLayouts().flatMap((layout) => planCells({ quick: false, layout }))
 const keys = [...new Set(planned.map(({ key }) => key))]
 const cells = keys.flatMap((key) => found.get(key) ?? [])
 const results: Results = { machine, date, begun: {}, cells }

@@ -6,7 +6,7 @@ import { parseArgs } from 'node:util'
 import { findCuda } from '../../src/targets/cuda/driver.ts'
 import { Device } from '../../src/targets/cuda/runtime.ts'
 import { compileAhead } from './ahead.ts'
-import { planCells, sectionNames, type Cell, type CellResult } from './cells.ts'
+import { layoutFrom, layoutOptions, planCells, sectionNames, type Cell, type CellResult } from './cells.ts'
 import { measureAttend } from './attend.ts'
 import { measureGemm } from './gemm.ts'
 import { judge, verdict } from './goals.ts'
@@ -23,7 +23,8 @@ const usage = `npx tsx bench/gpu/run.ts [options]
 
   --only SECTION,...   ${sectionNames.join(', ')}; default: all
   --match TEXT         only cells whose name contains this text, e.g. 'bf16 K M=8'; may be given several times
-  --shard K|M          the axis along which A is sharded for All-Gather + GEMM; default: K
+  --layout NAME=VALUE  a layout option, e.g. shard=M (${layoutOptions}); default: each operation's own
+  --shard VALUE        short for --layout shard=VALUE
   --quick              fewer cells and rounds
   --seconds S          measuring time per cell in seconds; default: 0.6, with --quick 0.15
   --json FILE          result file, read at the start and written after each cell; default: bench-gpu.json,
@@ -42,7 +43,8 @@ const { values: options } = parsed(() =>
     options: {
       only: { type: 'string', default: sectionNames.join(',') },
       match: { type: 'string', multiple: true, default: [] },
-      shard: { type: 'string', default: 'K' },
+      layout: { type: 'string', multiple: true, default: [] },
+      shard: { type: 'string' },
       quick: { type: 'boolean', default: false },
       seconds: { type: 'string' },
       json: { type: 'string' },
@@ -63,14 +65,16 @@ const sections = options.only.split(',')
 const unknown = sections.find((name) => !(sectionNames as readonly string[]).includes(name))
 if (unknown !== undefined) fail(`unknown section ${unknown}; the sections are ${sectionNames.join(', ')}`)
 const { shard, quick } = options
-if (shard !== 'K' && shard !== 'M') fail(`--shard ${shard}: expected K or M`)
+const layout = parsed(() =>
+  layoutFrom([...options.layout, ...(shard === undefined ? [] : [`shard=${shard}`])]),
+)
 const seconds = Number(options.seconds ?? (quick ? 0.15 : 0.6))
 if (!(seconds > 0)) fail(`--seconds ${options.seconds}: expected a number above 0`)
 const effort: Effort = quick
   ? { seconds, leastRounds: 8, mostRounds: 52 }
   : { seconds, leastRounds: 16, mostRounds: 152 }
 
-const cells = planCells({ quick, shard }).filter(
+const cells = planCells({ quick, layout }).filter(
   ({ section, key }) =>
     sections.includes(section) &&
     (options.match.length === 0 || options.match.some((text) => `${key} `.includes(`${text} `))),

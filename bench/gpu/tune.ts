@@ -8,6 +8,7 @@ import { Device } from '../../src/targets/cuda/runtime.ts'
 import { shippedTables } from '../../src/tune/shipped.ts'
 import { namedNumbers, tableSource, withTiles } from '../../src/tune/tables.ts'
 import { compileAhead } from './ahead.ts'
+import { layoutFrom, layoutOptions } from './cells.ts'
 import { Pattern, type HalfDType } from './pattern.ts'
 import { fail, lostStatus, parsed, partOf, surviveLostDevices } from './process.ts'
 import { isLost } from './stage.ts'
@@ -19,7 +20,8 @@ const usage = `npx tsx bench/gpu/tune.ts [options]
   --only SECTION,...   ${tunedSections.join(', ')}; default: all
   --match TEXT         only points whose name contains this text, e.g. 'bf16 K M=8'; may be given several times
   --variants NAME,...  the variants to tune; default: those that the operation names, e.g. bsp and pull
-  --shard K|M          the axis along which A is sharded for All-Gather + GEMM; default: K
+  --layout NAME=VALUE  a layout option, e.g. shard=M (${layoutOptions}); default: each operation's own
+  --shard VALUE        short for --layout shard=VALUE
   --tiles NUMBERS      only try these tiles and the default, e.g. 16,256,64,4; may be given several times
   --seconds S          measuring time per point in seconds; default: 1.5
   --json FILE          result file, read at the start and written after each point; default: tune-gpu.json
@@ -40,7 +42,8 @@ const { values: options, positionals } = parsed(() =>
       only: { type: 'string', default: tunedSections.join(',') },
       match: { type: 'string', multiple: true, default: [] },
       variants: { type: 'string' },
-      shard: { type: 'string', default: 'K' },
+      layout: { type: 'string', multiple: true, default: [] },
+      shard: { type: 'string' },
       tiles: { type: 'string', multiple: true, default: [] },
       seconds: { type: 'string', default: '1.5' },
       json: { type: 'string', default: 'tune-gpu.json' },
@@ -81,10 +84,12 @@ const sections = options.only.split(',')
 const unknown = sections.find((name) => !(tunedSections as readonly string[]).includes(name))
 if (unknown !== undefined) fail(`unknown section ${unknown}; the sections are ${tunedSections.join(', ')}`)
 const { shard } = options
-if (shard !== 'K' && shard !== 'M') fail(`--shard ${shard}: expected K or M`)
+const layout = parsed(() =>
+  layoutFrom([...options.layout, ...(shard === undefined ? [] : [`shard=${shard}`])]),
+)
 const seconds = Number(options.seconds)
 if (!(seconds > 0)) fail(`--seconds ${options.seconds}: expected a number above 0`)
-const points = planPoints(shard, options.variants?.split(',')).filter(
+const points = planPoints(layout, options.variants?.split(',')).filter(
   ({ section, key }) =>
     sections.includes(section) &&
     (options.match.length === 0 || options.match.some((text) => `${key} `.includes(`${text} `))),

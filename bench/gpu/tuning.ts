@@ -4,6 +4,7 @@
  */
 import { gemmKernel } from '../../src/ops/gemm.ts'
 import type { TilingWorld } from '../../src/operation/definition.ts'
+import type { Layout } from '../../src/ops/points.ts'
 import { gemmTiling } from '../../src/ops/tiles.ts'
 import type { Timed } from '../../src/runs/gate.ts'
 import { medianOf } from '../../src/runs/quantity.ts'
@@ -13,8 +14,7 @@ import { namedNumbers, type Numbers } from '../../src/tune/tables.ts'
 import { timedPart, type Tuned } from '../../src/tune/tune.ts'
 import { measured, operationOf, planCells, type Cell } from './cells.ts'
 import { gemmHeap, gemmInputs } from './gemm.ts'
-import { bytesOn, expectedMachine, optionsOf } from './inputs.ts'
-import { inputsOf } from './operation.ts'
+import { bytesOn, expectedMachine, inputsOf, optionsOf } from './inputs.ts'
 import type { Pattern } from './pattern.ts'
 import { productCheck } from './products.ts'
 import { nothing, Stage, stageOptions } from './stage.ts'
@@ -43,8 +43,8 @@ function variantsOf(cell: Cell, asked: readonly string[] | undefined): readonly 
   return asked ? definition.variants.filter((name) => asked.includes(name)) : gpu.tuned
 }
 
-export function planPoints(shard: 'K' | 'M', variants?: readonly string[]): TunePoint[] {
-  return planCells({ quick: false, shard })
+export function planPoints(layout: Layout, variants?: readonly string[]): TunePoint[] {
+  return planCells({ quick: false, layout })
     .filter(({ section }) => tunedSections.includes(section))
     .flatMap((cell) =>
       variantsOf(cell, variants).map((variant) => ({ ...cell, variant, key: `${cell.key} ${variant}` })),

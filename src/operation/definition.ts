@@ -35,6 +35,15 @@ export interface Step {
   readonly name: string
   /** Launches the kernel on all ranks and returns without waiting for the device. */
   launch(): void
+  /**
+   * The operands, if the step does nothing but c = a x b on every rank, with row-major matrices and without flags. A
+   * benchmark measures the product of a vendor's library in its place. `a` may have more rows than `c`.
+   */
+  readonly product?: {
+    readonly a: SymmetricTensor
+    readonly b: SymmetricTensor
+    readonly c: SymmetricTensor
+  }
 }
 
 /**

@@ -4,6 +4,7 @@
  */
 import type { Numbers } from '../tune/tables.ts'
 import type { Machine } from '../world/machine.ts'
+import type { Drawing } from './drawn.ts'
 import type { OperandDType, OperationOptions } from '../operation/definition.ts'
 
 /** The properties that decide which kernels exist: machine, number of ranks, dtype and shape. */
@@ -37,14 +38,18 @@ export type Without = { readonly share: number } | 'its work'
 export const powers = (from: number, to: number, by: number): number[] =>
   from > to ? [] : [from, ...powers(from * by, to, by)]
 
-/** A point that is measured on a GPU. Fields such as `shard` describe how the inputs are laid out. */
+/** Values of layout options; see `OperationDefinition.layouts`. */
+export type Layout = Readonly<Record<string, string>>
+
+/** A point that is measured on a GPU. */
 export interface GpuCell<Options extends OperationOptions = OperationOptions> {
   /** The name under which results are stored, which is unique within the operation. */
   readonly key: string
   readonly ranks: number
   readonly dtype: 'bf16' | 'f16'
   readonly shape: Options['shape']
-  readonly shard?: 'K' | 'M'
+  /** The layout of the inputs. The operation's defaults apply to options that are absent. */
+  readonly layout?: Layout
 }
 
 export interface GpuPoints<Options extends OperationOptions = OperationOptions> {
@@ -61,7 +66,8 @@ export interface GpuPoints<Options extends OperationOptions = OperationOptions> 
   readonly floor: 'alone' | 'least work'
   /** The variants whose tiles are tuned for the table that Arke ships. */
   readonly tuned: readonly Options['variant'][]
-  cells(quick: boolean, shard: 'K' | 'M'): readonly GpuCell<Options>[]
+  /** `layout` has a value for each layout option of the operation. */
+  cells(quick: boolean, layout: Layout): readonly GpuCell<Options>[]
   /** Points with the same total work, divided among `ranks` ranks. */
   scaling(ranks: number): readonly GpuCell<Options>[]
   /** The minimum work of all ranks together: the bytes of memory traffic and the floating-point operations. */
@@ -73,6 +79,8 @@ export interface GpuPoints<Options extends OperationOptions = OperationOptions> 
    * means no slower than `bsp`, and 'near alone' means close to the time of the step alone.
    */
   goal(shape: Options['shape']): 'recover' | 'no slower' | 'near alone'
+  /** How inputs are drawn on the device. By default the host generates them. */
+  readonly drawing?: Drawing<Options>
 }
 
 export interface Points<Options extends OperationOptions = OperationOptions, Contents = never> {

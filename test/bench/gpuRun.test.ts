@@ -7,20 +7,23 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import {
+  allLayouts,
+  layoutFrom,
   leastTime,
+  operationOf,
   planCells,
   setsFor,
   type Cell,
   type CellResult,
   type Timing,
 } from '../../bench/gpu/cells.ts'
-import { sampleAttention } from '../../bench/gpu/decode.ts'
 import { judge, verdict } from '../../bench/gpu/goals.ts'
 import { pageOf } from '../../bench/gpu/page.ts'
 import { blockRows, Pattern, readSome } from '../../bench/gpu/pattern.ts'
-import { sampleProduct } from '../../bench/gpu/products.ts'
 import { Store } from '../../bench/gpu/store.ts'
 import { asText, compare, fastestTwo, speedupOf, summaryOf, tablesOf } from '../../bench/gpu/tables.ts'
+import { sampleProduct } from '../../src/ops/drawn.ts'
+import { drawing as drawnCaches } from '../../src/ops/flashDecode/drawn.ts'
 import { attentionOf } from '../../src/ops/flashDecode/reference.ts'
 import { canCallLibraries } from '../../src/targets/cuda/node.ts'
 import { Device } from '../../src/targets/cuda/runtime.ts'
@@ -28,7 +31,7 @@ import { CudaWorld } from '../../src/targets/cuda/world.ts'
 import { expectClose } from '../../src/world/world.ts'
 import { fakeDriver } from '../cuda/fakeDriver.ts'
 
-const all = planCells({ quick: false, shard: 'K' })
+const all = planCells({ quick: false })
 const cellOf = (key: string): Cell => all.find((cell) => cell.key === key)!
 const timing = (name: string, role: Timing['role'], median: number, form: Timing['form'] = ''): Timing => ({
   name,
@@ -71,8 +74,35 @@ describe('the plan', () => {
     expect(decode.some(({ batch, tokens }) => batch === 4 && tokens === 512 * 1024)).toBe(true)
   })
 
+  it('names the operation of each cell, even where several operations have the same extents', () => {
+    const titleOf = (key: string): string | undefined => operationOf(cellOf(key))?.definition.name
+    expect(titleOf('gather bf16 K M=8')).toBe('allGatherGemm')
+    expect(titleOf('norm bf16 M=8')).toBe('normGatherGemm')
+    expect(titleOf('attend KV=16384')).toBe('flashDecode')
+    expect(titleOf('scaling decode ranks=8')).toBe('flashDecode')
+    expect(titleOf('scaling gemm M=8 ranks=8')).toBe('allGatherGemm')
+    // A product on one rank is no operation, although all extents are those of one.
+    expect(titleOf('gemm M=8 N=8192 K=8192')).toBeUndefined()
+    // Results of earlier versions do not name the operation.
+    expect(operationOf({ section: 'norm' })?.definition.name).toBe('normGatherGemm')
+    expect(operationOf({ section: 'gemm' })).toBeUndefined()
+  })
+
+  it('has the layouts that the operations declare', () => {
+    expect(allLayouts()).toEqual([{ shard: 'K' }, { shard: 'M' }])
+    expect(layoutFrom(['shard=M'])).toEqual({ shard: 'M' })
+    for (const text of ['shard=N', 'order=K', 'shard'])
+      expect(() => layoutFrom([text])).toThrow(`there is no layout ${text}; the layout options are shard=K|M`)
+    const [along] = planCells({ quick: true, layout: { shard: 'M' } })
+    expect(along).toMatchObject({
+      key: 'gather bf16 M M=1',
+      operation: 'allGatherGemm',
+      layout: { shard: 'M' },
+    })
+  })
+
   it('keeps the keys of the points that a quick run takes', () => {
-    const quick = planCells({ quick: true, shard: 'K' })
+    const quick = planCells({ quick: true })
     expect(quick.length).toBeLessThan(all.length / 3)
     for (const cell of quick) expect(cellOf(cell.key)).toEqual(cell)
   })
@@ -191,8 +221,15 @@ describe('random contents', () => {
       },
       { batch: 1, heads: 1, G: 1, D: 128, tokens, scale: 1 / Math.sqrt(128) },
     )
-    for (const { first, expected: found } of sampleAttention(shape, ranks, pattern))
-      expectClose(found, expected.subarray(first, first + 128), { atol: 1e-12 })
+    const numbers = Object.keys(drawnCaches.inputs)
+    const samples = drawnCaches.samples({ ranks, dtype: 'f16', shape }, (input, rank) =>
+      pattern.drawn(numbers.indexOf(input), rank),
+    )
+    expect(samples).toHaveLength(ranks)
+    for (const { rows, columns, expected: found } of samples) {
+      expect([rows, columns.length]).toEqual([[0], 128])
+      expectClose(found, expected, { atol: 1e-12 })
+    }
   })
 })
 

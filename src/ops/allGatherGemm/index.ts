@@ -123,6 +123,7 @@ interface Plan {
   /** The number of rows and columns of one rank's A, including padding. */
   readonly local: readonly [rows: number, depth: number]
   readonly a: SymmetricTensor<OperandDType>
+  readonly b: SymmetricTensor<OperandDType>
   /** Returns B, in packed form if it has been packed. */
   readonly weights: () => SymmetricTensor<OperandDType> | PackedTensor<OperandDType>
   readonly c: SymmetricTensor<OperandDType>
@@ -141,7 +142,7 @@ interface Plan {
 type Variant = (plan: Plan) => readonly Step[]
 
 const variants: Readonly<Record<AllGatherGemmVariant, Variant>> = {
-  bsp({ world, shard, dtype, shape, local: [rows, depth], a, weights, c, tiles, options }) {
+  bsp({ world, shard, dtype, shape, local: [rows, depth], a, b, weights, c, tiles, options }) {
     const extents = shard === 'K' ? [shape.M, depth * world.ranks] : [rows * world.ranks, shape.K]
     const gathered = world.empty(dtype, extents, { name: 'gathered' })
     const entered = world.flags([world.ranks], { name: 'entered' })
@@ -157,6 +158,7 @@ const variants: Readonly<Record<AllGatherGemmVariant, Variant>> = {
         name: 'multiply',
         launch: () =>
           world.launch(gemmKernel(dtype), { a: gathered, b: weights(), c }, { ...options, meta: tiles }),
+        product: { a: gathered, b, c },
       },
     ]
   },
@@ -343,6 +345,7 @@ export function allGatherGemm(
     shape,
     local,
     a,
+    b,
     weights: () => weightsIn(b),
     c,
     tiles,

@@ -1,6 +1,7 @@
 /** The points at which All-Gather + GEMM is tested and measured. See ../points.ts. */
 import { isCached } from '../../world/machine.ts'
 import { powers, type Form, type GpuPoints, type Points, type Setting } from '../points.ts'
+import { drawing } from './drawn.ts'
 import { mostInAnyOrder } from './fusedByShard.ts'
 import type { AllGatherGemmContents, AllGatherGemmOptions } from './index.ts'
 
@@ -49,18 +50,18 @@ const gpu: GpuPoints<AllGatherGemmOptions> = {
   alone: 'GEMM',
   floor: 'alone',
   tuned: ['bsp', 'pull', 'fused'],
-  cells(quick, shard) {
+  cells(quick, { shard }) {
     const rows = quick ? [1, 16, 64, 512] : powers(1, 8192, 2)
     return (['bf16', 'f16'] as const).slice(0, quick ? 1 : 2).flatMap((dtype) =>
       rows.map((M) => ({
-        ...{ key: `${dtype} ${shard} M=${M}`, ranks: 8, dtype, shard },
+        ...{ key: `${dtype} ${shard} M=${M}`, ranks: 8, dtype, layout: { shard } },
         shape: { M, N: 3584, K: 8192 },
       })),
     )
   },
   scaling: (ranks) =>
     [8, 1024].map((M) => ({
-      ...{ key: `gemm M=${M} ranks=${ranks}`, ranks, dtype: 'bf16', shard: 'K' },
+      ...{ key: `gemm M=${M} ranks=${ranks}`, ranks, dtype: 'bf16', layout: { shard: 'K' } },
       shape: { M, N: 28672 / ranks, K: 8192 },
     })),
   // With the minimum traffic, a rank reads every B and every shard of A once and writes every C once.
@@ -68,9 +69,10 @@ const gpu: GpuPoints<AllGatherGemmOptions> = {
     bytes: 2 * (ranks * (K * N + M * N) + M * K),
     flops: ranks * 2 * M * N * K,
   }),
-  remoteBytes: ({ ranks, shard, shape: { M, K } }) =>
-    2 * (shard === 'M' ? (M - Math.ceil(M / ranks)) * K : M * (K - Math.ceil(K / ranks))),
+  remoteBytes: ({ ranks, layout, shape: { M, K } }) =>
+    2 * (layout?.shard === 'M' ? (M - Math.ceil(M / ranks)) * K : M * (K - Math.ceil(K / ranks))),
   goal: ({ M }) => (M <= 1024 ? 'recover' : 'near alone'),
+  drawing,
 }
 
 export const points: Points<AllGatherGemmOptions, AllGatherGemmContents> = {

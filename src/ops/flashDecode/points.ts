@@ -1,6 +1,7 @@
 /** The points at which Flash Decode is tested and measured. See ../points.ts. */
 import { isCached } from '../../world/machine.ts'
 import { powers, type Form, type GpuPoints, type Points, type Setting } from '../points.ts'
+import { drawing } from './drawn.ts'
 import type { DecodeContents, FlashDecodeOptions, FlashDecodeShape, FlashDecodeVariant } from './index.ts'
 
 const variants: readonly FlashDecodeVariant[] = [
@@ -77,6 +78,7 @@ const gpu: GpuPoints<FlashDecodeOptions> = {
   }),
   remoteBytes: ({ ranks, shape: { batch, queryHeads, D } }) => 4 * (ranks - 1) * batch * queryHeads * (D + 2),
   goal: ({ tokens }) => (tokens <= 32 * 1024 ? 'recover' : 'no slower'),
+  drawing,
 }
 
 export const points: Points<FlashDecodeOptions, DecodeContents> = {

@@ -109,6 +109,7 @@ const variants: Readonly<Record<NormGatherGemmVariant, (plan: Plan) => readonly 
         name: 'multiply',
         launch: () =>
           world.launch(gemmKernel(dtype), { a: gathered, b: weightsIn(b), c }, { ...options, meta: tiles }),
+        product: { a: gathered, b, c },
       },
     ]
   },
