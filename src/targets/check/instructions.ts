@@ -120,6 +120,7 @@ export const copy: Maker = (node, _, [source, target, mask]) => ({
   sync: false,
   run(agent, machine) {
     const [from, to] = [agent.registers[source] as Places, agent.registers[target] as Places]
+    machine.multicasts.note(agent, machine, node, from)
     copyPlaces(accessOf(agent, node), agent, machine, from, to, optional(agent, mask))
   },
 })
@@ -138,6 +139,7 @@ export const copyAsync: Maker = (node, out, inputs, around) => {
     run(agent, machine) {
       const by = machine.beginCopy(agent, node)
       const [from, to] = [agent.registers[source] as Places, agent.registers[target] as Places]
+      machine.multicasts.note(agent, machine, node, from)
       if (isEngine) {
         const [reader, writer] = (['all', 'shared'] as const).map((space) =>
           machine.engines.access(by, agent, space),

@@ -23,6 +23,7 @@ import { Engines } from './engines.ts'
 import { FlagMemory, type FlagSet, type FlagView } from './flags.ts'
 import { CutRun, findingKey, StopRun, type Cut, type Finding, type FindingKind } from './findings.ts'
 import type { Accessor, Buffer } from './memory.ts'
+import { Multicasts } from './multicast.ts'
 import { withPredecessors } from './order.ts'
 import { StrongMemory, type Choices } from './strong.ts'
 
@@ -91,6 +92,7 @@ export class Machine {
   readonly strong: StrongMemory
   readonly flags: FlagMemory
   readonly engines = new Engines()
+  readonly multicasts = new Multicasts()
   readonly findings = new Map<string, Finding>()
   /** The choices that this run could not vary. */
   readonly cuts = new Set<Cut>()
