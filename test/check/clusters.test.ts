@@ -1,6 +1,17 @@
 /** Tests of clusters: the order of items, launches, and multicast copies as the checker sees them. */
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
+import { walk, type KernelIR, type Node } from '../../src/ir/node.ts'
+import { Copier } from '../../src/ir/rewrite.ts'
+import { atStage, LAST_STAGE, specialise, usualWorld, type Shapes } from '../../src/targets/cuda/facts.ts'
 import { bf16, expectClose, explore, f32, i32, kernel, openWorld, scenario, tensor } from 'arke'
+
+/** The number of the line of this file that contains a text. */
+const lineOf = (text: string): number =>
+  readFileSync(fileURLToPath(import.meta.url), 'utf8')
+    .split('\n')
+    .findIndex((line) => line.includes(text)) + 1
 
 /** C = A x B with one tile per program. Programs of a cluster fetch each tile once, if `axes` say the truth. */
 const product = kernel(
@@ -63,7 +74,7 @@ describe('a kernel with clusters', () => {
       stage: 'recorded',
     })
     expect(findings[0].kind).toBe('multicast')
-    expect(findings[0].parties[0].site?.toString()).toContain('clusters.test.ts:18')
+    expect(findings[0].parties[0].site?.toString()).toContain(`clusters.test.ts:${lineOf('axisOfA })')}`)
   })
 
   it('is launched in whole clusters', async () => {
@@ -127,5 +138,88 @@ describe('a kernel with clusters', () => {
       })
     expect(() => body('outside').record({ world: 1 })).toThrow('inside t.persistent(…, { cluster })')
     expect(() => body('masked').record({ world: 1 })).toThrow('without a mask')
+  })
+})
+
+const onGpu = (recorded: KernelIR, shapes: Shapes): KernelIR =>
+  atStage(recorded, LAST_STAGE, specialise(usualWorld, shapes))
+
+/** The kernel on a GPU, with a change to each node: another set of attributes, or no node. */
+const changed =
+  (change: (node: Node) => Node['attributes'] | 'drop' | undefined) =>
+  (recorded: KernelIR, shapes: Shapes): KernelIR => {
+    const ir = onGpu(recorded, shapes)
+    const copier: Copier = new Copier((node) => {
+      const attributes = change(node)
+      if (attributes === undefined || attributes === 'drop') return attributes
+      const inputs = node.inputs.map((input) => copier.get(input))
+      return copier.emit(
+        node.op,
+        inputs,
+        attributes,
+        node.blocks.map((block) => copier.copyBlock(block)),
+        node.site,
+      )
+    })
+    return { ...ir, body: copier.copyBlock(ir.body) }
+  }
+
+const tiles = { BM: 16, BN: 16, BK: 32 }
+const extents = [64, 64, 96]
+const explored = (meta: Record<string, number>, stage: typeof onGpu = onGpu, schedules = 6) =>
+  explore(multiply({ ...tiles, ...meta }, extents, 8), { ranks: 1, schedules, stage })
+
+describe('on a GPU, a cluster', () => {
+  it.each([
+    { rows: 2, columns: 1 },
+    { rows: 1, columns: 2 },
+    { rows: 2, columns: 2 },
+    { rows: 4, columns: 2 },
+  ])('fetches tiles in parts: %j', async (meta) => {
+    const { findings } = await explored(meta)
+    expect(findings).toEqual([])
+    const recorded = product.record({ world: 1, meta: { ...tiles, ...meta } })
+    const [M, N, K] = extents
+    const ir = onGpu(recorded, { a: [M, K], b: [K, N], c: [M, N] })
+    const parts = [...walk(ir.body)].map(({ attributes }) => attributes.parts).filter((one) => one)
+    expect(parts).toEqual([meta.columns, meta.rows].filter((one) => one > 1))
+  })
+
+  it.each([
+    ['the tiles do not fill whole clusters', [48, 64, 96]],
+    ['the rows of a tile start anywhere', [64, 60, 96]],
+  ])('fetches every tile for itself where %s', (_, [M, N, K]) => {
+    const recorded = product.record({ world: 1, meta: tiles })
+    const ops = [...walk(onGpu(recorded, { a: [M, K], b: [K, N], c: [M, N] }).body)]
+    expect(ops.filter(({ attributes }) => attributes.parts)).toEqual([])
+    expect(ops.filter(({ op }) => op === 'cluster.meet')).toEqual([])
+  })
+
+  // A kernel meets twice. The change is applied to each program's code once.
+  let [starts, ends] = [0, 0]
+  const isMeeting = ({ op }: Node): boolean => op === 'cluster.meet'
+  it.each<[string, string, Parameters<typeof changed>[0]]>([
+    [
+      'releases a slot to itself only',
+      'deadlock',
+      ({ op, attributes }) =>
+        op === 'barrier.arrive' && attributes.multicast ? { ...attributes, multicast: undefined } : undefined,
+    ],
+    [
+      'waits for its own consumer only',
+      'race',
+      ({ op, attributes }) =>
+        op === 'barriers' && attributes.cluster ? { ...attributes, arrivals: 1 } : undefined,
+    ],
+    ['does not meet at the start', 'race', (node) => (isMeeting(node) && !starts++ ? 'drop' : undefined)],
+    ['does not meet at the end', 'race', (node) => (isMeeting(node) && ends++ % 2 ? 'drop' : undefined)],
+    [
+      'waits for more parts than there are',
+      'deadlock',
+      ({ attributes }) => (attributes.parts ? { ...attributes, parts: 4 } : undefined),
+    ],
+  ])('that %s is found: %s', async (_, kind, change) => {
+    const { findings } = await explored({ rows: 2, columns: 1 }, changed(change), 20)
+    expect(findings.map((one) => one.kind)).toContain(kind)
   })
 })

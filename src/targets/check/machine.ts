@@ -17,6 +17,7 @@ import {
 } from '../../world/signallers.ts'
 import { describe, Agent, type ComponentRecord } from './agent.ts'
 import { Memory } from './access.ts'
+import type { ArrivalBarrier } from './barrier.ts'
 import { Clock, mix } from './clock.ts'
 import type { Code } from './code.ts'
 import { Engines } from './engines.ts'
@@ -53,6 +54,8 @@ export interface Launch {
   readonly lasts: Map<Node, { count: number; clock: Clock }>
   /** The epochs of this launch's flag sets, read when the launch starts. */
   readonly epochs: Map<FlagSet, { readonly signal: number; readonly wait: number }>
+  /** The programs that have started. */
+  readonly programs: ProgramInstance[]
   remaining: number
   /** The clock at the start of the launch. It counts as fenced for asynchronous engines, too. */
   start: Clock
@@ -67,6 +70,13 @@ export interface ProgramInstance {
   roles: Agent[]
   /** Roles that a barrier has released and that have not continued yet. */
   readonly released: Set<Agent>
+  /** The agent outside roles. */
+  main: Agent | undefined
+  /** The time of that agent when the program started. */
+  started: number
+  /** The shared tiles and barriers of the program, in the order of their declarations. */
+  readonly tiles: Buffer[]
+  readonly barriers: ArrivalBarrier[][]
 }
 
 export interface MachineOptions {
@@ -150,7 +160,10 @@ export class Machine {
   }
 
   enqueue(
-    launch: Omit<Launch, 'hostClock' | 'lasts' | 'epochs' | 'remaining' | 'start' | 'end' | 'isOver'>,
+    launch: Omit<
+      Launch,
+      'hostClock' | 'lasts' | 'epochs' | 'programs' | 'remaining' | 'start' | 'end' | 'isOver'
+    >,
   ): void {
     const hostClock = this.hostClock.copy()
     this.hostClock.tick(HOST)
@@ -162,6 +175,7 @@ export class Machine {
       hostClock,
       lasts: new Map(),
       epochs: new Map(),
+      programs: [],
       remaining: launch.grid,
       start: hostClock,
       end: new Clock(),
@@ -365,11 +379,17 @@ export class Machine {
   #startProgram(launch: Launch, program: number, start: Clock): void {
     const registers = new Array<unknown>(launch.code.registers)
     for (const { register, name } of launch.code.params) registers[register] = launch.args[name]
-    const instance: ProgramInstance = { launch, program, roles: [], released: new Set() }
+    const instance: ProgramInstance = {
+      ...{ launch, program, roles: [], released: new Set() },
+      ...{ main: undefined, started: 0, tiles: [], barriers: [] },
+    }
+    launch.programs.push(instance)
     const record = this.#component(launch.rank, launch.stream, program, '', 0)
     record.team = undefined
     record.members = launch.members
     const agent = new Agent(record, instance, registers, start.copy(), 0)
+    instance.main = agent
+    instance.started = agent.time
     this.#agents.push(agent)
     this.#advance(agent, false)
   }
@@ -385,6 +405,7 @@ export class Machine {
     const queue = this.#queues.get(`${launch.rank}/${launch.stream}`)!
     queue.active = undefined
     launch.isOver = true
+    launch.programs.length = 0
     // The last program of the rank advances the epochs of the flags that the kernel used.
     const flagsOf = (names: ReadonlySet<string>): FlagView['flags'][] =>
       [...names].map((name) => (launch.args[name] as FlagView).flags)
