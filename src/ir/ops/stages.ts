@@ -114,7 +114,7 @@ export const stageOps = {
     order: 'both',
     scope: 'rank',
     waitsFor: 'roles',
-    place: 'top',
+    place: 'outside roles',
     inserted: 'clusters',
     summary: 'all programs of the cluster meet: what each did before comes before what any does after',
     infer(node) {
