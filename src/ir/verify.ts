@@ -12,9 +12,11 @@
  *  9. An op that a stage inserts occurs only after that stage.
  * 10. `words.take` is inside `until`, and `once` is inside a loop: they are meant for repeated code.
  * 11. An op that needs another node has it: `drain` a store by an engine in its role, words the epoch of their flags.
- * 12. In a loop whose iterations are divided among threads (`apart`), threads do not meet or exchange elements.
+ * 12. All loops with clusters have clusters of one shape.
+ * 13. In a loop whose iterations are divided among threads (`apart`), threads do not meet or exchange elements.
  */
 import { analysis } from './analysis.ts'
+import { clusterOf } from './clusters.ts'
 import type { Block, KernelIR, Node } from './node.ts'
 import { isLoop, isOfThreads, opOf, SpecError } from './ops/index.ts'
 import { KernelError } from './site.ts'
@@ -138,6 +140,7 @@ function expectValid(ir: KernelIR): void {
   }
 
   visit(ir.body, { inRole: undefined, inLoop: false, inUntil: false, isApart: false, depth: 0 })
+  clusterOf(ir)
   const nodes = [...roles.keys()]
   for (const [node, role] of roles) expectCompanion(node, nodes, role)
 }

@@ -8,6 +8,7 @@ import type { OpName, Order, Scope } from '../ir/ops/index.ts'
 import { KernelError, Site } from '../ir/site.ts'
 import { valueType } from '../ir/type.ts'
 import { access, Atomics, operand, type Access, type Masked, type Operand } from './access.ts'
+import { MOST_IN_CLUSTER } from '../ir/clusters.ts'
 import { flatten, namesOf, unflatten, type Carried } from './carried.ts'
 import { expectSynchronous, type Recorder } from './recorder.ts'
 import {
@@ -17,6 +18,7 @@ import {
   Ref,
   Shared,
   TileSpace,
+  ceilDiv,
   type Flag,
   type Tensor,
   type TensorRank,
@@ -45,6 +47,20 @@ export interface PipelineOptions {
   /** The number of tiles in flight. The default is 2; with 1, copies and computation do not overlap. */
   readonly stages?: number
 }
+export interface PersistentOptions {
+  /**
+   * The extents of a cluster, one for each axis of the space. The programs of a cluster process neighbouring items at
+   * the same time, so that a copy with `multicast` can fetch a tile once for several of them.
+   */
+  readonly cluster?: readonly number[]
+}
+export interface CopyOptions<R extends number> extends Masked<R> {
+  /**
+   * An axis of the cluster: the programs that differ only along this axis copy the same elements into the same shared
+   * tile. A target may then fetch the elements once and write them to the tiles of all these programs.
+   */
+  readonly multicast?: number
+}
 export interface WaitOptions extends Access {
   /**
    * The number of launches by which the awaited signal may be older: with `lag` 1, the wait requires the signal of
@@ -71,6 +87,26 @@ type Initial<C> = Only<C, Carried, C, 'only values are carried; t.constant(dtype
 type State<C> = Only<C, Carried, C, Refused>
 const nothing = (): void => undefined
 
+/** Checks the cluster of a `persistent` loop over a space with this number of axes. */
+function expectCluster(cluster: readonly number[], axes: number, inTeam: boolean): void {
+  const size = cluster.reduce((product, extent) => product * extent, 1)
+  if (cluster.length !== axes)
+    throw new KernelError(
+      `persistent: a cluster of ${cluster.length} extents for a space of ${axes}: give one for each axis`,
+      Site.here(),
+    )
+  if (!cluster.every((extent) => Number.isInteger(extent) && extent >= 1) || size > MOST_IN_CLUSTER)
+    throw new KernelError(
+      `persistent: a cluster of ${cluster.join(' x ')} programs: extents are whole numbers, with 1 to ${MOST_IN_CLUSTER} programs in all`,
+      Site.here(),
+    )
+  if (inTeam && size > 1)
+    throw new KernelError(
+      'persistent: a cluster consists of consecutive programs of the launch: put the loop outside teams',
+      Site.here(),
+    )
+}
+
 export class Program {
   /** The number of ranks, which is known when the kernel is recorded. */
   readonly world: number
@@ -78,6 +114,8 @@ export class Program {
   readonly #recorder: Recorder
   /** The program id and count of the enclosing teams, innermost last. Inside a team, programs are numbered from 0. */
   readonly #numbering: { program: Node; programs: Node }[] = []
+  /** The cluster of the enclosing `persistent` loop, if it has one. */
+  #cluster: readonly number[] | undefined
 
   constructor(recorder: Recorder) {
     this.#recorder = recorder
@@ -182,12 +220,27 @@ export class Program {
   copy<D extends DType, R extends number>(
     from: Ref<NoInfer<D>, NoInfer<R>> | Value<NoInfer<D>, NoInfer<R> & Rank>,
     to: Ref<D, R>,
-    options: Masked<NoInfer<R>> = {},
+    options: CopyOptions<NoInfer<R>> = {},
   ): void {
-    if (from instanceof Value) return this.store(to, from as never, options)
+    const { mask, multicast } = options
+    if (from instanceof Value) {
+      if (multicast !== undefined)
+        throw new KernelError('copy: a fragment cannot be multicast: copy from global memory', Site.here())
+      return this.store(to, from as never, options)
+    }
     const inputs = [from.node, to.node]
-    if (options.mask) inputs.push(stretch(options.mask, to.shape).node)
-    this.#emit('copy', inputs)
+    if (mask) inputs.push(stretch(mask, to.shape).node)
+    this.#emit('copy', inputs, multicast === undefined ? {} : this.#multicast(multicast))
+  }
+  /** The attributes of a copy that the programs of a cluster make together. A cluster of one program has none. */
+  #multicast(axis: number): Attributes {
+    const cluster = this.#cluster
+    if (!cluster)
+      throw new KernelError(
+        'copy: `multicast` is for copies inside t.persistent(…, { cluster })',
+        Site.here(),
+      )
+    return cluster.every((extent) => extent === 1) ? {} : { multicast: axis, cluster }
   }
   /** Copies from another rank's memory into this rank's memory. */
   get<D extends DType, R extends number>(
@@ -335,29 +388,88 @@ export class Program {
   persistent<D extends StorageDType, R extends TensorRank>(
     space: TileSpace<D, R>,
     body: (tile: Ref<D, R, 'global'>, at: Tuple<Scalar<'i32'>, R>) => void,
+    options?: PersistentOptions,
   ): void
-  persistent<const E extends readonly Index[]>(space: E, body: (at: Indices<E>) => void): void
+  persistent<const E extends readonly Index[]>(
+    space: E,
+    body: (at: Indices<E>) => void,
+    options?: PersistentOptions,
+  ): void
   persistent<const E extends readonly Index[], const C>(
     space: E,
     init: Initial<C>,
     body: (at: Indices<E>, state: State<C>) => NoInfer<State<C>>,
+    options?: PersistentOptions,
   ): State<C>
   persistent(space: TileSpace<StorageDType, TensorRank> | readonly Index[], ...rest: unknown[]): unknown {
-    const [init, body] = (rest.length === 1 ? [undefined, rest[0]] : rest) as [
+    const [init, body, options] = (typeof rest[0] === 'function' ? [undefined, ...rest] : rest) as [
       Carried | undefined,
       (...args: unknown[]) => unknown,
+      PersistentOptions?,
     ]
     const extents = (space instanceof TileSpace ? space.extents() : space).map((extent) =>
-      this.#index(extent),
+      this.#value<'i32', 0>(this.#index(extent)),
     )
-    const record = (...args: unknown[]): unknown => {
-      const at = args.slice(0, extents.length)
-      if (!(space instanceof TileSpace)) return body(at, ...args.slice(extents.length))
+    const record = (at: readonly Scalar<'i32'>[], ...state: unknown[]): unknown => {
+      if (!(space instanceof TileSpace)) return body(at, ...state)
       const tensor = space.tensor as Tensor<StorageDType, 2>
       return body(tensor.tile(at as never, space.shape as never), at)
     }
-    const bounds = [this.program.node, this.programs.node, ...extents]
-    return this.#loop('persistent', bounds, extents.length, init, record, { axes: extents.length })
+    const count = extents.length
+    const { cluster } = options ?? {}
+    if (cluster) {
+      expectCluster(cluster, count, this.#numbering.length > 0)
+      if (cluster.some((extent) => extent > 1)) return this.#inClusters(extents, cluster, init, record)
+    }
+    const outer = this.#cluster
+    this.#cluster = cluster
+    try {
+      const bounds = [this.program, this.programs, ...extents].map(({ node }) => node)
+      const flat = (...args: unknown[]): unknown =>
+        record(args.slice(0, count) as Scalar<'i32'>[], ...args.slice(count))
+      return this.#loop('persistent', bounds, count, init, flat, { axes: count })
+    } finally {
+      this.#cluster = outer
+    }
+  }
+  /**
+   * A loop over blocks of items, one item of a block for each program of a cluster. The last axes of the loop are the
+   * places in the cluster. Places outside the space are left out.
+   */
+  #inClusters(
+    extents: readonly Scalar<'i32'>[],
+    cluster: readonly number[],
+    init: Carried | undefined,
+    body: (at: readonly Scalar<'i32'>[], ...state: unknown[]) => unknown,
+  ): unknown {
+    const count = extents.length
+    const blocks = extents.map((extent, axis) => ceilDiv(extent, cluster[axis]))
+    const record = (...args: unknown[]): unknown => {
+      const [block, place] = [args.slice(0, count), args.slice(count, 2 * count)] as Scalar<'i32'>[][]
+      const at = block.map((one, axis) => one.mul(cluster[axis]).add(place[axis]))
+      const isInside = at
+        .map((one, axis) => one.lt(extents[axis]))
+        .filter((_, axis) => cluster[axis] > 1)
+        .reduce((all, one) => all.and(one))
+      if (init === undefined) return this.if(isInside, () => void body(at))
+      const state = args[2 * count] as Carried
+      return this.if(
+        isInside,
+        () => body(at, state) as Carried,
+        () => state,
+      )
+    }
+    const outer = this.#cluster
+    this.#cluster = cluster
+    try {
+      const bounds = [
+        ...[this.program, this.programs, ...blocks].map(({ node }) => node),
+        ...cluster.map((extent) => this.#index(extent)),
+      ]
+      return this.#loop('persistent', bounds, 2 * count, init, record, { axes: 2 * count, cluster })
+    } finally {
+      this.#cluster = outer
+    }
   }
   /**
    * A loop over a space whose waits and global-to-shared copies run up to `stages` - 1 iterations before the rest of

@@ -8,24 +8,32 @@ import { ceilDiv } from '../lang/tensor.ts'
 import { oncePer, type OperandDType } from '../operation/definition.ts'
 
 const matrices = (dtype: OperandDType) => ({ a: tensor(dtype, 2), b: tensor(dtype, 2), c: tensor(dtype, 2) })
-const tiles = { BM: 128, BN: 256, BK: 64, stages: 4 }
+/**
+ * Besides the extents of a tile and the number of stages: the programs of a cluster along M and along N. Programs along M
+ * share the tiles of B, and programs along N those of A.
+ */
+const tiles = { BM: 128, BN: 256, BK: 64, stages: 4, CM: 1, CN: 1 }
 export const gemmKernel = oncePer((dtype: OperandDType) =>
-  kernel('gemm', matrices(dtype), tiles, (t, { a, b, c }, { BM, BN, BK, stages }) => {
+  kernel('gemm', matrices(dtype), tiles, (t, { a, b, c }, { BM, BN, BK, stages, CM, CN }) => {
     const as = t.shared(dtype, [BM, BK])
     const bs = t.shared(dtype, [BK, BN])
-    t.persistent(c.tiles([BM, BN]), (ci, [i, j]) => {
-      const acc = t.pipeline(
-        [ceilDiv(a.dim(1), BK)],
-        t.zeros(f32, [BM, BN]),
-        ([k], acc) => {
-          t.copy(a.tile([i, k], [BM, BK]), as)
-          t.copy(b.tile([k, j], [BK, BN]), bs)
-          return t.dot(as, bs, acc)
-        },
-        { stages },
-      )
-      t.copy(acc.to(dtype), ci)
-    })
+    t.persistent(
+      c.tiles([BM, BN]),
+      (ci, [i, j]) => {
+        const acc = t.pipeline(
+          [ceilDiv(a.dim(1), BK)],
+          t.zeros(f32, [BM, BN]),
+          ([k], acc) => {
+            t.copy(a.tile([i, k], [BM, BK]), as, { multicast: 1 })
+            t.copy(b.tile([k, j], [BK, BN]), bs, { multicast: 0 })
+            return t.dot(as, bs, acc)
+          },
+          { stages },
+        )
+        t.copy(acc.to(dtype), ci)
+      },
+      { cluster: [CM, CN] },
+    )
   }),
 )
 

@@ -9,6 +9,8 @@ const simplified = 'constants are folded, and dead code is removed'
 export const cudaOnly = {
   courier:
     'a courier role, on idle warps, sends what the consumer would send to other ranks before its first product',
+  clusters:
+    'the programs of a cluster fetch a tile once for all of them, where the extents and the copies allow it',
   layouts:
     'a value that is needed in two layouts is converted; partial results of several warps are combined',
   words: 'f32 words carry the epochs of flags (flag-in-data), where a tensor allows it',

@@ -1,4 +1,5 @@
 /** Validates the arguments, grid and stream of a launch, in the same way on every target. Errors name the line of the launch. */
+import { sizeOf, wholeClusters } from '../ir/clusters.ts'
 import { dtypes, round, type DType } from '../ir/dtype.ts'
 import type { Kernel } from '../lang/kernel.ts'
 import { groupName, type Members } from './members.ts'
@@ -99,13 +100,24 @@ export function expectDistinct(
   }
 }
 
-/** The number of programs of a launch on a rank. */
-export function gridOf(grid: PerRank<number> | 'resident', rank: number, resident: number): number {
-  const programs = grid === 'resident' ? resident : typeof grid === 'function' ? grid(rank) : grid
+/** The number of programs of a launch on a rank. A kernel with clusters takes whole clusters. */
+export function gridOf(
+  grid: PerRank<number> | 'resident',
+  rank: number,
+  resident: number,
+  cluster: readonly number[] = [],
+): number {
+  const size = sizeOf(cluster)
+  if (grid === 'resident') return wholeClusters(resident, size)
+  const programs = typeof grid === 'function' ? grid(rank) : grid
   if (programs === undefined)
     throw misuse(`the grid is missing: pass { grid: programs } as the last argument of launch`)
   if (!Number.isInteger(programs) || programs < 0)
     throw misuse(`a grid of ${programs} programs on rank ${rank}: it must be a whole number, 0 or more`)
+  if (programs % size !== 0)
+    throw misuse(
+      `a grid of ${programs} programs on rank ${rank}, in clusters of ${cluster.join(' x ')}: it must be a multiple of ${size}`,
+    )
   return programs
 }
 

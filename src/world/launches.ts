@@ -3,6 +3,7 @@
  * target. A later launch with the same handles, grid, meta-parameters and stream reuses that layout; scalar arguments
  * may differ. A launch that repeats the last launch of its kernel exactly, as in a loop, skips even that lookup.
  */
+import { clusterOf } from '../ir/clusters.ts'
 import type { KernelIR } from '../ir/node.ts'
 import type { Kernel, Meta } from '../lang/kernel.ts'
 import {
@@ -212,7 +213,7 @@ export class Launches<P extends Part> {
     const made = wanted.map((one, at) => {
       if (all[at]) return undefined
       const loaded = this.#backend.load(one)
-      const grid = gridOf(options.grid, ranks[at], loaded.resident)
+      const grid = gridOf(options.grid, ranks[at], loaded.resident, clusterOf(ir))
       expectResident(kernel.name, loaded.waiting, one.rank, grid, loaded.resident, members)
       return { loaded, grid }
     })

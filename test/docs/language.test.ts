@@ -7,6 +7,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { bf16, explore, f32, formatFinding, i32, scenario, type Kernel, type Scenario } from 'arke'
 import { afterAll, describe, expect, it } from 'vitest'
+import { clusterOf, sizeOf } from '../../src/ir/clusters.ts'
 import { compile, fences, root } from './snippets.ts'
 
 const page = 'docs/language.md'
@@ -61,7 +62,8 @@ const run = (kernel: Kernel): Scenario =>
       ready: world.flags([], { name: 'ready' }),
       done: world.flags([world.ranks], { name: 'done' }),
     }
-    world.launch(kernel, args as never, { grid: 1 })
+    const grid = sizeOf(clusterOf(kernel.record({ world: world.ranks })) ?? [])
+    world.launch(kernel, args as never, { grid })
     await world.synchronize()
   })
 

@@ -7,6 +7,7 @@ import { flags, kernel, scalar, tensor, type Kernel, type Meta } from '../../src
 import type { Program } from '../../src/lang/program.ts'
 import { ceilDiv, type Tensor } from '../../src/lang/tensor.ts'
 import type { Value } from '../../src/lang/value.ts'
+import { gemmKernel } from '../../src/ops/gemm.ts'
 import * as probes from '../cuda/probes.ts'
 import { call } from '../targets/differential/entries.ts'
 import { generate } from '../targets/differential/generator.ts'
@@ -270,6 +271,19 @@ function atomics(): Probe[] {
   )
 }
 
+/** Products whose programs share tiles along one axis of a cluster, and along both. */
+function clusters(): Probe[] {
+  return [
+    { CM: 2, CN: 1 },
+    { CM: 2, CN: 2 },
+  ].map(({ CM, CN }) => ({
+    name: `ops/clusters/${CM}x${CN}`,
+    kernel: gemmKernel('bf16'),
+    ranks: 1,
+    meta: { BM: 128, BN: 64, BK: 64, stages: 3, CM, CN },
+  }))
+}
+
 const dotDTypes: readonly DotDType[] = ['f32', 'f16', 'bf16', 'f8e4m3', 'f8e5m2', 'i8']
 const dotShapes = [
   { M: 16, N: 16, K: 16 },
@@ -440,6 +454,7 @@ export function opProbes(): Probe[] {
       orders,
       atomics,
       dots,
+      clusters,
       control,
       synchronisation,
       random,

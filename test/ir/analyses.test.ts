@@ -94,6 +94,7 @@ const traversal = ['src/ir/node.ts walk']
 /** These read the parameters of a kernel, or its tiles, and print names: they derive nothing from its ops. */
 const printing = [
   'src/ir/print.ts print',
+  'src/targets/cuda/emit/decide.ts copiesIn',
   'src/targets/cuda/emit/header.ts headerOf',
   'src/targets/cuda/emit/tiles.ts expectFits',
   'src/targets/cuda/facts.ts shapesOf',

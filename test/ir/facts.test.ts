@@ -94,6 +94,7 @@ describe('facts', () => {
       'roles: outside roles',
       'teams: outside roles',
       'last: outside loops',
+      'cluster.meet: outside roles',
       'words.take: inside until',
       'once: inside loops',
     ])

@@ -6,7 +6,8 @@
  *   while       (…init)                       block (…state) -> bool; block (…state) -> state
  *   if          (condition)                   block () -> values; block () -> values
  *   persistent  (program, programs, …extents, …init)  block (…indices, …state) -> state; visits the tiles program,
- *                                             program + programs, … of the space, last axis fastest
+ *                                             program + programs, … of the space, last axis fastest; with `cluster`,
+ *                                             the last axes are the places in a cluster (../clusters.ts)
  *   pipeline    (…extents, …init)             block (…indices, …state) -> state; its waits and global-to-shared copies
  *                                             run ahead of the rest by up to `stages` - 1 iterations
  *   roles       ()                            one block per role; warpgroups execute different blocks, then synchronise

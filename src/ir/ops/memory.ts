@@ -164,8 +164,12 @@ export const memoryOps = {
       'places to places, without passing through the author’s hands; sequential as far as its role can tell',
     infer(node) {
       expectInputs(node, 2, 3)
-      expectCopy(node)
-      expectMask(node.inputs[2], (node.inputs[0].type as RefType).shape)
+      const { source, target } = expectCopy(node)
+      expectMask(node.inputs[2], source.shape)
+      expectMulticast(node)
+      if (node.attributes.multicast !== undefined)
+        if (node.inputs.length > 2 || source.space !== 'global' || target.space !== 'shared')
+          fail('a multicast copies whole tiles from global to shared memory, without a mask')
       return voidType
     },
   },
@@ -189,6 +193,7 @@ export const memoryOps = {
       const barrier = node.inputs[2].type
       if (barrier.kind !== 'barriers' || barrier.count !== 0)
         fail(`completes on one barrier, not on ${typeName(barrier)}`)
+      expectMulticast(node)
       return voidType
     },
   },
@@ -239,6 +244,14 @@ function expectCopy(node: Unplaced): { source: RefType; target: RefType } {
   if (!sameShape(source.shape, target.shape))
     fail(`the source is [${source.shape.join('x')}], the target [${target.shape.join('x')}]`)
   return { source, target }
+}
+
+/** Checks that the axis along which a copy is multicast is one of the cluster. */
+function expectMulticast({ attributes: { multicast, cluster } }: Unplaced): void {
+  if (multicast === undefined) return
+  const axes = (cluster as readonly number[]).length
+  if (!Number.isInteger(multicast) || (multicast as number) < 0 || (multicast as number) >= axes)
+    fail(`multicast along axis ${multicast} of a cluster with ${axes} ${axes === 1 ? 'axis' : 'axes'}`)
 }
 
 /** Bitwise atomics use BigInt, because JavaScript's bitwise operators work on 32 bits only and an i64 has more. */

@@ -82,8 +82,8 @@ export type Ordering = 'none' | 'attribute' | 'acquires' | 'releases' | 'both'
 export type OrderScope = 'none' | 'threads' | 'program' | 'rank' | 'attribute'
 
 /**
- * The agents that an op may wait for: nobody; other programs of any rank; other roles of its program; or the
- * threads of its own role and the copies that the bulk copy engine does for them.
+ * The agents that an op may wait for: nobody; other programs of any rank; other roles of its program, or of its
+ * cluster, whose programs a GPU starts together; or the threads of its own role and the copies that the bulk copy engine does for them.
  */
 export type Blocking = 'nobody' | 'programs' | 'roles' | 'threads'
 
@@ -124,7 +124,7 @@ export type State = 'none' | 'yielded' | 'carried' | 'tested'
 export type Place = 'anywhere' | 'top' | 'outside roles' | 'outside loops' | 'inside loops' | 'inside until'
 
 /** The stage that inserts an op. Authors write the ops of `recorded`. */
-export type Inserted = 'recorded' | 'layouts' | 'words' | 'order'
+export type Inserted = 'recorded' | 'clusters' | 'layouts' | 'words' | 'order'
 
 /** A node without which an op would have nothing to do. */
 export interface Companion {

@@ -104,6 +104,24 @@ const advance = (side: 'signal' | 'wait') =>
   }) as const satisfies Op
 
 export const stageOps = {
+  'cluster.meet': {
+    ...yieldsNothing,
+    ...noMemory,
+    ...straight,
+    ahead,
+    effect: 'sync',
+    meets: 'barrier',
+    order: 'both',
+    scope: 'rank',
+    waitsFor: 'roles',
+    place: 'outside roles',
+    inserted: 'clusters',
+    summary: 'all programs of the cluster meet: what each did before comes before what any does after',
+    infer(node) {
+      expectInputs(node, 0)
+      return voidType
+    },
+  },
   convert: {
     ...noMemory,
     ...straight,

@@ -67,7 +67,13 @@ export class RoleBuilder {
     if (node.op === 'pipeline') return this.#pipeline(node, positions)
     if (node.blocks.length > 0) return this.#control(node, positions, full)
     if (this.#role === 'producer' && isProducerCopy(node) && full)
-      into.emit('copy.async', [into.get(node.inputs[0]), into.get(node.inputs[1]), full], {}, [], node.site)
+      into.emit(
+        'copy.async',
+        [into.get(node.inputs[0]), into.get(node.inputs[1]), full],
+        node.attributes,
+        [],
+        node.site,
+      )
     else into.map.set(node, into.copyAsIs(node))
     return positions
   }

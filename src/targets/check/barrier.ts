@@ -13,6 +13,8 @@ export class ArrivalBarrier {
   readonly #arrivals: number
   #arrived = 0
   #completed = 0
+  /** The parts of copies that this phase still waits for. Parts of other programs may come before they are expected. */
+  #underWay = 0
   /**
    * The clocks that arrivals and copies of the current phase publish, and those that the last completed phase
    * published.
@@ -47,7 +49,13 @@ export class ArrivalBarrier {
     this.#arrivers.add(agent.component)
     if (this.#arrivers.size > 1) machine.strong.sharePlace(this.key)
     agent.release(this.#gathered)
-    if (++this.#arrived < this.#arrivals) return
+    this.#arrived++
+    this.#complete(agent, node, machine)
+  }
+
+  /** Completes the phase if all arrivals and all expected parts of copies are there. */
+  #complete(agent: Agent, node: Node, machine: Machine): void {
+    if (this.#arrived < this.#arrivals || this.#underWay > 0) return
     this.#expectPassed(agent, node, machine)
     this.#arrived = 0
     this.#completed++
@@ -55,6 +63,20 @@ export class ArrivalBarrier {
     this.#published = this.#gathered
     this.#gathered = spent
     spent.clear()
+  }
+
+  /** The current phase completes only after so many parts of copies, by any program of the cluster. */
+  expectParts(parts: number): void {
+    this.#underWay += parts
+  }
+
+  /** A part of a copy that another program of the cluster, or this one, makes for this program. */
+  attachPart(copy: Accessor, agent: Agent, node: Node, machine: Machine): void {
+    agent.noteEffect()
+    machine.strong.sharePlace(this.key)
+    this.attach(copy)
+    this.#underWay--
+    this.#complete(agent, node, machine)
   }
 
   /** Attaches a copy: the current phase completes only after the copy. */

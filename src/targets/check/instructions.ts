@@ -8,6 +8,7 @@ import type { Agent } from './agent.ts'
 import { ArrivalBarrier } from './barrier.ts'
 import type { Instruction, Maker } from './code.ts'
 import { isByEngine, readByEngine, storeByEngine } from './engines.ts'
+import { barriersOf, copyPart } from './clusters.ts'
 import { describeFlag, type FlagView, type Wanted } from './flags.ts'
 import { checkOverlap, checkWrites } from './lanes.ts'
 import type { Machine } from './machine.ts'
@@ -26,10 +27,9 @@ export const barriers: Maker = (node, out) => {
     sync: false,
     run(agent) {
       const key = `barrier ${agent.rank}.${agent.stream}.${agent.program}.${out}`
-      agent.registers[out] = Array.from(
-        { length: count },
-        (_, i) => new ArrivalBarrier(arrivals, `${key}.${i}`),
-      )
+      const made = Array.from({ length: count }, (_, i) => new ArrivalBarrier(arrivals, `${key}.${i}`))
+      agent.instance.barriers.push(made)
+      agent.registers[out] = made
     },
   }
 }
@@ -44,6 +44,7 @@ export const shared: Maker = (node, out) => {
     run(agent) {
       const key = `${agent.rank}.${agent.program}.${out}`
       const buffer = new Buffer('shared tile', key, -1, shape, count, ` (declared at ${node.site})`)
+      agent.instance.tiles.push(buffer)
       agent.registers[out] = { buffer, index } satisfies Places
     },
   }
@@ -120,6 +121,7 @@ export const copy: Maker = (node, _, [source, target, mask]) => ({
   sync: false,
   run(agent, machine) {
     const [from, to] = [agent.registers[source] as Places, agent.registers[target] as Places]
+    machine.multicasts.note(agent, machine, node, from)
     copyPlaces(accessOf(agent, node), agent, machine, from, to, optional(agent, mask))
   },
 })
@@ -132,18 +134,31 @@ export const copyAsync: Maker = (node, out, inputs, around) => {
   const [source, target, barrier] = inputs
   if (node.attributes.by === 'threads') return copy(node, out, [source, target], around)
   const isEngine = isByEngine(node)
+  const copyBy = (agent: Agent, machine: Machine, by: Accessor, from: Places, to: Places): void => {
+    if (!isEngine) return copyPlaces(by, agent, machine, from, to, undefined)
+    const [reader, writer] = (['all', 'shared'] as const).map((space) =>
+      machine.engines.access(by, agent, space),
+    )
+    copyPlaces(reader, agent, machine, from, to, undefined, writer)
+  }
+  if (node.attributes.parts !== undefined)
+    return {
+      node,
+      sync: false,
+      run(agent, machine) {
+        const [from, to] = [agent.registers[source] as Places, agent.registers[target] as Places]
+        machine.multicasts.note(agent, machine, node, from)
+        copyPart(agent, machine, node, { from, to, barrier: barrierOf(agent, node, barrier) }, copyBy)
+      },
+    }
   return {
     node,
     sync: false,
     run(agent, machine) {
       const by = machine.beginCopy(agent, node)
       const [from, to] = [agent.registers[source] as Places, agent.registers[target] as Places]
-      if (isEngine) {
-        const [reader, writer] = (['all', 'shared'] as const).map((space) =>
-          machine.engines.access(by, agent, space),
-        )
-        copyPlaces(reader, agent, machine, from, to, undefined, writer)
-      } else copyPlaces(by, agent, machine, from, to, undefined)
+      machine.multicasts.note(agent, machine, node, from)
+      copyBy(agent, machine, by, from, to)
       barrierOf(agent, node, barrier).attach(by)
     },
   }
@@ -435,8 +450,11 @@ export const barrier: Maker = (node) => ({
 export const arrive: Maker = (node, _, [first], { isContended }) => ({
   node,
   // Arrivals of a single role are ordered by the role itself, so only contended arrivals are scheduling points.
-  sync: isContended,
-  run: (agent, machine) => barrierOf(agent, node, first).arrive(agent, node, machine),
+  sync: isContended || node.attributes.multicast !== undefined,
+  run(agent, machine) {
+    for (const one of barriersOf(agent, machine, node, barrierOf(agent, node, first)))
+      one.arrive(agent, node, machine)
+  },
   commutes: (agent, machine) =>
     isWrong(agent.registers[first]) || !machine.strong.isSharedPlace(barrierOf(agent, node, first).key),
 })

@@ -17,12 +17,14 @@ import {
 } from '../../world/signallers.ts'
 import { describe, Agent, type ComponentRecord } from './agent.ts'
 import { Memory } from './access.ts'
+import type { ArrivalBarrier } from './barrier.ts'
 import { Clock, mix } from './clock.ts'
 import type { Code } from './code.ts'
 import { Engines } from './engines.ts'
 import { FlagMemory, type FlagSet, type FlagView } from './flags.ts'
 import { CutRun, findingKey, StopRun, type Cut, type Finding, type FindingKind } from './findings.ts'
 import type { Accessor, Buffer } from './memory.ts'
+import { Multicasts } from './multicast.ts'
 import { withPredecessors } from './order.ts'
 import { StrongMemory, type Choices } from './strong.ts'
 
@@ -52,6 +54,8 @@ export interface Launch {
   readonly lasts: Map<Node, { count: number; clock: Clock }>
   /** The epochs of this launch's flag sets, read when the launch starts. */
   readonly epochs: Map<FlagSet, { readonly signal: number; readonly wait: number }>
+  /** The programs that have started. */
+  readonly programs: ProgramInstance[]
   remaining: number
   /** The clock at the start of the launch. It counts as fenced for asynchronous engines, too. */
   start: Clock
@@ -66,6 +70,13 @@ export interface ProgramInstance {
   roles: Agent[]
   /** Roles that a barrier has released and that have not continued yet. */
   readonly released: Set<Agent>
+  /** The agent outside roles. */
+  main: Agent | undefined
+  /** The time of that agent when the program started. */
+  started: number
+  /** The shared tiles and barriers of the program, in the order of their declarations. */
+  readonly tiles: Buffer[]
+  readonly barriers: ArrivalBarrier[][]
 }
 
 export interface MachineOptions {
@@ -91,6 +102,7 @@ export class Machine {
   readonly strong: StrongMemory
   readonly flags: FlagMemory
   readonly engines = new Engines()
+  readonly multicasts = new Multicasts()
   readonly findings = new Map<string, Finding>()
   /** The choices that this run could not vary. */
   readonly cuts = new Set<Cut>()
@@ -148,7 +160,10 @@ export class Machine {
   }
 
   enqueue(
-    launch: Omit<Launch, 'hostClock' | 'lasts' | 'epochs' | 'remaining' | 'start' | 'end' | 'isOver'>,
+    launch: Omit<
+      Launch,
+      'hostClock' | 'lasts' | 'epochs' | 'programs' | 'remaining' | 'start' | 'end' | 'isOver'
+    >,
   ): void {
     const hostClock = this.hostClock.copy()
     this.hostClock.tick(HOST)
@@ -160,6 +175,7 @@ export class Machine {
       hostClock,
       lasts: new Map(),
       epochs: new Map(),
+      programs: [],
       remaining: launch.grid,
       start: hostClock,
       end: new Clock(),
@@ -363,11 +379,17 @@ export class Machine {
   #startProgram(launch: Launch, program: number, start: Clock): void {
     const registers = new Array<unknown>(launch.code.registers)
     for (const { register, name } of launch.code.params) registers[register] = launch.args[name]
-    const instance: ProgramInstance = { launch, program, roles: [], released: new Set() }
+    const instance: ProgramInstance = {
+      ...{ launch, program, roles: [], released: new Set() },
+      ...{ main: undefined, started: 0, tiles: [], barriers: [] },
+    }
+    launch.programs.push(instance)
     const record = this.#component(launch.rank, launch.stream, program, '', 0)
     record.team = undefined
     record.members = launch.members
     const agent = new Agent(record, instance, registers, start.copy(), 0)
+    instance.main = agent
+    instance.started = agent.time
     this.#agents.push(agent)
     this.#advance(agent, false)
   }
@@ -383,6 +405,7 @@ export class Machine {
     const queue = this.#queues.get(`${launch.rank}/${launch.stream}`)!
     queue.active = undefined
     launch.isOver = true
+    launch.programs.length = 0
     // The last program of the rank advances the epochs of the flags that the kernel used.
     const flagsOf = (names: ReadonlySet<string>): FlagView['flags'][] =>
       [...names].map((name) => (launch.args[name] as FlagView).flags)

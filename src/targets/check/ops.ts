@@ -1,5 +1,6 @@
 /** Maps every op without blocks to the instruction that it becomes. The compiler (code.ts) handles control flow. */
 import { opsWith, type OpName } from '../../ir/ops/index.ts'
+import { clusterMeet } from './clusters.ts'
 import type { Maker, Structural } from './code.ts'
 import * as engines from './engines.ts'
 import * as memory from './instructions.ts'
@@ -45,6 +46,7 @@ export const makers: Readonly<Record<Exclude<OpName, Structural>, Maker>> = {
   'barrier.arrive': memory.arrive,
   'barrier.wait': memory.waitPhase,
 
+  'cluster.meet': clusterMeet,
   meet: engines.meet,
   'fence.async': engines.fenceAsync,
   drain: engines.drain,

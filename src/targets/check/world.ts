@@ -3,6 +3,7 @@
  * are collected in `findings`. One world is one run: to explore schedules, a scenario runs again on a new world
  * (explore.ts).
  */
+import { clusterOf } from '../../ir/clusters.ts'
 import { round, type StorageDType } from '../../ir/dtype.ts'
 import { walk, type KernelIR, type Node } from '../../ir/node.ts'
 import { origin, paramName } from '../../ir/ops/index.ts'
@@ -249,7 +250,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
     this.#streams = Math.max(this.#streams, stream + 1)
     for (const place of options.ranks ?? everyRank) {
       const rank = inWorld(members, place)
-      const grid = gridOf(options.grid, place, this.#residency ?? defaultResidency)
+      const grid = gridOf(options.grid, place, this.#residency ?? defaultResidency, clusterOf(code.ir))
       if (grid > mostPrograms)
         throw new WorldError(
           `${kernel.name}: the grid has ${grid} programs, but the checker runs at most ${mostPrograms} per rank: check a smaller grid`,

@@ -153,6 +153,41 @@ const BARRIERS = {
     uses: ['u32'],
     text: `${inline} void barrier_arrive(u32 barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(barrier) : "memory"); }`,
   },
+  place_in_cluster: {
+    note: [`The place of this program in its cluster.`],
+    uses: ['u32'],
+    text: `${inline} u32 place_in_cluster() { u32 place; asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(place)); return place; }`,
+  },
+  cluster_meet: {
+    note: [`All threads of all programs of the cluster meet.`],
+    uses: [],
+    text: `${inline} void cluster_meet() { asm volatile("barrier.cluster.arrive.release.aligned;\\n\\tbarrier.cluster.wait.acquire.aligned;" ::: "memory"); }`,
+  },
+  neighbour: {
+    note: [`The place that is \`step\` places further along an axis of the cluster, which wraps around.`],
+    uses: ['u32'],
+    text: `${inline} u32 neighbour(u32 place, u32 step, u32 stride, u32 extent) {
+  const u32 at = place / stride % extent;
+  return place + ((at + step) % extent - at) * stride;
+}`,
+  },
+  cluster_line: {
+    note: [`A bit for each place of the cluster along an axis through this place.`],
+    uses: ['u32', 'u16'],
+    text: `${inline} u16 cluster_line(u32 place, u32 stride, u32 extent) {
+  u32 line = 0;
+  for (u32 i = 0; i < extent; ++i) line |= 1u << i * stride;
+  return (u16)(line << (place - place / stride % extent * stride));
+}`,
+  },
+  barrier_arrive_at: {
+    note: [`Arrives at the same barrier of another program of the cluster.`],
+    uses: ['u32'],
+    text: `${inline} void barrier_arrive_at(u32 barrier, u32 place) {
+  asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; }"
+               :: "r"(barrier), "r"(place) : "memory");
+}`,
+  },
   barrier_try: {
     note: [
       `Whether the phase of that parity has completed; a fresh barrier counts as having completed parity 1.`,
@@ -161,6 +196,16 @@ const BARRIERS = {
     text: `${inline} bool barrier_try(u32 barrier, u32 phase) {
   u32 done;
   asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+               : "=r"(done) : "r"(barrier), "r"(phase) : "memory");
+  return done != 0;
+}`,
+  },
+  cluster_barrier_try: {
+    note: [`The same for a barrier at which other programs of the cluster arrive.`],
+    uses: ['u32'],
+    text: `${inline} bool cluster_barrier_try(u32 barrier, u32 phase) {
+  u32 done;
+  asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
                : "=r"(done) : "r"(barrier), "r"(phase) : "memory");
   return done != 0;
 }`,

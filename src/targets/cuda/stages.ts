@@ -7,6 +7,7 @@ import { detachCourier } from '../../ir/passes/courier.ts'
 import { removeDead } from '../../ir/passes/dead.ts'
 import type { Stage } from '../../ir/stages.ts'
 import { cudaOnly } from '../stages.ts'
+import { withMulticast } from './emit/clusters.ts'
 import { insertCombines, insertConversions } from './emit/conversions.ts'
 import { conflictIn, decide } from './emit/decide.ts'
 import { isCourierFree } from './emit/groups.ts'
@@ -18,6 +19,7 @@ import { carryEpochs, planWords } from './emit/words.ts'
 
 const passes: Readonly<Record<keyof typeof cudaOnly, Stage<EmitFacts>['passes']>> = {
   courier: [withCourier],
+  clusters: [withMulticast],
   layouts: [withLayouts],
   words: [withWords, removeDead],
   order: [(ir, facts) => orderThreads(ir, decide(ir, facts))],

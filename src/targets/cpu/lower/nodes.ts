@@ -102,6 +102,7 @@ const lowerings: Readonly<Record<OpName, Lower>> = {
   ...opsWith({ waitsFor: 'threads' }, ofGpu),
   'advance.signal': ofGpu,
   'advance.wait': ofGpu,
+  'cluster.meet': ofGpu,
 }
 
 export function lowerNode(l: Lowering, node: Node): void {

@@ -10,9 +10,10 @@ import { registerTypeName } from './spell.ts'
 /**
  * Returns a device function for a TMA copy of a tensor with the given number of axes. Coordinates are in elements,
  * innermost axis first. Reads out of bounds return zeros, and their bytes still count towards the mbarrier. Writes out
- * of bounds are dropped.
+ * of bounds are dropped. A multicast writes to the same place in the shared memory of each program of the cluster whose
+ * bit is set in `places`, and counts towards the mbarrier of each.
  */
-export function tensorCopy(kind: 'load' | 'store', axes: number): MadeDeclaration {
+export function tensorCopy(kind: 'load' | 'multicast' | 'store', axes: number): MadeDeclaration {
   const name = `tma_${kind}_${axes}d`
   const coordinates = ['x', 'y', 'z', 'v', 'w'].slice(0, axes)
   const params = coordinates.map((c) => `i32 ${c}`).join(', ')
@@ -25,6 +26,15 @@ export function tensorCopy(kind: 'load' | 'store', axes: number): MadeDeclaratio
       text: `${inline} void ${name}(u32 to, const TensorMap& map, u32 barrier, ${params}) {
   asm volatile("cp.async.bulk.tensor.${axes}d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {${holes(3)}}], [%2];"
                :: "r"(to), "l"(&map), "r"(barrier), ${operands} : "memory");
+}`,
+    }
+  if (kind === 'multicast')
+    return {
+      name,
+      uses: ['u16', 'u32', 'i32', 'TensorMap'],
+      text: `${inline} void ${name}(u32 to, const TensorMap& map, u32 barrier, u16 places, ${params}) {
+  asm volatile("cp.async.bulk.tensor.${axes}d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {${holes(4)}}], [%2], %3;"
+               :: "r"(to), "l"(&map), "r"(barrier), "h"(places), ${operands} : "memory");
 }`,
     }
   return {

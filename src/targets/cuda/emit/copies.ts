@@ -41,6 +41,11 @@ export interface TensorPlan {
   readonly map: MapPlan
   readonly boxes: readonly Box[]
   readonly bytes: number
+  /**
+   * For a tile that the programs of a cluster copy in parts: the rows of a part, and the distance between parts in bytes.
+   * The boxes are those of the first part, and `bytes` are those of the whole tile.
+   */
+  readonly part?: { readonly rows: number; readonly bytes: number }
   /** Maps with boxes of 8 rows and of 1 row, if the tile may cross the end of a window of rows. */
   readonly ragged?: { readonly eight: MapPlan; readonly one: MapPlan }
 }
@@ -70,11 +75,21 @@ export class CopyPlanner {
   #planCopy(node: Node): CopyPlan {
     const [source, target] = node.inputs
     if (node.op === 'copy.async' && source.op === 'tile' && target.op !== 'transpose') {
-      const plan = this.#tensorPlan(tileOf(source), this.#tiles.get(tileRoot(target))!, target)
+      const tile = this.#tiles.get(tileRoot(target))!
+      const plan = this.#tensorPlan(tileOf(source), tile, target)
+      const { parts } = node.attributes
+      if (plan && parts) return partPlan(plan, tileOf(source), tile, target, parts as number)
       if (plan) return plan
     }
     const isWide = [source, target].every((ref) => this.hasWideRows(ref))
     return { how: isWide ? 'vector' : 'element' }
+  }
+
+  /** True if TMA can copy the tile in so many parts of equal height, each from its own box and to its own place. */
+  canBeParted(node: Node, parts: number): boolean {
+    const plan = this.ofCopy(node)
+    const { shape } = node.inputs[1].type as RefType
+    return plan.how === 'tensor' && !plan.ragged && shape.length === 2 && shape[0] % (8 * parts) === 0
   }
 
   #tensorPlan(view: TileView, tile: Tile, target: Node): TensorPlan | undefined {
@@ -148,27 +163,35 @@ export class CopyPlanner {
   }
 }
 
-function tensorPlan(view: TileView, tile: Tile, target: Node): TensorPlan | undefined {
+function tensorPlan(view: TileView, tile: Tile, target: Node, parts = 1): TensorPlan | undefined {
   const { bytes } = dtypes[tile.dtype]
   const shape = (target.type as RefType).shape
   const columns = shape[shape.length - 1]
   const rows = shape.length === 2 ? shape[0] : 1
+  const boxRows = rows / parts
   // One row of a larger tile must start at a multiple of 128 bytes for TMA. A row of a swizzled tile is not contiguous.
   const isRow = shape.length === 1 && target.op === 'pick'
   if (isRow && ((tile.columns * bytes) % 128 !== 0 || tile.span > 0)) return undefined
   if ((columns * bytes) % 16 !== 0) return undefined
   const width = tile.span === 0 ? columns : tile.span / bytes
   if (width > MAX_BOX) return undefined
-  const height = Math.min(rows, MAX_BOX)
-  if (rows % height !== 0) return undefined
+  const height = Math.min(boxRows, MAX_BOX)
+  if (boxRows % height !== 0) return undefined
   const boxes: Box[] = []
   for (let column = 0; column < columns; column += width)
-    for (let row = 0; row < rows; row += height)
+    for (let row = 0; row < boxRows; row += height)
       boxes.push({ row, column, offset: column * bytes * rows + row * width * bytes })
   // Narrow panels with an odd number of rows may start at addresses that TMA does not accept.
   if (boxes.some(({ offset }) => offset % 128 !== 0)) return undefined
   const box = shape.length === 1 ? [width] : [width, height]
   return { how: 'tensor', map: mapOf(view, box, swizzleOf(tile)), boxes, bytes: rows * columns * bytes }
+}
+
+/** The plan for one part of a tile, of the parts that the programs of a cluster copy. */
+function partPlan(plan: TensorPlan, view: TileView, tile: Tile, target: Node, parts: number): TensorPlan {
+  const { boxes, map } = tensorPlan(view, tile, target, parts)!
+  const rows = (target.type as RefType).shape[0] / parts
+  return { ...plan, boxes, map, part: { rows, bytes: rows * map.box[0] * dtypes[tile.dtype].bytes } }
 }
 
 /**

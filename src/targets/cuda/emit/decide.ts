@@ -63,6 +63,9 @@ function basisOf(ir: KernelIR, facts: EmitFacts): Basis {
   return { ranges, tiles, copies, roles: planRoles(ir, copies) }
 }
 
+/** The plans of the copies of a kernel, which may have values in two layouts. */
+export const copiesIn = (ir: KernelIR, facts: EmitFacts): CopyPlanner => basisOf(ir, facts).copies
+
 /** Finds a value of the kernel that is needed in two layouts. Returns undefined if there is none. */
 export const conflictIn = analysis('layout conflicts', conflictOf, (ir) => conflictOf(ir, { tensors: {} }))
 

@@ -217,6 +217,14 @@ export const COMMON = {
   return true;
 }`,
   },
+  cluster_barrier_await: {
+    uses: ['u32', 'Control', 'cluster_barrier_try', 'abort_raised'],
+    text: `${inline} bool cluster_barrier_await(u32 barrier, u32 parity, const Control* control) {
+  for (u32 tries = 1; !cluster_barrier_try(barrier, parity); ++tries)
+    if (tries % 1024 == 0 && abort_raised(control)) return false;
+  return true;
+}`,
+  },
   copies_arrive: {
     note: [`Copies under way into a stopped program's shared memory arrive before it ends.`],
     uses: [],

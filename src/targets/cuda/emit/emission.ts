@@ -359,7 +359,7 @@ export class Emission {
     return this.#made(made)
   }
 
-  tensorCopy(kind: 'load' | 'store', axes: number): Code {
+  tensorCopy(kind: 'load' | 'multicast' | 'store', axes: number): Code {
     return this.#made(tensorCopy(kind, axes))
   }
 

@@ -6,6 +6,7 @@
  * rank to start advances the epochs. The renderers in `render/` write everything else. Each renderer uses only its own
  * op and the decisions of `decide.ts`.
  */
+import { extentsOf, sizeOf } from '../../../ir/clusters.ts'
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type KernelIR, type Node } from '../../../ir/node.ts'
 import { KernelError } from '../../../ir/site.ts'
@@ -51,7 +52,7 @@ function rendered(ir: KernelIR, facts: EmitFacts): EmittedKernel {
     ',\n',
   )
   const lines = [
-    code`extern "C" __global__ void __launch_bounds__(${block}, 1) ${name}(\n${declarations}) {`,
+    code`extern "C" __global__ void ${clusterText(ir)}__launch_bounds__(${block}, 1) ${name}(\n${declarations}) {`,
     ...start,
     ...body,
     ...end,
@@ -77,6 +78,12 @@ function rendered(ir: KernelIR, facts: EmitFacts): EmittedKernel {
   }
 }
 
+/** Programs of a cluster are consecutive, so clusters extend along the only axis of the grid. */
+function clusterText(ir: KernelIR): string {
+  const meeting = ir.body.nodes.find(({ op }) => op === 'cluster.meet')
+  return meeting ? `__cluster_dims__(${sizeOf(extentsOf(meeting))}, 1, 1) ` : ''
+}
+
 /**
  * Writes the setup that every program executes before its first statement: addresses, mbarriers and epochs. Memory
  * accesses start after `griddepcontrol.wait`, when the previous kernel has ended and its writes are visible. The next
@@ -91,7 +98,8 @@ function prologue(emission: Emission): void {
   out.line('const u32 thread = threadIdx.x;')
   const barriers = [...walk(plans.ir.body)].filter((node) => node.op === 'barriers')
   if (barriers.length > 0) initialise(barriers, emission)
-  const canWait = emission.waitSites.length > 0
+  // A program of a cluster never ends before the others, which may still send to it. Its waits end by themselves.
+  const canWait = emission.waitSites.length > 0 && clusterText(plans.ir) === ''
   const advanced = [
     ...[...emission.signals].map((flags) => ({ flags, side: 'signal' as const })),
     ...[...emission.waits].map((flags) => ({ flags, side: 'wait' as const })),

@@ -255,6 +255,7 @@ const isByOneThread: Readonly<Record<SyncName, boolean>> = {
   'barrier.wait': true,
   'advance.signal': true,
   'advance.wait': true,
+  'cluster.meet': false,
   ...opsWith({ waitsFor: 'threads' }, true),
 }
 

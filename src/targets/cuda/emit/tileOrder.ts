@@ -43,7 +43,7 @@ function findTileGroup(ir: KernelIR, wanted: number): TileGroup {
     .map((loop) => ({ loop, site: String(loop.site), ...memoryOf(loop, isElsewhere) }))
   const multiplying = new Set(loops.filter(({ multiplies }) => multiplies).map(({ site }) => site))
   const isPlain = ({ loop, site }: (typeof loops)[number]): boolean =>
-    !multiplying.has(site) || isOrderSeen(loop, fromProgram)
+    !multiplying.has(site) || loop.attributes.cluster !== undefined || isOrderSeen(loop, fromProgram)
   const plain = new Set(loops.filter(isPlain).map(({ site }) => site))
   for (let before = -1; before < plain.size;) {
     before = plain.size

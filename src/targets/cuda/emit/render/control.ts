@@ -8,6 +8,7 @@ import type { Group } from '../groups.ts'
 import { registerType } from '../spell.ts'
 import type { Renderer } from './renderer.ts'
 import { lib } from '../library.ts'
+import { arrivalText } from './sync.ts'
 
 /**
  * Declares the variables of a loop's carried state and returns their names. A fragment whose initial value has no
@@ -193,7 +194,7 @@ export const forLoop: Renderer = (node, emission) => {
       if (isFragment(param)) out.line(code`${lib.fragment_fence}(${names[i]});`)
     for (const arrival of overlap.arrivals) {
       const name = emission.deferred.get(arrival)!
-      out.line(code`if (thread % 32 == 0 && ${name} != 0) ${lib.barrier_arrive}(${name});`, arrival.site)
+      out.line(code`if (thread % 32 == 0 && ${name} != 0) ${arrivalText(arrival, word(name))}`, arrival.site)
     }
   }
   emission.results.set(node, names)

@@ -15,6 +15,7 @@ import { code, group, integer, operand, plain, scaled, sum, valueOf, word, type 
 import type { Emission } from '../emission.ts'
 import { spreadOf } from '../layout.ts'
 import { lib } from '../library.ts'
+import { arrivalText } from './sync.ts'
 import type { Overlap } from '../overlap.ts'
 import { columnsAtOnce } from '../products.ts'
 import { stagedOf } from '../scratch.ts'
@@ -210,6 +211,6 @@ function handBack(overlap: Overlap, emission: Emission): void {
   out.line(code`${lib.wgmma_wait}<1>();  // the product of the iteration before has read its slot`)
   for (const arrival of overlap.arrivals) {
     const name = emission.deferred.get(arrival)!
-    out.line(code`if (thread % 32 == 0 && ${name} != 0) ${lib.barrier_arrive}(${name});`, arrival.site)
+    out.line(code`if (thread % 32 == 0 && ${name} != 0) ${arrivalText(arrival, word(name))}`, arrival.site)
   }
 }

@@ -64,6 +64,7 @@ export const renderers: Readonly<Record<OpName, Renderer>> = {
   barriers: declarations.barriers,
   'barrier.arrive': sync.barrierArrive,
   'barrier.wait': sync.barrierWait,
+  'cluster.meet': sync.clusterMeet,
 
   param: silent,
   result: control.result,

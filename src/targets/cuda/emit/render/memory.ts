@@ -3,7 +3,8 @@
  * accelerator).
  */
 import { dtypes } from '../../../../ir/dtype.ts'
-import type { Node } from '../../../../ir/node.ts'
+import { extentsOf, strideOf } from '../../../../ir/clusters.ts'
+import { attribute, type Node } from '../../../../ir/node.ts'
 import type { Order, Scope } from '../../../../ir/ops/index.ts'
 import type { RefType, TensorType, ValueType } from '../../../../ir/type.ts'
 import { isFragment, lanesOf } from '../assign.ts'
@@ -18,6 +19,7 @@ import { engineCoordinates, placeOf, sharedView, type Place } from './places.ts'
 import type { Renderer } from './renderer.ts'
 import { storeByEngine } from './store.ts'
 import { lib } from '../library.ts'
+import { PLACE } from './sync.ts'
 
 const read = (place: Place, type: Code, address: Code): Code =>
   place.space === 'shared' ? code`${lib.shared_load}<${type}>(${address})` : code`*(${address})`
@@ -290,6 +292,23 @@ export const copyAsync: Renderer = (node, emission) => {
   else recorder.copy(node, owner, copy)
 }
 
+/**
+ * The part of a tile that this program copies into the tiles of its cluster: the part's first row, its offset in shared
+ * memory, and the bits of the places that receive it. Undefined if the program copies the whole tile for itself.
+ */
+function partOf(node: Node, { part }: TensorPlan): { row: Code; offset: Code; line: Code } | undefined {
+  if (!part) return undefined
+  const cluster = extentsOf(node)
+  const axis = attribute<number>(node, 'multicast')
+  const [stride, extent] = [strideOf(cluster, axis), cluster[axis]]
+  const own = code`${PLACE} / ${stride} % ${extent}`
+  return {
+    row: code`(${lib.i32})(${own} * ${part.rows})`,
+    offset: code`${own} * ${part.bytes}`,
+    line: code`${lib.cluster_line}(${PLACE}, ${stride}, ${extent})`,
+  }
+}
+
 function copyByEngine(node: Node, plan: TensorPlan, emission: Emission): void {
   const { out } = emission
   const [source, target, barrier] = node.inputs
@@ -298,15 +317,22 @@ function copyByEngine(node: Node, plan: TensorPlan, emission: Emission): void {
   const { base, row, tile } = sharedView(target, emission)
   const start = row ? code`${base} + ${row} * ${tile.columns * dtypes[tile.dtype].bytes}` : base
   const completes = emission.scalar(barrier)
-  const call = emission.tensorCopy('load', plan.map.box.length + Number(plan.map.ranked))
+  const parts = partOf(node, plan)
+  const call = emission.tensorCopy(
+    parts ? 'multicast' : 'load',
+    plan.map.box.length + Number(plan.map.ranked),
+  )
   const guard = emission.group.solo ? '' : 'if (thread == 0) '
   out.line(code`${guard}${lib.barrier_expect_bytes}(${completes}, ${plan.bytes});`, node.site)
   const copyWhole = (): void => {
     for (const box of plan.boxes) {
       const at = (view.shape.length === 1 ? [box.column] : [box.row, box.column]).map(integer)
+      if (parts) at[0] = sum(parts.row, at[0])
       const coordinates = engineCoordinates(view, at, plan.map.ranked, emission)
+      const to = sum(parts ? sum(start, parts.offset) : start, integer(box.offset))
+      const line = parts ? code`${parts.line}, ` : ''
       out.line(
-        code`${guard}${call}(${sum(start, integer(box.offset))}, ${map}, ${completes}, ${joined(coordinates, ', ')});`,
+        code`${guard}${call}(${to}, ${map}, ${completes}, ${line}${joined(coordinates, ', ')});`,
         node.site,
       )
     }

@@ -1,9 +1,10 @@
 /** Renders flags between programs and ranks, barriers between roles, and fences. */
+import { strideOf } from '../../../../ir/clusters.ts'
 import { attribute, type Node } from '../../../../ir/node.ts'
 import type { Order, Scope } from '../../../../ir/ops/index.ts'
 import type { FlagsType } from '../../../../ir/type.ts'
 import { fenceText } from '../accesses.ts'
-import { code, group, integer, sum, word, type Code } from '../code.ts'
+import { code, group, integer, joined, sum, word, type Code } from '../code.ts'
 import type { Emission } from '../emission.ts'
 import { onRank } from './places.ts'
 import type { Renderer } from './renderer.ts'
@@ -169,23 +170,48 @@ export const barrier: Renderer = (node, emission) => {
   )
 }
 
+/** The place of the program in its cluster: a variable of kernels that multicast. */
+export const PLACE = 'place'
+
+/** All programs of the cluster meet. The first time, the program finds out its place. */
+export const clusterMeet: Renderer = (node, { out, plans }) => {
+  out.line(code`${lib.cluster_meet}();`)
+  const isFirst = plans.ir.body.nodes.find(({ op }) => op === node.op) === node
+  if (isFirst) out.line(code`const u32 ${PLACE} = ${lib.place_in_cluster}();`)
+}
+
+/** The statement by which one thread arrives at a barrier, and at those of other programs of the cluster. */
+export function arrivalText({ attributes }: Node, address: Code): Code {
+  const own = code`${lib.barrier_arrive}(${address});`
+  const axes = (attributes.multicast ?? []) as readonly number[]
+  if (axes.length === 0) return own
+  const cluster = attributes.cluster as readonly number[]
+  const others = axes.map(
+    (axis) =>
+      code` for (u32 step = 1; step < ${cluster[axis]}; ++step) ${lib.barrier_arrive_at}(${address}, ${lib.neighbour}(${PLACE}, step, ${strideOf(cluster, axis)}, ${cluster[axis]}));`,
+  )
+  return code`{ ${own}${joined(others, '')} }`
+}
+
 export const barrierArrive: Renderer = (node, emission) => {
   const { out, group, plans } = emission
   const [picked] = node.inputs
   const address = emission.scalar(picked)
   const deferred = emission.deferred.get(node)
   if (deferred) return out.line(code`${deferred} = ${address};`, node.site)
-  if (group.solo) return out.line(code`${lib.barrier_arrive}(${address});`, node.site)
-  if (plans.arrivers.get(picked.inputs[0]) === 1)
-    return emission.byLeader(code`${lib.barrier_arrive}(${address});`, node.site)
+  const arrival = arrivalText(node, address)
+  if (group.solo) return out.line(arrival, node.site)
+  if (plans.arrivers.get(picked.inputs[0]) === 1) return emission.byLeader(arrival, node.site)
   out.line('__syncwarp();', node.site)
-  out.line(code`if (thread % 32 == 0) ${lib.barrier_arrive}(${address});`, node.site)
+  out.line(code`if (thread % 32 == 0) ${arrival}`, node.site)
 }
 
 export const barrierWait: Renderer = (node, emission) => {
   const { out, params, plans } = emission
   const [picked, phase] = node.inputs
-  const arrived = code`${lib.barrier_await}(${emission.scalar(picked)}, ${emission.scalar(phase)} & 1, ${params.control})`
+  const isOfCluster = picked.inputs[0].attributes.cluster !== undefined
+  const awaited = isOfCluster ? lib.cluster_barrier_await : lib.barrier_await
+  const arrived = code`${awaited}(${emission.scalar(picked)}, ${emission.scalar(phase)} & 1, ${params.control})`
   if (picked.inputs[0].attributes.ring === undefined) {
     const told = code`${lib.tell_wait}(${params.control}, ${emission.waitSite(node.site)}, 0xffffffff, 0, 0);`
     return out.line(code`if (!${arrived}${emission.group.solo ? '' : ' && thread == 0'}) ${told}`, node.site)

@@ -1,0 +1,48 @@
+/**
+ * Clusters: consecutive programs of a launch that process neighbouring items of a `persistent` loop at the same time.
+ * The loop's attribute `cluster` holds the extents of a cluster. The last axes of the loop are the places in it, the
+ * last one varying fastest, so that the place of a program follows from its index.
+ */
+import { analysis } from './analysis.ts'
+import { walk, type KernelIR, type Node } from './node.ts'
+import { KernelError } from './site.ts'
+
+/** The most programs of a cluster. All GPUs with clusters support this number. */
+export const MOST_IN_CLUSTER = 8
+
+/** The extents of the clusters of a kernel, or undefined if it has none. Throws if two loops differ. */
+export const clusterOf = analysis('cluster of a kernel', findCluster)
+
+function findCluster({ name, body }: KernelIR): readonly number[] | undefined {
+  let found: Node | undefined
+  for (const node of walk(body)) {
+    if (node.op !== 'persistent' || !node.attributes.cluster) continue
+    if (found && extentsOf(found).join() !== extentsOf(node).join())
+      throw new KernelError(
+        `${name}: this loop has clusters of ${extentsOf(node).join(' x ')} programs, and the loop at ${found.site} has clusters of ${extentsOf(found).join(' x ')}: a launch has clusters of one shape`,
+        node.site,
+      )
+    found ??= node
+  }
+  return found && extentsOf(found)
+}
+
+/** The extents of the cluster that a loop or copy names. */
+export const extentsOf = ({ attributes }: Node): readonly number[] => attributes.cluster as readonly number[]
+
+export const sizeOf = (cluster: readonly number[]): number =>
+  cluster.reduce((product, extent) => product * extent, 1)
+
+/** The distance between the indices of two programs that are neighbours along an axis of their cluster. */
+export const strideOf = (cluster: readonly number[], axis: number): number => sizeOf(cluster.slice(axis + 1))
+
+/** The places of a cluster that differ from `place` only along `axis`, including `place` itself, in order. */
+export function alongOf(cluster: readonly number[], axis: number, place: number): number[] {
+  const stride = strideOf(cluster, axis)
+  const first = place - (Math.floor(place / stride) % cluster[axis]) * stride
+  return Array.from({ length: cluster[axis] }, (_, i) => first + i * stride)
+}
+
+/** The number of programs of a launch with clusters: what fits, in whole clusters if there is room for one. */
+export const wholeClusters = (programs: number, size: number): number =>
+  programs < size ? programs : programs - (programs % size)

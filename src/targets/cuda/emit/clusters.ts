@@ -1,0 +1,130 @@
+/**
+ * The stage `clusters`: the programs of a cluster fetch a tile once for all of them. A multicast copy of n programs
+ * becomes n parts (attribute `parts`). Each program copies one part into the tiles of all n programs, and each of their
+ * full barriers completes when all parts have arrived. A slot may be filled again only after all these programs have
+ * released it, so a release arrives at the empty barriers of all of them (attribute `multicast` of the arrival).
+ *
+ * All programs of a cluster must make the same copies. That is certain only if the tiles of the loop fill whole
+ * clusters, which follows from the divisors of the extents. Otherwise every program copies for itself, as before.
+ */
+import { analysis } from '../../../ir/analysis.ts'
+import { clusterOf, extentsOf } from '../../../ir/clusters.ts'
+import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
+import { opOf, origin } from '../../../ir/ops/index.ts'
+import { Copier } from '../../../ir/rewrite.ts'
+import { copiesIn } from './decide.ts'
+import { Ranges } from './ranges.ts'
+import type { EmitFacts } from './recipe.ts'
+
+export const withMulticast = analysis('clusters', multicast, (ir) => multicast(ir, { tensors: {} }))
+
+/** The barriers of a ring whose slots are filled by multicast, and the axes of the cluster along which they are. */
+type Rings = ReadonlyMap<Node, readonly number[]>
+
+function multicast(ir: KernelIR, facts: EmitFacts): KernelIR {
+  const cluster = clusterOf(ir)
+  if (!cluster || !fillsClusters(ir, facts)) return ir
+  const copies = sharedCopies(ir, cluster, facts)
+  const rings = new Map<Node, readonly number[]>()
+  for (const [copy, empty] of copies) {
+    const axis = attribute<number>(copy, 'multicast')
+    const known = rings.get(empty) ?? []
+    if (!known.includes(axis)) rings.set(empty, [...known, axis].sort())
+  }
+  return copies.size === 0 ? ir : { ...ir, body: rewrite(ir.body, cluster, copies, rings) }
+}
+
+/** True if the items of every loop with clusters are known to fill whole clusters along each axis. */
+function fillsClusters({ body }: KernelIR, facts: EmitFacts): boolean {
+  const ranges = new Ranges(body, facts)
+  for (const loop of walk(body)) {
+    if (loop.op !== 'persistent' || !loop.attributes.cluster) continue
+    const cluster = extentsOf(loop)
+    const blocks = loop.inputs.slice(2, 2 + cluster.length)
+    if (!blocks.every((count, axis) => cluster[axis] === 1 || isWhole(count, cluster[axis], ranges)))
+      return false
+  }
+  return true
+}
+
+/** True if the rounded-up quotient `ceilDiv(items, by)` is known to be exact. */
+function isWhole(count: Node, by: number, ranges: Ranges): boolean {
+  const items = dividedUp(count, by)
+  if (!items) return false
+  if (ranges.isMultipleOf(items, by)) return true
+  // The items are tiles of an axis: ceilDiv(extent, rows of a tile).
+  if (items.op !== 'div' || items.inputs[1].op !== 'const') return false
+  const rows = attribute<number>(items.inputs[1], 'value')
+  const extent = dividedUp(items, rows)
+  return extent !== undefined && ranges.isMultipleOf(extent, rows * by)
+}
+
+/** The x of a node that computes ceilDiv(x, by) = (x + by - 1) / by. */
+function dividedUp(node: Node, by: number): Node | undefined {
+  const isConstant = (one: Node, value: number): boolean =>
+    one.op === 'const' && attribute<number>(one, 'value') === value
+  if (node.op !== 'div' || !isConstant(node.inputs[1], by)) return undefined
+  const [sum] = node.inputs
+  return sum.op === 'add' && isConstant(sum.inputs[1], by - 1) ? sum.inputs[0] : undefined
+}
+
+/** The copies that a cluster can share, each with the empty barriers of its ring. */
+function sharedCopies(ir: KernelIR, cluster: readonly number[], facts: EmitFacts): ReadonlyMap<Node, Node> {
+  const plans = copiesIn(ir, facts)
+  const found = new Map<Node, Node>()
+  /** `empty` is the declaration of the empty barriers that the producer waits for around the copy. */
+  const visit = (block: Block, around: Node | undefined): void => {
+    let empty = around
+    for (const node of block.nodes) {
+      if (node.op === 'barrier.wait') {
+        const { base } = origin(node.inputs[0])
+        if (base.attributes.ring === 'empty') empty = base
+      }
+      const { multicast: axis } = node.attributes
+      if (node.op === 'copy.async' && axis !== undefined && empty) {
+        const parts = cluster[axis as number]
+        if (parts > 1 && plans.canBeParted(node, parts)) found.set(node, empty)
+      }
+      node.blocks.forEach((inner) => visit(inner, empty))
+    }
+  }
+  visit(ir.body, undefined)
+  return found
+}
+
+function rewrite(
+  body: Block,
+  cluster: readonly number[],
+  copies: ReadonlyMap<Node, Node>,
+  rings: Rings,
+): Block {
+  const copier: Copier = new Copier((node) => {
+    const inputs = (): Node[] => node.inputs.map((input) => copier.get(input))
+    const again = (added: Node['attributes']): Node =>
+      copier.emit(node.op, inputs(), { ...node.attributes, ...added }, [], node.site)
+    const axes = rings.get(node)
+    if (axes) {
+      const others = axes.reduce((sum, axis) => sum + cluster[axis] - 1, 0)
+      return again({ arrivals: attribute<number>(node, 'arrivals') * (1 + others), cluster })
+    }
+    if (copies.has(node)) return again({ parts: cluster[attribute<number>(node, 'multicast')] })
+    if (node.op !== 'barrier.arrive') return undefined
+    const released = rings.get(origin(node.inputs[0]).base)
+    return released && again({ multicast: released, cluster })
+  })
+  const params = body.params.map(({ type, attributes, site }) => ({
+    type,
+    name: String(attributes.name),
+    site,
+  }))
+  return copier.block(params, (fresh) => {
+    body.params.forEach((param, i) => copier.map.set(param, fresh[i]))
+    const declarations = body.nodes.filter((node) => opOf(node).effect === 'declare')
+    declarations.forEach((node) => copier.copyNode(node))
+    // No program may arrive at a barrier that its owner has not initialised, or copy into a program that has ended.
+    copier.emit('cluster.meet', [], { cluster })
+    for (const node of body.nodes) if (!declarations.includes(node)) copier.copyNode(node)
+    copier.emit('cluster.meet', [], { cluster })
+    return []
+  })
+}
