@@ -24,6 +24,8 @@ export interface EmitOptions extends PrintOptions {
   readonly stage?: string
   readonly target?: StagedTarget
   readonly ranks: number
+  /** The ranks of the group that launches the kernel, in place of `ranks`. */
+  readonly group?: readonly number[]
   /** Meta-parameters in the form KEY=VALUE. */
   readonly meta?: readonly string[]
   /** Extents of tensors in the form NAME=4096x4096. */
@@ -46,6 +48,7 @@ export interface EmitOptions extends PrintOptions {
 const spelled = {
   extents: '--extents',
   packed: '--packed',
+  group: '--group',
   thisCpu: '--this-cpu',
   oneDevice: '--one-device',
   severalDevices: '--several-devices',
@@ -116,7 +119,7 @@ export function emit(source: Source, options: EmitOptions): Emitted {
       `${source.file}: has several kernels: choose one with --kernel, of ${kernels.map(({ name }) => name).join(', ')}`,
     )
   const items = kernels.map((kernel): Item => {
-    const recorded = kernel.record({ world: options.ranks, meta: parseMeta(kernel, meta) })
+    const recorded = kernel.record({ world: ranksOf(options), meta: parseMeta(kernel, meta) })
     const names = packed === false ? [] : packed
     for (const name of names) expectTensor(recorded, '--packed', name)
     return { ...givenBy(options), recorded, shapes: givenExtents(recorded, extents), packed: names }
@@ -132,7 +135,8 @@ export async function emitOperation(definition: AnyOperation, options: EmitOptio
     `describes a kernel of a file; ${definition.name} has --shape and chooses its own tiles`,
   )
   expectApplicable(options)
-  const { ranks, target = usualTarget, packed = false } = options
+  const { target = usualTarget, packed = false } = options
+  const ranks = ranksOf(options)
   const dtype = dtypeOf(definition, options.dtype)
   const [shape] = shapesOf(definition, options.shape, undefined)
   const layout = layoutOf(definition, { shard: options.shard ?? usualShard })
@@ -163,8 +167,11 @@ export async function emitOperation(definition: AnyOperation, options: EmitOptio
   return emitAll(all, options)
 }
 
-function givenBy({ record, severalDevices, thisCpu }: EmitOptions): Given {
-  return { record, severalDevices, ...(thisCpu && { processor: processorHere() }) }
+/** The number of ranks that launch the kernel. */
+const ranksOf = ({ group, ranks }: EmitOptions): number => group?.length ?? ranks
+
+function givenBy({ record, severalDevices, group, thisCpu }: EmitOptions): Given {
+  return { record, severalDevices, group, ...(thisCpu && { processor: processorHere() }) }
 }
 
 function processorHere() {

@@ -16,7 +16,7 @@ import { describeError, UsageError } from './errors.ts'
 import { styleFor } from './colours.ts'
 import { interruptible } from './interrupt.ts'
 import type { Source } from './load.ts'
-import { allStages, checkDefaults, checkedStages, expectStage, positive, whole } from './options.ts'
+import { allStages, checkDefaults, checkedStages, expectStage, members, positive, whole } from './options.ts'
 import { checkOutputs, Output } from './output.ts'
 import { descriptions } from '../targets/descriptions.ts'
 import { irStageNames, stagedTargets, stageNames, usualTarget, type StagedTarget } from '../targets/stages.ts'
@@ -46,7 +46,8 @@ function commandList(): string {
   ].join('\n')
 }
 
-const ranks = whole(1, 64)
+const mostRanks = 64
+const ranks = whole(1, mostRanks)
 const program = new Command('arke')
 program
   .description(
@@ -258,6 +259,14 @@ program
   .option('--one-device', 'cuda: all ranks share one GPU (default)')
   .addOption(new Option('--several-devices', 'cuda: ranks may be on several GPUs').conflicts('oneDevice'))
   .option('--packed [tensors...]', 'native, wasm: tensors that are packed; of an operation, its weights')
+  .addOption(
+    new Option(
+      '--group <ranks>',
+      'native, wasm: the ranks of the group that launches it, such as 0,1,3 (default: the whole world)',
+    )
+      .argParser(members(mostRanks))
+      .conflicts('ranks'),
+  )
   .option('--this-cpu', 'native: for the processor of this computer (default: any with AVX2)')
   .option('--record', 'for a world that records')
   .option('--ranks <n>', 'world size it is specialised for, 1 to 64', ranks, 2)
