@@ -4,9 +4,10 @@
  * (`keptOnDisk`) and loaded once per device, even if several worlds use it.
  */
 import { walk, type KernelIR } from '../../ir/node.ts'
-import { isLoop, isRemote, mayWait, origin, paramName, writtenRefs } from '../../ir/ops/index.ts'
+import { isRemote, mayWait, origin, paramName, writtenRefs } from '../../ir/ops/index.ts'
 import type { Site } from '../../ir/site.ts'
-import { renderCuda } from './emit/emit.ts'
+import { decide } from './emit/decide.ts'
+import { renderDecided } from './emit/emit.ts'
 import type { EmitFacts, EmittedKernel } from './emit/recipe.ts'
 import { unlikeUnrecorded } from './emit/recorded.ts'
 import { atStage, LAST_STAGE, specialise, type WorldFacts } from './facts.ts'
@@ -23,11 +24,8 @@ export interface Executable {
   readonly writesElsewhere: readonly string[]
   /** The source location of the first op at which programs may wait. Undefined if programs never wait. */
   readonly waiting: { readonly site: Site | undefined } | undefined
-  /**
-   * True if a loop of the kernel may wait, or if the kernel waits and has no tensors (as a rank barrier). The next
-   * launch on the stream must not read memory before this kernel has ended.
-   */
-  readonly polls: boolean
+  /** True if the next launch on the stream must not read memory before this kernel has ended (emit/decide.ts). */
+  readonly barsEarlyReads: boolean
   /** The differences from the kernel without recording. Empty if the kernel does not record events. */
   readonly unlike: readonly string[]
 }
@@ -52,7 +50,8 @@ export function executableOf(ir: KernelIR, args: LaunchArguments, world: WorldFa
 }
 
 function make(ir: KernelIR, facts: EmitFacts): Executable {
-  const emitted = renderCuda(atStage(ir, LAST_STAGE, facts), facts)
+  const decisions = decide(atStage(ir, LAST_STAGE, facts), facts)
+  const emitted = renderDecided(decisions)
   const waiting = [...walk(ir.body)].find(mayWait)
   const counterWords = emitted.params.reduce(
     (sum, param) => sum + (param.kind === 'counters' ? param.words : 0),
@@ -60,11 +59,10 @@ function make(ir: KernelIR, facts: EmitFacts): Executable {
   )
   const elsewhere = [...walk(ir.body)].flatMap(writtenRefs).filter(isRemote)
   const writesElsewhere = [...new Set(elsewhere.map((ref) => paramName(origin(ref).base)))]
-  const hasOnlyFlags = waiting !== undefined && !ir.body.params.some(({ type }) => type.kind === 'tensor')
-  const polls = hasOnlyFlags || [...walk(ir.body)].some((node) => isLoop(node) && mayWait(node))
   const unlike = facts.record ? unlikeUnrecorded(ir, facts) : []
   return {
-    ...{ ir, emitted, counterWords, writesElsewhere, polls, unlike },
+    ...{ ir, emitted, counterWords, writesElsewhere, unlike },
+    barsEarlyReads: decisions.barsEarlyReads,
     waiting: waiting && { site: waiting.site },
   }
 }

@@ -16,9 +16,10 @@ import type { EarlyPlan } from './early.ts'
 import { Emission } from './emission.ts'
 import { headerOf } from './header.ts'
 import { lib, libraryOf, usedOf } from './library.ts'
-import { decide, writtenBases } from './decide.ts'
+import { decide, writtenBases, type Decisions } from './decide.ts'
 import { ARCHITECTURE, type EmitFacts, type EmittedKernel } from './recipe.ts'
 import { renderBlock } from './render/index.ts'
+import type { Epoch } from './start.ts'
 import { Names } from './names.ts'
 
 export const emitCuda = analysis('CUDA of a lowered kernel', emitted)
@@ -30,10 +31,13 @@ function emitted(given: KernelIR, facts: EmitFacts): EmittedKernel {
 }
 
 /** Renders a kernel as CUDA C++. The IR must be that of the last stage for these facts. */
-export const renderCuda = analysis('text of CUDA', rendered)
+export const renderCuda = analysis('text of CUDA', (ir: KernelIR, facts: EmitFacts) =>
+  renderDecided(decide(ir, facts)),
+)
 
-function rendered(ir: KernelIR, facts: EmitFacts): EmittedKernel {
-  const plans = decide(ir, facts)
+/** Renders the kernel for which these decisions were made. */
+export function renderDecided(plans: Decisions): EmittedKernel {
+  const { ir, facts, start: atStart } = plans
   const emission = new Emission(plans, renderBlock)
   for (const param of ir.body.params)
     if (param.type.kind === 'value')
@@ -69,37 +73,36 @@ function rendered(ir: KernelIR, facts: EmitFacts): EmittedKernel {
     sharedBytes: plans.sharedBytes,
     params: params.map(({ recipe }) => recipe),
     writes: ir.body.params.filter((param) => written.has(param)).map((param) => emission.paramName(param)),
-    signals: [...emission.signals],
-    waits: [...emission.waits],
-    waitSites: emission.waitSites,
+    signals: flagsOf(atStart.advanced, 'signal'),
+    waits: flagsOf(atStart.advanced, 'wait'),
+    waitSites: atStart.waitLines,
     notes: plans.notes,
     ...(emission.recorder && { recordedSites: emission.recorder.sites }),
   }
 }
 
+const flagsOf = (epochs: readonly Epoch[], side: Epoch['side']): string[] =>
+  epochs.filter((one) => one.side === side).map(({ flags }) => flags)
+
 /**
  * Writes the setup that every program executes before its first statement: addresses, mbarriers and epochs. Memory
  * accesses start after `griddepcontrol.wait`, when the previous kernel has ended and its writes are visible. The next
- * kernel of the stream may then start (programmatic dependent launch), unless this kernel polls. A kernel may poll for
+ * kernel of the stream may then start (programmatic dependent launch), unless this kernel is open-ended: it may poll for
  * any length of time, and a next kernel that started early would occupy multiprocessors meanwhile.
  */
 function prologue(emission: Emission): void {
   const { out, plans, params } = emission
-  const { early, clerk, polls } = plans
+  const { early, clerk, start, isOpenEnded } = plans
   out.line(code`extern __shared__ ${lib.u8} shared_memory[];`)
   out.line(code`const u32 shared = (${lib.shared_address}(shared_memory) + 1023) & ~1023u;`)
   out.line('const u32 thread = threadIdx.x;')
   const barriers = [...walk(plans.ir.body)].filter((node) => node.op === 'barriers')
   if (barriers.length > 0) initialise(barriers, emission)
-  const canWait = emission.waitSites.length > 0
-  const advanced = [
-    ...[...emission.signals].map((flags) => ({ flags, side: 'signal' as const })),
-    ...[...emission.waits].map((flags) => ({ flags, side: 'wait' as const })),
-  ].map((one) => ({ ...one, name: emission.epoch(one.flags, one.side) }))
-  const counter = advanced.length > 0 ? params.counter() : undefined
+  const canWait = start.waitLines.length > 0
+  const counter = start.advanced.length > 0 ? params.counter() : undefined
   const begin = (): void => {
     out.line(code`${lib.kernel_before_ended}();`)
-    if (!polls) out.line(code`${lib.next_kernel_may_start}();`)
+    if (!isOpenEnded) out.line(code`${lib.next_kernel_may_start}();`)
   }
   bringNear(clerk, [...(canWait ? [params.control] : []), ...(counter ? [counter] : [])], emission)
   if (early) {
@@ -116,14 +119,14 @@ function prologue(emission: Emission): void {
     out.line(
       code`const bool is_stopped = thread == ${early?.threads ?? 0} && ${lib.abort_raised}(${params.control});`,
     )
-  for (const [name, { flags, side }] of emission.epochs)
+  for (const { flags, side } of start.epochs)
     out.line(
-      code`const u32 ${name} = *(volatile u32*)(${params.epochs(flags)} + ${side === 'signal' ? 0 : 1}) + 1;`,
+      code`const u32 ${emission.epoch(flags, side)} = *(volatile u32*)(${params.epochs(flags)} + ${side === 'signal' ? 0 : 1}) + 1;`,
     )
   const isMeeting =
     canWait ||
     barriers.length > 0 ||
-    advanced.length > 0 ||
+    start.advanced.length > 0 ||
     (emission.recorder && plans.roles.groups.size > 0)
   if (early) meetBehind(early, canWait, counter ? clerk : undefined, emission)
   else if (isMeeting) out.line(canWait ? 'if (__syncthreads_or(is_stopped)) return;' : '__syncthreads();')
@@ -131,8 +134,8 @@ function prologue(emission: Emission): void {
   // When the last program reaches this line, all programs have read the epochs, so the epochs may be advanced.
   const isLast = code`thread == ${clerk} && ${lib.last_program}(${counter}, gridDim.x)`
   out.block(code`if (${isLast})`, () => {
-    for (const { flags, side, name } of advanced)
-      out.line(code`${params.epochs(flags)}[${side === 'signal' ? 0 : 1}] = ${name};`)
+    for (const { flags, side } of start.advanced)
+      out.line(code`${params.epochs(flags)}[${side === 'signal' ? 0 : 1}] = ${emission.epoch(flags, side)};`)
   })
 }
 
@@ -140,8 +143,8 @@ function prologue(emission: Emission): void {
  * Prefetches into L2 the words that every program reads first. Other data may have evicted these words since the last
  * launch.
  */
-function bringNear(thread: number, others: readonly Code[], { out, params, epochs }: Emission): void {
-  const sets = new Set([...epochs.values()].map(({ flags }) => flags))
+function bringNear(thread: number, others: readonly Code[], { out, params, plans }: Emission): void {
+  const sets = new Set(plans.start.epochs.map(({ flags }) => flags))
   const words = [...[...sets].map((flags) => params.epochs(flags)), ...others]
   if (words.length === 0) return
   const calls = words.map((one) => code`${lib.bring_near}(${one});`)

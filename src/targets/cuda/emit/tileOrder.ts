@@ -6,13 +6,13 @@
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import {
+  isPublished,
   isRemote,
   leadingInputs,
   opOf,
   opsWith,
   origin,
   readRefs,
-  releases,
   stateBlocks,
   stateCount,
   writtenRefs,
@@ -94,14 +94,6 @@ function isOrderSeen(loop: Node, fromProgram: ReadonlySet<Node>): boolean {
   return (
     nodes.some((node) => isPublished(node) || tellsProgram(node)) || isCarried(loop) || isOverwritten(loop)
   )
-}
-
-/** True if other programs can observe when the node is executed. */
-function isPublished(node: Node): boolean {
-  const { varies, flow, advances, accesses, scope } = opOf(node)
-  const isReleased = releases(node) && scope !== 'threads' && scope !== 'program'
-  const isAtomic = accesses.some(({ reads, writes }) => reads && writes)
-  return varies === 'by program' || flow === 'programs' || advances === 'signal' || isAtomic || isReleased
 }
 
 /**
