@@ -21,6 +21,7 @@ import { ARCHITECTURE, type EmitFacts, type EmittedKernel } from './recipe.ts'
 import { renderBlock } from './render/index.ts'
 import type { Epoch } from './start.ts'
 import { Names } from './names.ts'
+import type { Line } from './writer.ts'
 
 export const emitCuda = analysis('CUDA of a lowered kernel', emitted)
 
@@ -54,20 +55,18 @@ export function renderDecided(plans: Decisions): EmittedKernel {
     params.map(({ type, name }) => code`    ${type} ${name}`),
     ',\n',
   )
-  const lines = [
-    code`extern "C" __global__ void __launch_bounds__(${block}, 1) ${name}(\n${declarations}) {`,
-    ...start,
-    ...body,
-    ...end,
-    '}\n',
-  ]
-  const { text, uses } = joined(lines, '\n')
+  const head = code`extern "C" __global__ void __launch_bounds__(${block}, 1) ${name}(\n${declarations}) {`
+  const textBy = (ofLine: (line: Line) => Code): Code =>
+    joined([head, ...[...start, ...body, ...end].map(ofLine), '}\n'], '\n')
+  const { text, uses } = textBy(({ text, comment }) => code`${text}${comment}`)
   const library = libraryOf({ wgmma: emission.wgmma, flagScope: facts.oneDevice ? 'gpu' : 'sys' })
   const available = { ...library, ...Object.fromEntries(emission.functions) }
+  const declared = usedOf(available, uses)
   const written = new Set([...walk(ir.body)].flatMap(writtenBases))
   return {
     name,
-    source: [usedOf(available, uses), ...headerOf(ir, facts, plans.notes), text].join('\n'),
+    source: [declared, ...headerOf(ir, facts, plans.notes), text].join('\n'),
+    code: [declared, textBy(({ text }) => text).text].join('\n'),
     architecture: ARCHITECTURE,
     block,
     sharedBytes: plans.sharedBytes,

@@ -93,6 +93,8 @@ export type ParamRecipe =
 export interface EmittedKernel {
   readonly name: string
   readonly source: string
+  /** `source` without the comments that state facts and the author's lines. Kernels of equal code are compiled once. */
+  readonly code: string
   readonly architecture: typeof ARCHITECTURE
   /** The number of threads per program. */
   readonly block: number
