@@ -1,7 +1,7 @@
 /**
  * `arke emit`: prints the kernels of a file or of an operation, either as IR after a stage or as the text that a target
  * compiles. For the same facts, a world launches exactly this text (test/cuda/emitted.test.ts,
- * test/targets/native/emitted.test.ts).
+ * test/targets/cpu/emitted.test.ts).
  */
 import type { KernelIR } from '../ir/node.ts'
 import { print, type PrintOptions } from '../ir/print.ts'
