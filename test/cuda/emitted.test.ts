@@ -17,7 +17,7 @@ import { factsOf, type EmittedKernel } from '../../src/targets/cuda/emit/recipe.
 import { unlikeUnrecorded } from '../../src/targets/cuda/emit/recorded.ts'
 import { Device } from '../../src/targets/cuda/runtime.ts'
 import { CudaWorld } from '../../src/targets/cuda/world.ts'
-import { executableOf } from '../../src/targets/cuda/executables.ts'
+import { emittedFor } from '../../src/targets/cuda/executables.ts'
 import { argumentOf } from '../../src/world/arguments.ts'
 import { intercepted } from '../../src/world/intercept.ts'
 import { oneEach, sharedOut } from '../../src/world/machine.ts'
@@ -81,8 +81,8 @@ async function compare(where: Where, use: (world: World) => unknown): Promise<nu
 function loaded({ kernel, args, options }: Launch, { ranks, record, severalDevices }: Where): string {
   const ir = kernel.record({ world: ranks, meta: options.meta as Meta | undefined })
   const given = Object.entries(args).map(([name, value]) => [name, argumentOf(value, 0)] as const)
-  const values = Object.fromEntries(given) as Parameters<typeof executableOf>[1]
-  return executableOf(ir, values, { record, oneDevice: !severalDevices }).emitted.source
+  const values = Object.fromEntries(given) as Parameters<typeof emittedFor>[1]
+  return emittedFor(ir, values, { record, oneDevice: !severalDevices }).kernel.source
 }
 
 /** A scenario that looks at its results finds that nothing was computed; any other error is one. */

@@ -6,7 +6,7 @@
 
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
-import { isOpenEnded, isRemote, mayWait, opOf, origin, writtenRefs } from '../../../ir/ops/index.ts'
+import { isOpenEnded, isRemote, opOf, origin, writtenRefs } from '../../../ir/ops/index.ts'
 import { elsewhere } from '../../../ir/passes/elsewhere.ts'
 import { assignLayouts, isFragment, isSplat, type Conflict, type Layouts } from './assign.ts'
 import { CopyPlanner, type TensorPlan } from './copies.ts'
@@ -45,11 +45,6 @@ export interface Decisions extends EmissionPlans {
   readonly groupOf: ReadonlyMap<Node, Group>
   /** Shared memory per program, in bytes, including the padding that aligns its base. */
   readonly sharedBytes: number
-  /**
-   * The next launch must not read memory before this kernel has ended. That is so if the kernel is open-ended, and if it
-   * waits and has no tensors: what follows a rank barrier or a start gate is meant to start behind it.
-   */
-  readonly barsEarlyReads: boolean
   /** Notes for the author of the kernel. */
   readonly notes: readonly EmitNote[]
 }
@@ -123,7 +118,6 @@ function decided(ir: KernelIR, facts: EmitFacts): Decisions {
     early,
     clerk: clerkOf(roles, early),
     isOpenEnded: all.some(isOpenEnded),
-    barsEarlyReads: all.some(isOpenEnded) || (all.some(mayWait) && !takesTensors(ir)),
     start: planStart(ir, roles),
     loops: planLoops(ir, { layouts, products, groupOf }),
     uses: new Uses(ir.body),
@@ -144,8 +138,6 @@ function decided(ir: KernelIR, facts: EmitFacts): Decisions {
     notes: notesOf({ ir, roles, layouts, products, groupOf }),
   }
 }
-
-const takesTensors = ({ body }: KernelIR): boolean => body.params.some(({ type }) => type.kind === 'tensor')
 
 /** The group that executes each node. */
 function groupsOf(ir: KernelIR, roles: RolesPlan): ReadonlyMap<Node, Group> {

@@ -157,7 +157,7 @@ function words({ ir, loops, layouts, groupOf }: Decisions): string[] {
   })
 }
 
-function launch({ early, clerk, start, isOpenEnded, barsEarlyReads }: Decisions): string[] {
+function launch({ early, clerk, start, isOpenEnded }: Decisions): string[] {
   const { epochs, advanced, waitLines } = start
   const of = (some: readonly Epoch[]): string =>
     some.map(({ flags, side }) => `${flags} (${side})`).join(', ') || 'none'
@@ -168,7 +168,6 @@ function launch({ early, clerk, start, isOpenEnded, barsEarlyReads }: Decisions)
     isOpenEnded
       ? 'the next launch starts after this one has ended, because a loop may poll for any length of time'
       : 'the next launch may start before this one has ended (programmatic dependent launch)',
-    ...(barsEarlyReads ? ['the next launch reads no memory before this one has ended'] : []),
     waitLines.length > 0
       ? `reads the abort word first; reports waits at ${waitLines.join(', ')}`
       : 'does not wait, and does not read the abort word first',

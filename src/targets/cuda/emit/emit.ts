@@ -16,7 +16,7 @@ import type { EarlyPlan } from './early.ts'
 import { Emission } from './emission.ts'
 import { headerOf } from './header.ts'
 import { lib, libraryOf, usedOf } from './library.ts'
-import { decide, writtenBases, type Decisions } from './decide.ts'
+import { decide, writtenBases } from './decide.ts'
 import { ARCHITECTURE, type EmitFacts, type EmittedKernel } from './recipe.ts'
 import { renderBlock } from './render/index.ts'
 import type { Epoch } from './start.ts'
@@ -32,13 +32,11 @@ function emitted(given: KernelIR, facts: EmitFacts): EmittedKernel {
 }
 
 /** Renders a kernel as CUDA C++. The IR must be that of the last stage for these facts. */
-export const renderCuda = analysis('text of CUDA', (ir: KernelIR, facts: EmitFacts) =>
-  renderDecided(decide(ir, facts)),
-)
+export const renderCuda = analysis('text of CUDA', rendered)
 
-/** Renders the kernel for which these decisions were made. */
-export function renderDecided(plans: Decisions): EmittedKernel {
-  const { ir, facts, start: atStart } = plans
+function rendered(ir: KernelIR, facts: EmitFacts): EmittedKernel {
+  const plans = decide(ir, facts)
+  const { start: atStart } = plans
   const emission = new Emission(plans, renderBlock)
   for (const param of ir.body.params)
     if (param.type.kind === 'value')
