@@ -189,7 +189,8 @@ const cuda = (ir: KernelIR, facts: EmitFacts): Emitted['contents'] =>
     return { cu: textOf(renderCuda(staged, facts)) }
   })
 
-const textOf = ({ source, code: _, ...recipe }: EmittedKernel): string => withoutLines(`${source}\n${comment(recipe)}`)
+const textOf = ({ source, code: _, ...recipe }: EmittedKernel): string =>
+  withoutLines(`${source}\n${comment(recipe)}`)
 
 function cpu(
   ir: KernelIR,
