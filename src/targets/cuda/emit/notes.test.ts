@@ -196,10 +196,10 @@ describe('the header', () => {
   })
 
   it('says so where it assumes nothing', () => {
-    const unaligned = { aligned: false, divisors: [1, 1], small: false, filled: true }
-    expect(text({ tensors: { a: unaligned }, oneDevice: true })).toContain(
+    const large = { divisors: [1, 1], small: false, filled: true }
+    expect(text({ tensors: { a: large }, oneDevice: true })).toContain(
       [
-        '//   a: any address; any extents; at least 1 element',
+        '//   a: starts at a multiple of 16 bytes; any extents; at least 1 element',
         '//   b: any address; any extents',
         '//   ranks: all on one device; recording: off',
       ].join('\n'),
