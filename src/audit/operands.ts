@@ -79,7 +79,7 @@ export function operandsOf(text: string, types: readonly string[]): Operands | n
   return { shapes, types: same ? types : flat }
 }
 
-export function typesOf(text: string): readonly string[] | null {
+function typesOf(text: string): readonly string[] | null {
   const parsed = parse(text)
   if (!Array.isArray(parsed)) return null
   return parsed.map((type) => (typeof type === 'string' ? type : ''))

@@ -44,7 +44,7 @@ async function readKinetoFileRanks(path: string, options: TraceFileOptions): Pro
 }
 
 /** Returns the format of a file whose decompressed content begins with these bytes. */
-export function formatOf(head: Uint8Array): TraceFormat {
+function formatOf(head: Uint8Array): TraceFormat {
   const text = Buffer.from(head.buffer, head.byteOffset, head.length).toString('latin1')
   if (text.startsWith(SQLITE_MAGIC)) return 'nsys'
   const firstKey = /^[\s\xef\xbb\xbf]*\{\s*"([^"]*)"/.exec(text)?.[1]

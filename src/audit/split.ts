@@ -93,10 +93,7 @@ function note(sets: Map<number, Set<number>>, key: number, value: number): void 
 }
 
 /** Returns the same rank with only some of its tracks. Links to events of removed tracks are dropped. */
-export function pickTracks(
-  rank: RankTimeline,
-  wanted: (track: Track, index: number) => boolean,
-): RankTimeline {
+function pickTracks(rank: RankTimeline, wanted: (track: Track, index: number) => boolean): RankTimeline {
   const { events } = rank
   const kept = rank.tracks
     .map((track, index) => ({ track, index }))

@@ -257,7 +257,7 @@ function stepsThere({ ranks, names }: Timeline): string {
     : `; there are steps ${ranges(steps.map(({ number }) => number))}`
 }
 
-export function stepRange(text: string): readonly [number, number] {
+function stepRange(text: string): readonly [number, number] {
   const found = /^(\d+)(?:\.\.(\d+))?$/.exec(text)
   const first = Number(found?.[1])
   const last = Number(found?.[2] ?? found?.[1])

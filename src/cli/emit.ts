@@ -1,7 +1,7 @@
 /**
  * `arke emit`: prints the kernels of a file or of an operation, either as IR after a stage or as the text that a target
  * compiles. For the same facts, a world launches exactly this text (test/cuda/emitted.test.ts,
- * test/targets/native/emitted.test.ts).
+ * test/targets/cpu/emitted.test.ts).
  */
 import type { KernelIR } from '../ir/node.ts'
 import { print, type PrintOptions } from '../ir/print.ts'
@@ -24,6 +24,8 @@ export interface EmitOptions extends PrintOptions {
   readonly stage?: string
   readonly target?: StagedTarget
   readonly ranks: number
+  /** The ranks of the group that launches the kernel, in place of `ranks`. */
+  readonly group?: readonly number[]
   /** Meta-parameters in the form KEY=VALUE. */
   readonly meta?: readonly string[]
   /** Extents of tensors in the form NAME=4096x4096. */
@@ -47,6 +49,7 @@ export interface EmitOptions extends PrintOptions {
 const spelled = {
   extents: '--extents',
   packed: '--packed',
+  group: '--group',
   thisCpu: '--this-cpu',
   oneDevice: '--one-device',
   severalDevices: '--several-devices',
@@ -118,7 +121,7 @@ export function emit(source: Source, options: EmitOptions): Emitted {
       `${source.file}: has several kernels: choose one with --kernel, of ${kernels.map(({ name }) => name).join(', ')}`,
     )
   const items = kernels.map((kernel): Item => {
-    const recorded = kernel.record({ world: options.ranks, meta: parseMeta(kernel, meta) })
+    const recorded = kernel.record({ world: ranksOf(options), meta: parseMeta(kernel, meta) })
     const names = packed === false ? [] : packed
     for (const name of names) expectTensor(recorded, '--packed', name)
     return { ...givenBy(options), recorded, shapes: givenExtents(recorded, extents), packed: names }
@@ -134,7 +137,8 @@ export async function emitOperation(definition: AnyOperation, options: EmitOptio
     `describes a kernel of a file; ${definition.name} has --shape and chooses its own tiles`,
   )
   expectApplicable(options)
-  const { ranks, target = usualTarget, packed = false } = options
+  const { target = usualTarget, packed = false } = options
+  const ranks = ranksOf(options)
   const dtype = dtypeOf(definition, options.dtype)
   const [shape] = shapesOf(definition, options.shape, undefined)
   const layout = layoutOf(definition, options)
@@ -165,8 +169,11 @@ export async function emitOperation(definition: AnyOperation, options: EmitOptio
   return emitAll(all, options)
 }
 
-function givenBy({ record, severalDevices, thisCpu }: EmitOptions): Given {
-  return { record, severalDevices, ...(thisCpu && { processor: processorHere() }) }
+/** The number of ranks that launch the kernel. */
+const ranksOf = ({ group, ranks }: EmitOptions): number => group?.length ?? ranks
+
+function givenBy({ record, severalDevices, group, thisCpu }: EmitOptions): Given {
+  return { record, severalDevices, group, ...(thisCpu && { processor: processorHere() }) }
 }
 
 function processorHere() {

@@ -21,7 +21,7 @@ const grace = 500
 const echo = 100
 
 /** The reason with which the work is aborted. */
-export class Interrupted extends Error {
+class Interrupted extends Error {
   override readonly name = 'Interrupted'
   readonly signal: Ending
   constructor(signal: Ending) {

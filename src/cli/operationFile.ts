@@ -56,7 +56,7 @@ export function splitName(argument: string): readonly [file: string, name: strin
 }
 
 /** The operation of that name, or the only one. */
-export function operationIn({ file, operations, scenarios }: Source, name: string | undefined): AnyOperation {
+function operationIn({ file, operations, scenarios }: Source, name: string | undefined): AnyOperation {
   if (operations.length === 0)
     throw new UsageError(
       scenarios.length > 0

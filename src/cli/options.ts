@@ -16,6 +16,16 @@ export function whole(least: number, most = Number.MAX_SAFE_INTEGER): (text: str
   }
 }
 
+/** Parses the ranks of a group, such as 0,1,3, of a world of at most `most` ranks. */
+export const members =
+  (most: number) =>
+  (text: string): readonly number[] => {
+    const parse = whole(0, most - 1)
+    const ranks = text.split(',').map(parse)
+    if (new Set(ranks).size < ranks.length) throw new InvalidArgumentError('A rank occurs more than once.')
+    return ranks
+  }
+
 /** All stage names that `--stage` accepts, over all targets. `expectStage` rejects a stage that its target lacks. */
 export const allStages: readonly string[] = [...new Set(stagedTargets.flatMap(stageNames))]
 

@@ -42,7 +42,7 @@ export function runLine(run: Run, style: Style = plain): string {
 }
 
 /** True if schedules within the bounds were left out for a reason other than a finding. */
-export const isIncomplete = ({ search, random, interrupted }: Run): boolean =>
+const isIncomplete = ({ search, random, interrupted }: Run): boolean =>
   interrupted === true || (search?.cuts.length ?? 0) + (random?.cuts.length ?? 0) > 0
 
 /** Describes the search. Equivalent interleavings are tried only once, so a complete search may try a single one. */

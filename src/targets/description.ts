@@ -6,7 +6,8 @@
 import type { Machine } from '../world/machine.ts'
 
 /** Facts that specialise the kernels of some targets, as options of `arke emit` and `arke check`. */
-export type FactOption = 'extents' | 'packed' | 'thisCpu' | 'oneDevice' | 'severalDevices' | 'record'
+export type FactOption =
+  'extents' | 'packed' | 'group' | 'thisCpu' | 'oneDevice' | 'severalDevices' | 'record'
 
 export interface TargetDescription {
   /** The options that the target's kernels depend on. */

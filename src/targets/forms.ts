@@ -4,7 +4,7 @@
  */
 import type { KernelIR } from '../ir/node.ts'
 import type { Machine } from './cpu/code.ts'
-import { cpuHeader, type CpuFacts } from './cpu/facts.ts'
+import { cpuHeader, isScattered, type CpuFacts } from './cpu/facts.ts'
 import { lowerKernel } from './cpu/lower/lower.ts'
 import { printCode } from './cpu/print.ts'
 import { atCpuStage } from './cpu/stages.ts'
@@ -26,6 +26,8 @@ export interface Given {
   readonly packed?: readonly string[]
   /** The world records. */
   readonly record?: boolean
+  /** The ranks of the group that launches the kernel; by default the whole world. */
+  readonly group?: readonly number[]
   /** Ranks may be on several devices; otherwise all are on one. */
   readonly severalDevices?: boolean
   /** The processor of a native world; by default one with AVX2, whatever the computer. */
@@ -90,6 +92,7 @@ function cpu(
     machine: machineOf(given),
     record: given.record ?? false,
     packed: new Set(given.packed),
+    scattered: isScattered(given.group),
   })
   return {
     ir: (recorded, stage) => atCpuStage(recorded, stage),

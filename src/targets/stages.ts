@@ -22,7 +22,7 @@ const cpu = { recorded, simplified } as const
 const lowered = 'pipelines become roles with rings of buffers, asynchronous copies and barriers'
 
 /** Stages that are IR: verified, printed by `arke emit --stage` and explored by `arke check --stage`. */
-export const irStages = {
+const irStages = {
   cuda: { recorded, simplified, lowered, ...cudaOnly },
   native: cpu,
   wasm: cpu,
@@ -31,7 +31,7 @@ export const irStages = {
 const code = 'typed statements over locals and vectors, which become C++ or WebAssembly'
 
 /** What follows the IR and can be printed, too. Then comes the target's text. */
-export const printedStages = {
+const printedStages = {
   cuda: { decide: 'the decisions by which the last stage becomes text' },
   native: { code },
   wasm: { code },

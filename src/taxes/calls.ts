@@ -58,10 +58,7 @@ export const communicationOf = (rank: RankTimeline, event: number): Communicatio
   rank.events.communication[event] === NONE ? null : rank.communications[rank.events.communication[event]]
 
 /** The rank numbers of a point-to-point message, or null if the trace does not state them. */
-export function peersOf(
-  call: Communication,
-  self: number,
-): readonly [source: number, destination: number] | null {
+function peersOf(call: Communication, self: number): readonly [source: number, destination: number] | null {
   if (call.source === null && call.destination === null) return null
   // Some profilers number the ranks of a message within its group.
   const numbered = (rank: number | null): number =>

@@ -48,7 +48,7 @@ function evenly(values: Float64Array): Float64Array {
  * The nanoseconds to add to a time of the rank to place it on the other rank's clock, according to the trace's clocks;
  * null beyond 2^52 ns.
  */
-export function traceOffset({ ranks }: Timeline, rank: number, other = 0): number | null {
+function traceOffset({ ranks }: Timeline, rank: number, other = 0): number | null {
   const offset = ranks[rank].base - ranks[other].base
   const limit = 1n << 52n
   return offset > -limit && offset < limit ? Number(offset) : null

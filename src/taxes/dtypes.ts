@@ -14,7 +14,7 @@ export interface ElementType {
 
 const type = (name: string, bytes: number, category: Category): ElementType => ({ name, bytes, category })
 
-export const bfloat16 = type('bf16', 2, 'float')
+const bfloat16 = type('bf16', 2, 'float')
 export const float32 = type('f32', 4, 'float')
 export const boolean = type('bool', 1, 'boolean')
 const float16 = type('f16', 2, 'float')

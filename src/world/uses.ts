@@ -1,7 +1,7 @@
 /** The ways in which a kernel uses its parameters, as far as the host must know them before a launch. */
 import { analysis } from '../ir/analysis.ts'
 import { attribute, walk, type KernelIR, type Node } from '../ir/node.ts'
-import { opOf, origin, writtenRefs } from '../ir/ops/index.ts'
+import { epochOf, origin, writtenRefs } from '../ir/ops/index.ts'
 import type { Site } from '../ir/site.ts'
 
 export interface Uses {
@@ -39,13 +39,14 @@ function find(ir: KernelIR): Uses {
     if (name !== undefined) set.add(name)
   }
   for (const node of walk(ir.body)) {
-    const { advances, looks: side } = opOf(node)
-    if (advances !== 'none') note(advances === 'signal' ? signals : waits, node.inputs[0])
-    const signalled = advances === 'signal' ? paramOf(node.inputs[0]) : undefined
+    const epoch = epochOf(node)
+    if (epoch) {
+      const { signals: ofSignals, waits: ofWaits } = epoch.advances ? { signals, waits } : looks
+      note(epoch.side === 'signal' ? ofSignals : ofWaits, epoch.flags)
+    }
+    const signalled = epoch?.advances && epoch.side === 'signal' ? paramOf(epoch.flags) : undefined
     if (signalled !== undefined)
       signalSites.set(signalled, [...(signalSites.get(signalled) ?? []), node.site])
-    const seen = side === 'attribute' ? attribute<string>(node, 'side') : side
-    if (seen !== 'none') note(seen === 'signal' ? looks.signals : looks.waits, node.inputs[0])
     for (const ref of writtenRefs(node)) note(writes, ref)
   }
   return { signals, waits, looks, signalSites, writes }

@@ -137,6 +137,7 @@ export const product = kernel('product', { a: tensor(f8e4m3, 2), c: tensor(f32, 
     const { code, stdout } = await arke('emit', 'examples/07-all-gather-gemm.ts', '--target', 'native')
     expect(code).toBe(0)
     expect(stdout).toContain('// allGatherGemm, for vectors of 8 lanes.')
+    expect(stdout).toContain('heaps: at a constant distance')
     expect(stdout).toContain('entry0(')
   })
 
@@ -168,6 +169,10 @@ export const product = kernel('product', { a: tensor(f8e4m3, 2), c: tensor(f32, 
     [['--target', 'native', '--extents', 'a=8x8'], '--extents: native kernels do not depend on it'],
     [['--target', 'native', '--several-devices'], '--several-devices: native kernels do not depend on it'],
     [['--target', 'native', '--packed', 'q'], '--packed q: allGatherGemm has no tensor q; it has a, b, c'],
+    [['--target', 'cuda', '--group', '0,1'], '--group: cuda kernels do not depend on it'],
+    [['--target', 'native', '--group', '0,1,0'], 'A rank occurs more than once.'],
+    [['--target', 'native', '--group', '0,64'], 'It must be a whole number from 0 to 63.'],
+    [['--target', 'native', '--group', '0,1', '--ranks', '4'], "cannot be used with option '--ranks <n>'"],
     [['--record'], '--record: the kernel as written does not depend on it'],
     [['--stage', 'cuda'], "argument 'cuda' is invalid. Allowed choices are recorded, simplified,"],
     [['--stage', 'order', '--extents', 'a=8'], '--extents a: 2 extents are wanted, not 1'],

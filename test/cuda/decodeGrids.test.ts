@@ -19,7 +19,6 @@ function open(sms: readonly number[]) {
       Number(code) === multiprocessorCount
         ? void ((to as Int32Array)[0] = sms[Number(device)])
         : fake.driver.cuDeviceGetAttribute(to, code, device),
-    cuDeviceCanAccessPeer: (to) => void ((to as Int32Array)[0] = 1),
   }
   const driver = new Proxy(fake.driver, { get: (all, name: keyof Driver) => own[name] ?? all[name] })
   const devices = sms.map((_, index) => new Device(driver, index))

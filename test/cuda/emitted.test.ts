@@ -1,14 +1,14 @@
 /**
- * The texts that a world on one GPU hands to the compiler are those that `arke emit --target cuda` prints, byte by byte and in both
- * directions: the example ladder at each scenario's world sizes, the collectives, and every form of every operation. The driver has
- * no GPU behind it. Operations are compared as the world's backend specialises them, without memory.
+ * The texts that a world on one or several GPUs hands to the compiler are those that `arke emit --target cuda` prints, byte by byte
+ * and in both directions: the example ladder at each scenario's world sizes, the collectives, operations by name, and every form of
+ * every operation. The driver has no GPU behind it. Forms are compared as the world's backend specialises them, without memory.
  */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { bf16, f32, flags, kernel, tensor, type Meta, type Program } from 'arke'
-import { emit } from '../../src/cli/emit.ts'
+import { emitOperation } from '../../src/cli/emit.ts'
 import { load } from '../../src/cli/load.ts'
 import * as collectives from '../../src/ops/collectives/index.ts'
 import { operandDTypes } from '../../src/operation/definition.ts'
@@ -19,30 +19,42 @@ import { Device } from '../../src/targets/cuda/runtime.ts'
 import { CudaWorld } from '../../src/targets/cuda/world.ts'
 import { emittedFor } from '../../src/targets/cuda/executables.ts'
 import { argumentOf } from '../../src/world/arguments.ts'
-import { describedWorld, launchFacts } from '../../src/world/described.ts'
 import { intercepted } from '../../src/world/intercept.ts'
-import { sharedOut } from '../../src/world/machine.ts'
+import { oneEach, sharedOut } from '../../src/world/machine.ts'
 import { h200 } from '../../src/world/machines.ts'
 import type { Launch, World } from '../../src/world/world.ts'
 import { itForSome } from '../long.ts'
+import { cellName, cellsOf, drawing, launchesOf, printed, type Cell } from '../targets/printed.ts'
 import { fakeDriver } from './fakeDriver.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 /** A fake kernel that does nothing; results are not checked. */
 const kernels = new Proxy({}, { get: () => ({ params: 0, run: () => true }), has: () => true })
 
-/** Launches on a world without a GPU, and compares what it compiles with what the command prints. Returns the number of texts. */
-async function compare(ranks: number, record: boolean, use: (world: World) => unknown): Promise<number> {
-  const launched = new Set<string>()
-  const printed = new Set<string>()
+/** The facts of a world on one GPU, or on one GPU per rank. */
+interface Where {
+  readonly ranks: number
+  readonly record: boolean
+  readonly severalDevices: boolean
+}
+
+/** The texts that a world without a GPU compiles, in order, and the launches. */
+async function launchedOn(
+  { ranks, record, severalDevices }: Where,
+  use: (world: World) => unknown,
+  heap = 1 << 22,
+): Promise<{ readonly texts: readonly string[]; readonly launches: readonly Launch[] }> {
+  const texts: string[] = []
+  const launches: Launch[] = []
   const compile = ({ source }: EmittedKernel): Uint8Array => {
-    if (!source.includes('read_clock')) launched.add(source)
+    if (!source.includes('read_clock')) texts.push(source)
     return new Uint8Array()
   }
-  const platform = { devices: [new Device(fakeDriver({ kernels }).driver, 0)], compile }
-  const world = new CudaWorld(platform, { ranks, heap: 1 << 22, record })
-  const seen = intercepted(world, (launches, go) => {
-    for (const launch of launches) printed.add(print(launch, launch.options.group?.ranks ?? ranks, record))
+  const { driver } = fakeDriver({ name: h200.name, kernels })
+  const devices = Array.from({ length: severalDevices ? ranks : 1 }, (_, index) => new Device(driver, index))
+  const world = new CudaWorld({ devices, compile }, { ranks, heap, record })
+  const seen = intercepted(world, (some, go) => {
+    launches.push(...some)
     go()
   })
   try {
@@ -50,28 +62,27 @@ async function compare(ranks: number, record: boolean, use: (world: World) => un
   } finally {
     await world.close()
   }
-  expect([...launched].sort()).toEqual([...printed].sort())
+  return { texts, launches }
+}
+
+/** Launches on a world without a GPU, and compares what it compiles with what the command prints. Returns the number of texts. */
+async function compare(where: Where, use: (world: World) => unknown): Promise<number> {
+  const { texts, launches } = await launchedOn(where, use)
+  const launched = new Set(texts)
+  const wanted = new Set(launches.map((launch) => printed(launch, { ...where, target: 'cuda' })))
+  expect([...launched].sort()).toEqual([...wanted].sort())
+  const devices = where.severalDevices && where.ranks > 1 ? 'may be on several devices' : 'all on one device'
+  for (const text of launched)
+    expect(text).toContain(`ranks: ${devices}; recording: ${where.record ? 'on' : 'off'}`)
   return launched.size
 }
 
-/** As a person would: names and numbers on the command line. */
-function print(launch: Launch, ranks: number, record: boolean): string {
-  const { kernel, options } = launch
-  const { shapes } = launchFacts(launch)
-  const meta = Object.entries((options.meta ?? {}) as Record<string, unknown>)
-    .filter(([name]) => name in kernel.meta)
-    .map(([name, value]) => `${name}=${String(value)}`)
-  const extents = Object.entries(shapes).map(([name, shape]) => `${name}=${shape.join('x')}`)
-  const source = { file: 'kernel.ts', kernels: [kernel], scenarios: [], operations: [] }
-  return emit(source, { target: 'cuda', ranks, extents, meta, record }).text
-}
-
 /** The text that the backend of a world loads for a launch. */
-function loaded({ kernel, args, options }: Launch, ranks: number, record: boolean): string {
+function loaded({ kernel, args, options }: Launch, { ranks, record, severalDevices }: Where): string {
   const ir = kernel.record({ world: ranks, meta: options.meta as Meta | undefined })
   const given = Object.entries(args).map(([name, value]) => [name, argumentOf(value, 0)] as const)
   const values = Object.fromEntries(given) as Parameters<typeof emittedFor>[1]
-  return emittedFor(ir, values, { record, oneDevice: true }).kernel.source
+  return emittedFor(ir, values, { record, oneDevice: !severalDevices }).kernel.source
 }
 
 /** A scenario that looks at its results finds that nothing was computed; any other error is one. */
@@ -84,59 +95,104 @@ async function runBlind(run: (world: World) => unknown, world: World): Promise<v
   }
 }
 
-describe.each([false, true])('the printed source equals the launched source, recording: %s', (record) => {
-  const examples = readdirSync(join(root, 'examples')).filter((name) => /^\d.*\.ts$/.test(name))
-  it.each(examples)('examples/%s', async (name) => {
-    const { scenarios } = await load(join(root, 'examples', name))
-    expect(scenarios.length).toBeGreaterThan(0)
-    for (const { ranks, run } of scenarios)
-      for (const size of ranks)
-        expect(await compare(size, record, (world) => runBlind(run, world))).toBeGreaterThan(0)
-  })
-
-  it.each([2, 8])('collectives on %i ranks', async (ranks) => {
-    const options = { dtype: 'bf16' as const, elements: 4096 }
-    const count = await compare(ranks, record, (world) => {
-      const one = () => world.empty('bf16', [options.elements])
-      const each = () => world.empty('bf16', [ranks, options.elements])
-      collectives.barrier(world).launch()
-      collectives.allGather(world, options).launch(one(), each())
-      collectives.allToAll(world, options).launch(each(), each())
-      collectives.broadcast(world, options).launch(one(), 0)
-      collectives.reduceScatter(world, options).launch(each(), one())
-      for (const variant of ['oneShot', 'twoShot', 'ring'] as const)
-        collectives.allReduce(world, { ...options, variant }).launch(one())
-    })
-    expect(count).toBeGreaterThan(6)
-  })
-})
-
-const cells = operations.flatMap((definition) =>
-  operandDTypes.flatMap((dtype) =>
-    [2, 8].map((ranks) => [definition.name, dtype, ranks, definition] as const),
-  ),
+const worlds = [false, true].flatMap((record) =>
+  [false, true].map((severalDevices) => ({ record, severalDevices })),
 )
+/** Of cases whose world changes fastest, some of each world. */
+const isDrawn = (index: number): boolean => index % (worlds.length + 1) === 0
+const worldName = 'recording: $record, several devices: $severalDevices'
+
+describe('the printed source equals the launched source', () => {
+  const examples = readdirSync(join(root, 'examples')).filter((name) => /^\d.*\.ts$/.test(name))
+  const cases = examples.flatMap((name) => worlds.map((world) => ({ name, ...world })))
+  // Each example without recording on one device, and most also in another world.
+  itForSome(cases, (_, index) => index % worlds.length === 0 || isDrawn(index))(
+    `examples/$name, ${worldName}`,
+    async ({ name, ...facts }) => {
+      const { scenarios } = await load(join(root, 'examples', name))
+      expect(scenarios.length).toBeGreaterThan(0)
+      for (const { ranks, run } of scenarios)
+        for (const size of ranks) {
+          // One rank has one device.
+          const where = { ranks: size, ...facts, severalDevices: facts.severalDevices && size > 1 }
+          expect(await compare(where, (world) => runBlind(run, world))).toBeGreaterThan(0)
+        }
+    },
+  )
+
+  const sets = [2, 8].flatMap((ranks) =>
+    operandDTypes.flatMap((dtype) => worlds.map((world) => ({ ranks, dtype, ...world }))),
+  )
+  itForSome(sets, (_, index) => isDrawn(index))(
+    `collectives in $dtype on $ranks ranks, ${worldName}`,
+    async ({ dtype, ...where }) => {
+      const { ranks } = where
+      const options = { dtype, elements: 4096 }
+      const count = await compare(where, (world) => {
+        const one = () => world.empty(dtype, [options.elements])
+        const each = () => world.empty(dtype, [ranks, options.elements])
+        collectives.barrier(world).launch()
+        collectives.allGather(world, options).launch(one(), each())
+        collectives.allToAll(world, options).launch(each(), each())
+        collectives.broadcast(world, options).launch(one(), 0)
+        collectives.reduceScatter(world, options).launch(each(), one())
+        for (const variant of ['oneShot', 'twoShot', 'ring'] as const)
+          collectives.allReduce(world, { ...options, variant }).launch(one())
+      })
+      expect(count).toBeGreaterThan(6)
+    },
+  )
+})
 
 /** Every form at every usual shape, as `CudaBackend.load` specialises its kernels; no memory is allocated. */
 describe('what is printed is what is launched', () => {
-  const isShort = ([, dtype, ranks]: (typeof cells)[number]): boolean => dtype === 'bf16' && ranks === 8
-  itForSome(cells, isShort)('%s, %s, %i ranks', ([, dtype, ranks, { points, make, tiling }]) => {
-    const machine = sharedOut(h200, ranks)
-    for (const shape of Object.values(points.usual)) {
-      const forms = Object.values(points.forms({ machine, ranks, dtype, shape }))
-      expect(forms.length).toBeGreaterThan(0)
-      for (const form of forms) {
-        const { world, launches } = describedWorld(machine)
-        const options = { ...form, shape, dtype }
-        const [tiles] = tiling(world, options).candidates()
-        make(world, { ...options, tiles } as typeof options).launch()
-        expect(launches.length).toBeGreaterThan(0)
-        for (const launch of launches)
-          for (const record of dtype === 'bf16' && ranks === 2 ? [false, true] : [false])
-            expect(print(launch, ranks, record)).toBe(loaded(launch, ranks, record))
-      }
-    }
+  const cells = cellsOf(operations)
+  const machineOf = (ranks: number, severalDevices: boolean) =>
+    severalDevices ? oneEach(h200, ranks) : sharedOut(h200, ranks)
+  async function expectSame(
+    cell: Cell,
+    where: Where,
+    choose: (candidates: readonly object[]) => readonly object[],
+  ): Promise<void> {
+    const launches = await launchesOf(cell, machineOf(where.ranks, where.severalDevices), false, choose)
+    expect(launches.length).toBeGreaterThan(0)
+    for (const launch of launches)
+      expect(printed(launch, { ...where, target: 'cuda' })).toBe(loaded(launch, where))
+  }
+
+  itForSome(cells, ({ dtype, ranks }) => dtype === 'bf16' && ranks === 8)(
+    `with tiles drawn by seed: ${cellName}`,
+    async (cell) => {
+      const draw = drawing(1 + cells.indexOf(cell))
+      const facts = worlds[draw(worlds.length)]
+      await expectSame(cell, { ranks: cell.ranks, ...facts }, (all) =>
+        draw(3) === 0 ? [all[draw(all.length)]] : [],
+      )
+    },
+  )
+
+  itForSome(cells, () => false)(`with all candidate tiles: ${cellName}`, async (cell) => {
+    await expectSame(cell, { ranks: cell.ranks, record: false, severalDevices: false }, (all) => all)
   })
+
+  const named = operations.flatMap((definition) => worlds.map((world) => ({ definition, ...world })))
+  itForSome(named, (_, index) => isDrawn(index))(
+    `operations by name: $definition.name, ${worldName}`,
+    async ({ definition, ...facts }) => {
+      const dtype = 'bf16'
+      const where = { ranks: 2, ...facts }
+      for (const shard of definition.layouts?.shard ?? ['K'])
+        for (const variant of definition.variants) {
+          const layout = definition.layouts?.shard && { shard }
+          const options = { ...definition.defaults, ...layout, dtype, variant } as const
+          const use = (world: World) => definition.make(world, options).launch()
+          const { texts } = await launchedOn(where, use, 1 << 25)
+          const asked = { target: 'cuda', ranks: 2, dtype, variant, shard, ...facts } as const
+          const { text } = await emitOperation(definition, asked)
+          expect(text).toBe([...new Set(texts)].join('\n'))
+        }
+    },
+  )
 })
 
 describe('a kernel that records', () => {

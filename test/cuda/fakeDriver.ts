@@ -33,6 +33,8 @@ export interface FakeDriver {
 }
 
 interface FakeOptions {
+  /** The name of the device. */
+  readonly name?: string
   readonly sms?: number
   readonly programsPerSm?: number
   /** The fake kernels by name. A kernel without an entry does nothing. */
@@ -53,7 +55,12 @@ interface Mark {
 export const words = (address: bigint, count: number): Uint32Array =>
   new Uint32Array(viewNative(address, 4 * count))
 
-export function fakeDriver({ sms = 132, programsPerSm = 2, kernels = {} }: FakeOptions = {}): FakeDriver {
+export function fakeDriver({
+  name: deviceName = 'fake',
+  sms = 132,
+  programsPerSm = 2,
+  kernels = {},
+}: FakeOptions = {}): FakeDriver {
   const calls: string[] = []
   const launches: FakeLaunch[] = []
   const streams = new Map<number, FakeStream>()
@@ -122,8 +129,9 @@ export function fakeDriver({ sms = 132, programsPerSm = 2, kernels = {} }: FakeO
     ...{ 82: 65_536, 97: 232_448 },
   }
   const functions: Partial<Record<keyof Driver, (...args: Argument[]) => void>> = {
-    cuDeviceGetName: (text) => (text as Uint8Array).set(new TextEncoder().encode('fake\0')),
+    cuDeviceGetName: (text) => (text as Uint8Array).set(new TextEncoder().encode(`${deviceName}\0`)),
     cuDeviceGetAttribute: (to, code) => out(to, attributes[Number(code)] ?? 1),
+    cuDeviceCanAccessPeer: (to) => out(to, 1),
     cuDeviceGetDevResource: () => {},
     cuDevSmResourceSplitByCount: (parts, count, _whole, _rest, _flags, wanted) => {
       const view = new DataView((parts as Uint8Array).buffer)

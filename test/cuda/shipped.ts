@@ -5,8 +5,8 @@
 import { lower } from '../../src/ir/stages.ts'
 import type { Kernel, Meta } from '../../src/lang/kernel.ts'
 import { gatherKernel } from '../../src/ops/allGatherGemm/bulk.ts'
-import { fusedKernel } from '../../src/ops/allGatherGemm/fused.ts'
 import { fusedByShardKernel, partsOf } from '../../src/ops/allGatherGemm/fusedByShard.ts'
+import { fusedByTileKernel } from '../../src/ops/allGatherGemm/fusedByTile.ts'
 import { pullKernel } from '../../src/ops/allGatherGemm/pullInPlace.ts'
 import { pullStagedKernel, stagedParts } from '../../src/ops/allGatherGemm/pullStaged.ts'
 import { pushKernels } from '../../src/ops/allGatherGemm/push.ts'
@@ -65,8 +65,8 @@ function products(dtype: OperandDType, M: number): Shipped[] {
       shipped(`pull ${shard} ${at}`, pullKernel(choice), meta, shapes),
       shipped(`push, send ${shard} ${at}`, send, { BM, BK }, shapes),
       shipped(`push, multiply ${shard} ${at}`, multiply, meta, shapes),
-      shipped(`fused ${shard} ${at}`, fusedKernel(choice), { ...meta, senders: 0 }, shapes),
-      shipped(`fused, teams ${shard} ${at}`, fusedKernel(choice), { ...meta, senders: 2 }, shapes),
+      shipped(`fused ${shard} ${at}`, fusedByTileKernel(choice), { ...meta, senders: 0 }, shapes),
+      shipped(`fused, teams ${shard} ${at}`, fusedByTileKernel(choice), { ...meta, senders: 2 }, shapes),
     ]
   })
   const parts = partsOf([M, K / WORLD], { BM })

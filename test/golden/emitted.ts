@@ -109,19 +109,19 @@ const together = (facts: string, all: readonly Form[]): Form => [
 
 const forms: Readonly<Record<GoldenTarget, (ir: KernelIR, launch: Launched) => readonly Form[]>> = {
   cuda(ir, { shapes, isThorough }) {
-    const form = (oneDevice: boolean, unaligned: boolean, record: boolean): Form => {
+    const form = (oneDevice: boolean, isOdd: boolean, record: boolean): Form => {
       const named = [
         oneDevice ? 'one-device' : 'several-devices',
-        unaligned ? 'unaligned' : 'aligned',
+        ...(isOdd ? ['odd-extents'] : []),
         record ? 'recorded' : 'recording=off',
       ]
-      const tensors = tensorFacts(ir, shapes, unaligned)
+      const tensors = tensorFacts(ir, shapes, isOdd)
       return [named.join(','), cuda(ir, { tensors, oneDevice, record })]
     }
     if (!isThorough)
       return [together('plain-and-recorded', [form(false, false, false), form(true, true, true)])]
     return onOff.flatMap((oneDevice) =>
-      onOff.flatMap((unaligned) => onOff.map((record) => form(oneDevice, unaligned, record))),
+      onOff.flatMap((isOdd) => onOff.map((record) => form(oneDevice, isOdd, record))),
     )
   },
   native(ir, { packed, isThorough }) {
@@ -163,18 +163,14 @@ const processors = [
   ['arm', machineOf('#define __aarch64__ 1', defaultCaches)],
 ] as const
 
-/** The facts of all tensors. A tensor without a given shape has extents of 1024. */
-function tensorFacts(
-  ir: KernelIR,
-  shapes: Launched['shapes'],
-  unaligned: boolean,
-): Record<string, TensorFacts> {
+/** The facts of all tensors. A tensor without a given shape has extents of 1024; with `isOdd`, all extents are odd. */
+function tensorFacts(ir: KernelIR, shapes: Launched['shapes'], isOdd: boolean): Record<string, TensorFacts> {
   const facts: Record<string, TensorFacts> = {}
   for (const { type, attributes } of ir.body.params)
     if (type.kind === 'tensor') {
       const name = String(attributes.name)
       const known = factsOf(shapes[name] ?? new Array<number>(type.rank).fill(1024))
-      facts[name] = unaligned ? { ...known, aligned: false, divisors: known.divisors.map(() => 1) } : known
+      facts[name] = isOdd ? { ...known, divisors: known.divisors.map(() => 1) } : known
     }
   return facts
 }
@@ -189,7 +185,8 @@ const cuda = (ir: KernelIR, facts: EmitFacts): Emitted['contents'] =>
     return { cu: textOf(renderCuda(staged, facts)) }
   })
 
-const textOf = ({ source, ...recipe }: EmittedKernel): string => withoutLines(`${source}\n${comment(recipe)}`)
+const textOf = ({ source, code: _, ...recipe }: EmittedKernel): string =>
+  withoutLines(`${source}\n${comment(recipe)}`)
 
 function cpu(
   ir: KernelIR,

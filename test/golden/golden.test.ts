@@ -35,7 +35,7 @@ async function emission(range?: Range): Promise<Emission> {
 
 const header = [
   '# Hashes of what targets make of kernels: target, kernel, facts, hash. Made by ARKE_GOLDEN=update npx vitest run test/golden',
-  '# plain-and-recorded is two texts: several devices, aligned, not recording; one device, unaligned, recording.',
+  '# plain-and-recorded is two texts: several devices, not recording; one device, odd extents, recording.',
   '# A line of native or wasm is two texts: not recording; recording.',
 ]
 

@@ -12,7 +12,7 @@ const [a, b, c] = [{ name: 'a' }, { name: 'b' }, { name: 'c' }]
 class FakeLine implements Line {
   launched = 0
   settled = 0
-  polls = false
+  barsEarlyReads = false
   readonly marks: number[] = []
   readonly followed: [rank: number, mark: number][] = []
   constructor(readonly rank: number) {}

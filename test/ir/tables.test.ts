@@ -29,7 +29,7 @@ const [values, functions, axes, views, memory, sync, control] = [
   ['control.ts', 'controlOps'],
 ] as const
 
-const [checker, cpu, traffic, gpu, layouts, scratch, order, threads] = [
+const [checker, cpu, traffic, gpu, layouts, scratch, order, threads, loops] = [
   'src/targets/check/ops.ts',
   'src/targets/cpu/lower/nodes.ts',
   'src/ir/traffic/execute.ts',
@@ -38,6 +38,7 @@ const [checker, cpu, traffic, gpu, layouts, scratch, order, threads] = [
   'src/targets/cuda/emit/scratch.ts',
   'src/targets/cuda/emit/order.ts',
   'src/targets/cuda/emit/groups.ts',
+  'src/targets/cuda/emit/loops.ts',
 ]
 
 const added: readonly Added[] = [
@@ -119,6 +120,7 @@ const added: readonly Added[] = [
       'src/targets/check/code.ts',
       gpu,
       order,
+      loops,
       'src/targets/cuda/emit/ranges.ts',
     ],
   },

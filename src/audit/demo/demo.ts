@@ -13,7 +13,7 @@ import { kinetoTextOf, type WriteOptions } from './write.ts'
 export const RANKS = 8
 /** The straggler rank of the demo, and the layer in which it is slow. */
 export const STRAGGLER = 5
-export const SLOW_LAYER = 2
+const SLOW_LAYER = 2
 /** The rank whose clock is ahead, and the offset of its clock in nanoseconds. */
 export const AHEAD = 3
 export const CLOCK_OFFSET = 3_000_000

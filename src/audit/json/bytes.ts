@@ -34,7 +34,7 @@ STRUCTURE[CLOSE_OBJECT] = STRUCTURE[CLOSE_ARRAY] = CLOSE
 /**
  * True for white space. Control characters count as white space too, because a single comparison then replaces four.
  */
-export const isSpace = (byte: number): boolean => byte <= 0x20
+const isSpace = (byte: number): boolean => byte <= 0x20
 
 /** The position of the next byte that is not white space, or `end`. */
 export function skipSpace(data: Uint8Array, at: number, end: number): number {

@@ -17,7 +17,7 @@ const NONE = 0
 /** The state before the first value of an object. */
 export const START = 0
 /** The id of every separator that is not stored. */
-export const UNKNOWN = MOST + 1
+const UNKNOWN = MOST + 1
 
 export class Separators {
   private readonly bytes = new DataView(new ArrayBuffer((MOST + 2) * LONGEST))

@@ -25,6 +25,12 @@ export const leadingInputs = (node: Node): number =>
 /** True if the blocks of the node may be executed any number of times. */
 export const isLoop = (node: Node): boolean => opOf(node).flow === 'repeats'
 
+/**
+ * True for a loop that ends only when a condition that it computes says so. The loop may poll memory for any length of
+ * time.
+ */
+export const isOpenEnded = (node: Node): boolean => opOf(node).state === 'tested'
+
 /** True if a program may wait here for another program. Both programs must then be resident at the same time. */
 export const mayWait = (node: Node): boolean => opOf(node).waitsFor === 'programs'
 
@@ -37,6 +43,14 @@ export const isOfThreads = (node: Node): boolean => opOf(node).waitsFor === 'thr
 /** True if the accesses before the node are visible to an agent that observes the node. */
 export const releases = (node: Node): boolean => hasOrder(node, 'releases', ['release', 'acqRel', 'seqCst'])
 
+/** True if other programs can observe when the node is executed. */
+export function isPublished(node: Node): boolean {
+  const { varies, flow, advances, accesses, scope } = opOf(node)
+  const isReleased = releases(node) && scope !== 'threads' && scope !== 'program'
+  const isAtomic = accesses.some(({ reads, writes }) => reads && writes)
+  return varies === 'by program' || flow === 'programs' || advances === 'signal' || isAtomic || isReleased
+}
+
 /** True if the node makes the accesses that another agent released visible to this agent. */
 export const acquires = (node: Node): boolean => hasOrder(node, 'acquires', ['acquire', 'acqRel', 'seqCst'])
 
@@ -44,6 +58,26 @@ function hasOrder(node: Node, half: Ordering, orders: readonly Order[]): boolean
   const { order } = opOf(node)
   if (order === 'attribute') return orders.includes(node.attributes.order as Order)
   return order === half || order === 'both'
+}
+
+/** The epoch of a flag set that a node reads. */
+export interface EpochUse {
+  /** The parameter of the kernel. */
+  readonly flags: Node
+  readonly side: 'signal' | 'wait'
+  /** True if launches that contain the node advance the epoch. */
+  readonly advances: boolean
+}
+
+/** Returns the epoch that a node itself reads, or undefined if it reads none. */
+export function epochOf(node: Node): EpochUse | undefined {
+  const { advances, looks } = opOf(node)
+  const looked = looks === 'attribute' ? attribute<EpochUse['side']>(node, 'side') : looks
+  const side = advances === 'none' ? looked : advances
+  if (side === 'none') return undefined
+  const view = node.inputs.find(({ type }) => type.kind === 'flags')
+  if (!view) throw new Error(`${node.op} at ${node.site} uses the epoch of a flag set, and has none`)
+  return { flags: origin(view).base, side, advances: advances !== 'none' }
 }
 
 /** A memory access by a node itself, not by the nodes in its blocks. */

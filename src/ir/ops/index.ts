@@ -4,10 +4,13 @@ export {
   acquires,
   atomicOf,
   bytesAccessed,
+  epochOf,
   isElementwise,
   isLoop,
   isOfThreads,
+  isOpenEnded,
   isPassive,
+  isPublished,
   isRemote,
   isStrong,
   leadingInputs,
@@ -20,6 +23,8 @@ export {
   stateCount,
   storedValues,
   writtenRefs,
+  type Access,
+  type EpochUse,
 } from './facts.ts'
 export { bytesOf, orders, scopes, type Order, type Scope } from './memory.ts'
 export {

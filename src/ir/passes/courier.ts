@@ -19,7 +19,7 @@
  * - The consumer or the producer reads, on another rank, a tensor that the courier stores, or writes that tensor on any
  *   rank. In the original kernel, the store came first. Reads on the own rank are allowed: the courier stores only on
  *   other ranks, and the data that other ranks send is protected by flags.
- * - The consumer releases memory by a signal, an ordered store, an atomic, a fence or a `last` block. Such a release
+ * - The consumer releases memory by a signal, a releasing store or fence, an atomic or a `last` block. Such a release
  *   covered the sends before it and would no longer cover them. Arrivals at the ring are allowed: they release only to
  *   the producer, which reads no data of the courier and releases nothing itself.
  * - The courier would acquire memory, by waiting for a flag or by an ordered load. The rest of the consumer relied on
@@ -34,7 +34,16 @@
  */
 import { analysis } from '../analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../node.ts'
-import { isPassive, isRemote, isStrong, origin, writtenRefs, type OpName } from '../ops/index.ts'
+import {
+  isPassive,
+  isPublished,
+  isRemote,
+  isStrong,
+  opOf,
+  origin,
+  writtenRefs,
+  type OpName,
+} from '../ops/index.ts'
 import { Copier } from '../rewrite.ts'
 import type { RefType } from '../type.ts'
 import { verify } from '../verify.ts'
@@ -147,28 +156,11 @@ const courierOps: Readonly<
 const isGlobal = ({ type }: Node): boolean => (type as RefType).space === 'global'
 
 /**
- * True if the node releases nothing that was done before it to another program or rank. Arrivals at the ring
- * release to the producer only. An op without an entry may release.
+ * True if the node releases nothing that was done before it to another program or rank, and meets no other role.
+ * Arrivals at the ring release to the producer only.
  */
-const releasesNothing = (node: Node): boolean => isPassive(node) || (quietOps[node.op]?.(node) ?? false)
-
-const always = (): boolean => true
-
-const quietOps: Readonly<Partial<Record<OpName, (node: Node) => boolean>>> = {
-  store: (node) => !isStrong(node),
-  load: always,
-  copy: always,
-  'copy.async': always,
-  dot: always,
-  wait: always,
-  reached: always,
-  'barrier.wait': always,
-  'barrier.arrive': always,
-  for: always,
-  while: always,
-  persistent: always,
-  if: always,
-}
+const releasesNothing = (node: Node): boolean =>
+  isPassive(node) || (!isPublished(node) && opOf(node).meets !== 'barrier')
 
 /** True if the courier and the rest may access the same memory, and at least one of the two writes it. */
 function sharesMemory(courier: readonly Node[], rest: readonly Node[]): boolean {

@@ -55,7 +55,7 @@ export function isProducerCopy(node: Node): boolean {
 }
 
 /** The role that executes a node on which the producer's copies depend. */
-export function aheadOf(node: Node): Ahead {
+function aheadOf(node: Node): Ahead {
   const { ahead, accesses } = opOf(node)
   const isConsumers = ahead === 'producer' && accesses.length > 0 && !isProducerCopy(node)
   return isConsumers || isStrong(node) ? 'consumer' : ahead

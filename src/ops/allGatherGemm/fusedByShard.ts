@@ -1,5 +1,9 @@
 /**
- * C = gather(A) x B in one kernel for a GPU, with A sharded along K. Programs send parts of this rank's shard into the
+ * C = gather(A) x B in one kernel for a GPU, with A sharded along K and one flag per shard. The variant `fused` launches
+ * this kernel on machines with a copy engine, if A is sharded along K and there are no `senders`. Otherwise it launches
+ * the kernel of fusedByTile.ts (`flagPer` in index.ts).
+ *
+ * Programs send parts of this rank's shard into the
  * inboxes of all peers, starting with the highest-numbered programs. After sending, the programs multiply, beginning
  * with this rank's own shard, which is read directly from A. Loads of B are already in flight while the warps send.
  *

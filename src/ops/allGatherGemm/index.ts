@@ -29,10 +29,10 @@ import {
   type Traffic,
 } from '../../operation/definition.ts'
 import { gatherKernel } from './bulk.ts'
-import { fusedKernel } from './fused.ts'
 import type { ShippedOperation } from '../shipped.ts'
 import { measurements } from './measurements.ts'
 import { fusedByShardKernel, mostInAnyOrder, partsOf } from './fusedByShard.ts'
+import { fusedByTileKernel } from './fusedByTile.ts'
 import { packWeights, unpackWeights, weightsIn } from '../../operation/weights.ts'
 import { windowOf } from '../matrices.ts'
 import { points } from './points.ts'
@@ -191,7 +191,7 @@ const variants: Readonly<Record<AllGatherGemmVariant, Variant>> = {
     const { world, shard, dtype, a, weights, c, tiles, aligned, senders, ownFirst, strips, options } = plan
     const launch = { ...options, meta: { ...tiles, aligned, senders, ownFirst, ...strips } }
     const args = { a, c, ...mailbox(plan) }
-    const fused = fusedKernel({ dtype, shard })
+    const fused = fusedByTileKernel({ dtype, shard })
     return [{ name: 'fused', launch: () => world.launch(fused, { ...args, b: weights() }, launch) }]
   },
 }

@@ -142,7 +142,7 @@ export class Model {
   }
 }
 
-export function kindName(kind: number): string {
+function kindName(kind: number): string {
   for (const [name, code] of Object.entries(Kind)) if (code === kind) return name
   return 'unknown'
 }

@@ -9,7 +9,7 @@ import type { Machine, Scheduler } from './machine.ts'
 import type { Sharing } from './strong.ts'
 
 /** A small seeded pseudorandom generator (SplitMix32). */
-export function randomSource(seed: number): () => number {
+function randomSource(seed: number): () => number {
   let state = seed | 0
   return () => {
     state = (state + 0x9e3779b9) | 0

@@ -15,6 +15,7 @@ import { awaitQueue, mostParams, param as paramOf } from './abi.ts'
 import { Host, type CpuPlatform } from './host.ts'
 import { inGroup, spacingOf } from '../../world/members.ts'
 import type { Executable, Specialisation } from './executables.ts'
+import { isScattered } from './facts.ts'
 import { CpuMemory } from './memory.ts'
 import type { Block, Launched, Place, Queue } from './queue.ts'
 import { clockTick } from './recording.ts'
@@ -209,11 +210,11 @@ export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
 }
 
 /** The facts of a launch that specialise its code. Without arguments nothing is packed. */
-const specialisationOf = (wanted: Wanted | undefined): Specialisation => ({
+export const specialisationOf = (wanted: Pick<Wanted, 'given' | 'members'> | undefined): Specialisation => ({
   packed: Object.entries(wanted?.given ?? {}).flatMap(([name, one]) =>
     typeof one !== 'number' && one.kind === 'packed' ? [name] : [],
   ),
-  scattered: spacingOf(wanted?.members) === undefined,
+  scattered: isScattered(wanted?.members),
 })
 
 function writeScalar(words: Int32Array, { params }: Kernel, name: string, value: number): void {

@@ -3,6 +3,7 @@
  * states it.
  */
 import type { KernelIR } from '../../ir/node.ts'
+import { spacingOf, type Members } from '../../world/members.ts'
 import type { Machine } from './code.ts'
 
 export interface CpuFacts {
@@ -15,6 +16,9 @@ export interface CpuFacts {
   /** The kernel is launched on a group whose members are not at a constant distance: it finds heaps in a table. */
   readonly scattered?: boolean
 }
+
+/** Whether kernels that are launched on this group must find the heaps of other ranks in a table. */
+export const isScattered = (group: Members): boolean => spacingOf(group) === undefined
 
 /** The facts as lines for a comment. */
 export function cpuHeader(ir: KernelIR, facts: CpuFacts): string[] {
@@ -29,7 +33,7 @@ export function cpuHeader(ir: KernelIR, facts: CpuFacts): string[] {
     `  caches: L1 ${l1 / 1024} KiB, L2 ${l2 / 1024} KiB`,
     `  packed tensors: ${[...packed].join(', ') || 'none'}`,
     `  recording: ${record ? 'on' : 'off'}`,
-    ...(scattered ? ['  heaps: by a table, for a group of unevenly spaced ranks'] : []),
+    `  heaps: ${scattered ? 'found in a table, for a group of unevenly spaced ranks' : 'at a constant distance'}`,
   ].map(inComment)
 }
 

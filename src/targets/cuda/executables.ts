@@ -44,8 +44,7 @@ export function asEmitted(
 const known = new WeakMap<KernelIR, Map<string, CudaEmitted>>()
 
 /**
- * Returns the kernel specialised for the shapes of these arguments. All tensors are assumed to be aligned, as every
- * allocation is.
+ * Returns the kernel specialised for the shapes of these arguments.
  */
 export function emittedFor(ir: KernelIR, args: LaunchArguments, world: WorldFacts): CudaEmitted {
   const shapes: Record<string, readonly number[]> = {}

@@ -16,7 +16,7 @@ export const usualWorld: WorldFacts = { record: false, oneDevice: true }
 /** The extents of each tensor, by the tensor's name. */
 export type Shapes = Readonly<Record<string, readonly number[]>>
 
-/** Returns the facts for tensors of these shapes. All tensors are assumed to be aligned, as every allocation is. */
+/** Returns the facts for tensors of these shapes. */
 export function specialise(world: WorldFacts, shapes: Shapes): EmitFacts {
   const tensors = Object.entries(shapes).map(([name, shape]) => [name, factsOf(shape)] as const)
   return { tensors: Object.fromEntries(tensors), ...world }

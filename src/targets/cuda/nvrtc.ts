@@ -5,7 +5,7 @@
 import { bindChecked, CudaError } from './driver.ts'
 import { openCompanions, openLibrary, toolkitFolders } from './node.ts'
 
-export class CudaCompileError extends Error {
+class CudaCompileError extends Error {
   override readonly name = 'CudaCompileError'
   constructor(
     readonly program: string,

@@ -36,21 +36,18 @@ function findPlatform(): CudaDevices | { readonly unavailable: string } {
 }
 
 /**
- * Compiles kernels and caches the machine code on disk. The key contains the source, the options, the versions of NVRTC
- * and the driver, and the device name. Comments are not part of the key, so kernels that differ only in the facts of
- * their header comments are compiled once.
+ * Compiles kernels and caches the machine code on disk. The key contains the code, the options, the versions of NVRTC
+ * and the driver, and the device name. Kernels that differ only in the facts of their headers, or in the lines of their
+ * authors, are compiled once.
  */
 export const compileAndKeep =
   (nvrtcVersion: string, driverVersion: number): Compile =>
   (emitted, device) => {
-    const { name, source, architecture } = emitted
+    const { name, source, code, architecture } = emitted
     const options = { name: `${name}.cu`, architecture, lineInfo: true }
-    const key = JSON.stringify([nvrtcVersion, driverVersion, device.name, options, withoutComments(source)])
+    const key = JSON.stringify([nvrtcVersion, driverVersion, device.name, options, code])
     return keptOnDisk(key, () => compileCuda(source, options).bytes)
   }
-
-/** The text without `//` comments. */
-export const withoutComments = (text: string): string => text.replace(/\/\/.*$/gm, '')
 
 /** The status for `arke targets`. Of CUDA, only the driver and NVRTC are loaded for it. */
 export function cudaStatus(): { readonly usable: boolean; readonly about: string } {

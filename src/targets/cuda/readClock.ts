@@ -1,13 +1,7 @@
 /** The kernel with which gpu/clock.ts reads the clock of a device: %globaltimer, in nanoseconds. */
 import type { EmittedKernel } from './emit/recipe.ts'
 
-/**
- * A kernel that stores the device time. Before that, it measures the shortest step of the clock over `changes` clock
- * changes.
- */
-export const readClock: EmittedKernel = {
-  name: 'read_clock',
-  source: `typedef unsigned int u32;
+const source = `typedef unsigned int u32;
 typedef unsigned long long u64;
 __device__ __forceinline__ u64 time_now() { u64 now; asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now) :: "memory"); return now; }
 
@@ -22,7 +16,16 @@ extern "C" __global__ void read_clock(volatile u64* told, u32 changes) {
   told[1] = least;
   told[0] = time_now();
 }
-`,
+`
+
+/**
+ * A kernel that stores the device time. Before that, it measures the shortest step of the clock over `changes` clock
+ * changes.
+ */
+export const readClock: EmittedKernel = {
+  name: 'read_clock',
+  source,
+  code: source,
   architecture: 'sm_90a',
   block: 1,
   sharedBytes: 0,

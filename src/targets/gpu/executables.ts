@@ -1,7 +1,7 @@
 /** What a world has to know about a kernel to launch it: the emitted kernel, and facts that follow from its IR. */
 import { analysis } from '../../ir/analysis.ts'
 import { walk, type KernelIR } from '../../ir/node.ts'
-import { isLoop, isRemote, mayWait, origin, paramName, writtenRefs } from '../../ir/ops/index.ts'
+import { isOpenEnded, isRemote, mayWait, origin, paramName, writtenRefs } from '../../ir/ops/index.ts'
 import type { Site } from '../../ir/site.ts'
 import type { Emitted } from './platform.ts'
 
@@ -16,16 +16,17 @@ export interface Executable {
   /** The source location of the first op at which programs may wait. Undefined if programs never wait. */
   readonly waiting: { readonly site: Site | undefined } | undefined
   /**
-   * True if a loop of the kernel may wait, or if the kernel waits and has no tensors (as a rank barrier). The next
-   * launch on the stream must not read memory before this kernel has ended.
+   * True if the next launch on the stream must not read memory before this kernel has ended. That is so if a loop of the
+   * kernel may poll for any length of time, and if the kernel waits and has no tensors: what follows a rank barrier or a
+   * start gate is meant to start behind it.
    */
-  readonly polls: boolean
+  readonly barsEarlyReads: boolean
 }
 
 /** The facts about launches that follow from the recorded IR. */
 export const launchesOnGpu = analysis(
   'launches on a GPU',
-  (ir: KernelIR): Pick<Executable, 'writesElsewhere' | 'waiting' | 'polls'> => {
+  (ir: KernelIR): Pick<Executable, 'writesElsewhere' | 'waiting' | 'barsEarlyReads'> => {
     const nodes = [...walk(ir.body)]
     const waiting = nodes.find(mayWait)
     const elsewhere = nodes.flatMap(writtenRefs).filter(isRemote)
@@ -33,7 +34,7 @@ export const launchesOnGpu = analysis(
     return {
       writesElsewhere: [...new Set(elsewhere.map((ref) => paramName(origin(ref).base)))],
       waiting: waiting && { site: waiting.site },
-      polls: hasOnlyFlags || nodes.some((node) => isLoop(node) && mayWait(node)),
+      barsEarlyReads: hasOnlyFlags || nodes.some(isOpenEnded),
     }
   },
 )

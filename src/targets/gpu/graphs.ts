@@ -121,7 +121,7 @@ export class Graphs {
       const from = hostNow()
       graph.launch()
       origin.enqueued(steps)
-      for (const queue of queues) queue.polls = origin.polls
+      for (const queue of queues) queue.barsEarlyReads = origin.barsEarlyReads
       for (const step of steps) machine.recorder?.enqueued(step, from)
     })
   }

@@ -59,8 +59,8 @@ export class Queue implements Line {
   #marked = 0
   /** The value of `launched` when a graph last waited for this queue. */
   joined = 0
-  /** True if the last launch polls a flag; for a graph, if any of its launches does. */
-  polls = false
+  /** True if the last launch bars early reads (emit/decide.ts); for a graph, if any of its launches does. */
+  barsEarlyReads = false
 
   constructor(rank: number, number: number, stream: Stream, controls: Controls) {
     this.rank = rank
@@ -82,7 +82,7 @@ export class Queue implements Line {
   enqueue(part: Part, early: boolean): Step {
     const step: Step = { part, control: controlFor(part, this.#controls), given: part.given }
     start(step, early)
-    this.#push(step, part.executable.polls)
+    this.#push(step, part.executable.barsEarlyReads)
     return step
   }
 
@@ -90,14 +90,14 @@ export class Queue implements Line {
   enqueued(steps: readonly Step[]): void {
     this.#push(
       steps,
-      steps.some(({ part }) => part.executable.polls),
+      steps.some(({ part }) => part.executable.barsEarlyReads),
     )
   }
 
-  #push(launched: Launched, polls: boolean): void {
+  #push(launched: Launched, barsEarlyReads: boolean): void {
     this.#launched.push(launched)
     this.launched++
-    this.polls = polls
+    this.barsEarlyReads = barsEarlyReads
     if (this.launched % launchesAnEvent === 0) this.mark()
   }
 

@@ -35,8 +35,8 @@ export interface Line {
   /** The number of launches, and the number of them that are known to have ended. */
   readonly launched: number
   readonly settled: number
-  /** True if the last launch polls. */
-  readonly polls: boolean
+  /** True if the last launch bars early reads, for one of the two reasons above. */
+  readonly barsEarlyReads: boolean
   /** Records an event after the launches so far, unless an event after the first `launched` launches exists. */
   markBehind(launched: number): void
   /**
@@ -179,7 +179,7 @@ export class Settled {
     for (const part of parts) {
       if (part.settledAt < 0) continue
       let settled = 0
-      if (mayStartEarly && !this.#isForeign && !part.queue.polls)
+      if (mayStartEarly && !this.#isForeign && !part.queue.barsEarlyReads)
         part.early.forEach((group, i) => {
           if (group.some((memory) => this.#written.has(memory))) return
           for (const memory of group) this.#noteEarly(memory, part)

@@ -11,7 +11,7 @@ const cacheVersion = 'arke native 1'
  * The flags that decide which instructions the compiler uses. The same flags are passed when the compiler prints its
  * macros.
  */
-export const targetFlags: readonly string[] = ['-std=c++17', '-O3', '-march=native']
+const targetFlags: readonly string[] = ['-std=c++17', '-O3', '-march=native']
 
 /**
  * Flags that define the semantics: integers wrap, the compiler fuses nothing on its own, and no operation sets `errno`

@@ -7,7 +7,7 @@ import type { TargetDescription } from '../description.ts'
 export const panelSteps = 256
 
 export const nativeDescription: TargetDescription = {
-  options: ['packed', 'thisCpu', 'record'],
+  options: ['packed', 'group', 'thisCpu', 'record'],
   machine: (ranks) => cpuMachine('native', ranks, { panelSteps }),
   measuredHeap: cpuHeap,
 }

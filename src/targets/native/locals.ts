@@ -20,7 +20,7 @@ interface Block {
   readonly depth: number
 }
 
-export function eachLocal(expression: Expression, visit: (local: Local) => void): void {
+function eachLocal(expression: Expression, visit: (local: Local) => void): void {
   if (expression.kind === 'local') visit(expression.local)
   else childrenOf(expression).forEach((operand) => eachLocal(operand, visit))
 }

@@ -7,7 +7,7 @@ import type { TargetDescription } from '../description.ts'
 export const panelSteps = 512
 
 export const wasmDescription: TargetDescription = {
-  options: ['packed', 'record'],
+  options: ['packed', 'group', 'record'],
   machine: (ranks) => cpuMachine('wasm', ranks, { panelSteps }),
   measuredHeap: cpuHeap,
 }

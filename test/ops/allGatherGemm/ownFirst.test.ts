@@ -5,7 +5,7 @@
 import { describe, expect, it } from 'vitest'
 import { walk, type Node } from '../../../src/ir/node.ts'
 import { openWorld } from '../../../src/index.ts'
-import { fusedKernel } from '../../../src/ops/allGatherGemm/fused.ts'
+import { fusedByTileKernel } from '../../../src/ops/allGatherGemm/fusedByTile.ts'
 import { allGatherGemm, type AllGatherGemmOptions } from '../../../src/ops/allGatherGemm/index.ts'
 import { pushKernels } from '../../../src/ops/allGatherGemm/push.ts'
 
@@ -27,7 +27,7 @@ const products = (loops: readonly Set<string>[]): boolean[] =>
 
 describe.each([
   ['push', multiply],
-  ['fused', fusedKernel(choice)],
+  ['fused', fusedByTileKernel(choice)],
 ])('%s along K', (_, kernel) => {
   it('multiplies all tiles with its own shard before it waits', () => {
     expect(products(loopsOf(kernel as typeof multiply, 3, true))).toEqual([false, true])
@@ -44,7 +44,7 @@ describe.each([
 
 describe.each([
   ['push', pushKernels({ ...choice, shard: 'M' }).multiply],
-  ['fused', fusedKernel({ ...choice, shard: 'M' })],
+  ['fused', fusedByTileKernel({ ...choice, shard: 'M' })],
 ])('%s along M, all rows in a tile', (_, kernel) => {
   const opsOf = (strips: object): string[] => {
     const { body } = (kernel as typeof multiply).record({

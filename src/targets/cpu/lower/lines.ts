@@ -123,7 +123,7 @@ export function copyLines(
   else writer.if(full.length === 2 ? binary('and', full[0], full[1]) : full[0], whole, edge)
 }
 
-export function forRows(l: Lowering, rows: number, body: (row: Expression) => void): void {
+function forRows(l: Lowering, rows: number, body: (row: Expression) => void): void {
   if (rows === 1) body(i32(0))
   else l.writer.for('row', 0, rows, 1, (row) => body(use(row)))
 }

@@ -137,7 +137,7 @@ export class CopyPlanner {
     if ((ref.type as RefType).space === 'shared') return inTile
     const view = viewOf(ref.inputs[0])
     const facts = this.#facts.tensors[attribute<string>(view.base, 'name')]
-    if (!facts?.aligned) return 1
+    if (!facts) return 1
     const inner = view.axes[view.axes.length - 1]
     const known = [...inner.starts, ...(inner.size ? [inner.size] : [])].map((node) =>
       this.#ranges.divisor(node),

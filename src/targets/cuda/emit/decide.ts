@@ -6,7 +6,7 @@
 
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
-import { isRemote, opOf, origin, writtenRefs } from '../../../ir/ops/index.ts'
+import { isOpenEnded, isRemote, opOf, origin, writtenRefs } from '../../../ir/ops/index.ts'
 import { elsewhere } from '../../../ir/passes/elsewhere.ts'
 import { assignLayouts, isFragment, isSplat, type Conflict, type Layouts } from './assign.ts'
 import { CopyPlanner, type TensorPlan } from './copies.ts'
@@ -23,6 +23,7 @@ import type { EmitFacts, EmitNote } from './recipe.ts'
 import { planRecord, recordBytes } from './record.ts'
 import { STAGING_BOX } from './render/store.ts'
 import { scratchOf } from './scratch.ts'
+import { planStart } from './start.ts'
 import {
   BASE_ALIGNMENT,
   expectFits,
@@ -119,7 +120,8 @@ function decided(ir: KernelIR, facts: EmitFacts): Decisions {
     record,
     early,
     clerk: clerkOf(roles, early),
-    polls: all.some(({ op }) => op === 'while'),
+    isOpenEnded: all.some(isOpenEnded),
+    start: planStart(ir, roles),
     loops: planLoops(ir, { layouts, products, groupOf }),
     uses: new Uses(ir.body),
     overlaps: planOverlap(ir).filter(

@@ -9,6 +9,7 @@ import { registersOf, type Group } from './groups.ts'
 import { headerOf } from './header.ts'
 import type { Layout } from './layout.ts'
 import type { Product } from './products.ts'
+import type { Epoch } from './start.ts'
 import type { Region } from './tiles.ts'
 import { wordOrder } from './words.ts'
 
@@ -156,15 +157,22 @@ function words({ ir, loops, layouts, groupOf }: Decisions): string[] {
   })
 }
 
-function launch({ early, clerk, polls }: Decisions): string[] {
+function launch({ early, clerk, start, isOpenEnded }: Decisions): string[] {
+  const { epochs, advanced, waitLines } = start
+  const of = (some: readonly Epoch[]): string =>
+    some.map(({ flags, side }) => `${flags} (${side})`).join(', ') || 'none'
   return [
     early
       ? `${early.group.name} may copy ${early.reads.join(', ')} before the previous kernel has ended`
       : 'nothing is copied before the previous kernel has ended',
-    polls
-      ? 'the next launch starts after this one has ended, because this kernel polls'
+    isOpenEnded
+      ? 'the next launch starts after this one has ended, because a loop may poll for any length of time'
       : 'the next launch may start before this one has ended (programmatic dependent launch)',
-    `thread ${clerk} advances the epochs of flags`,
+    waitLines.length > 0
+      ? `reads the abort word first; reports waits at ${waitLines.join(', ')}`
+      : 'does not wait, and does not read the abort word first',
+    `reads the epochs of flags: ${of(epochs)}`,
+    `thread ${clerk} advances the epochs of flags: ${of(advanced)}`,
   ]
 }
 

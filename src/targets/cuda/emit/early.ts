@@ -8,15 +8,18 @@
 import { analysis } from '../../../ir/analysis.ts'
 import { walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import {
+  accessesOf,
   isOfThreads,
   isPassive,
   isRemote,
   isStrong,
+  opOf,
   origin,
   paramName,
-  type OpName,
+  type Access,
 } from '../../../ir/ops/index.ts'
 import { soleRoles } from '../../../ir/passes/courier.ts'
+import type { RefType } from '../../../ir/type.ts'
 import type { Group, RolesPlan } from './groups.ts'
 
 export interface EarlyPlan {
@@ -56,39 +59,30 @@ const isOfEpochs = (node: Node): boolean =>
   node.op === 'epoch' || (isPassive(node) && node.inputs.some(isOfEpochs))
 
 /**
- * The names of the tensors that a block reads. Undefined if it executes other ops, or reads data that another kernel or
- * rank may change.
+ * The names of the tensors that a block reads. Undefined if it reads data that another kernel or rank may change, or has
+ * an effect other than on the program's own memory and barriers.
  */
 function readsOf(block: Block): ReadonlySet<string> | undefined {
   const reads = new Set<string>()
   for (const node of walk(block)) {
     if (node.op === 'epoch' || node.inputs.some(isOfEpochs)) return undefined
     if (isPassive(node) || isOfThreads(node)) continue
-    const source = allowed[node.op]?.(node)
-    if (source === undefined) return undefined
-    if (source !== null) reads.add(paramName(origin(source).base))
+    const accesses = accessesOf(node)
+    if (accesses.length === 0 ? !isOfProgram(node) : !accesses.every(isUnshared) || isStrong(node))
+      return undefined
+    for (const { ref } of accesses) if (isGlobal(ref)) reads.add(paramName(origin(ref).base))
   }
   return reads
 }
 
-/**
- * The ops that an early role may execute besides pure ops. Each function returns the memory that the op reads, or null
- * if it reads none. It returns undefined if the op must not execute early. Ops without an entry must not execute early
- * either.
- */
-const allowed: Readonly<Partial<Record<OpName, (node: Node) => Node | null | undefined>>> = {
-  load: sourceOf,
-  'copy.async': sourceOf,
-  'barrier.arrive': () => null,
-  'barrier.wait': () => null,
-  for: () => null,
-  while: () => null,
-  if: () => null,
-  persistent: () => null,
+/** True for loops and branches of all threads, and for barriers among the roles at which they do not meet. */
+function isOfProgram(node: Node): boolean {
+  const { effect, flow, scope, meets } = opOf(node)
+  if (effect === 'control') return flow === 'repeats' || flow === 'branches'
+  return scope === 'program' && meets === 'never'
 }
 
-/** Excludes remote sources and loads with a memory order, since their memory may be written concurrently. */
-function sourceOf(node: Node): Node | undefined {
-  const [source] = node.inputs
-  return isRemote(source) || isStrong(node) ? undefined : source
-}
+const isGlobal = ({ type }: Node): boolean => (type as RefType).space === 'global'
+
+/** True for accesses to shared memory, and for reads of this rank's tensors. */
+const isUnshared = ({ ref, writes }: Access): boolean => !isGlobal(ref) || (!writes && !isRemote(ref))

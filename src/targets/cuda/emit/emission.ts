@@ -23,6 +23,7 @@ import type { Ranges } from './ranges.ts'
 import type { EmitFacts } from './recipe.ts'
 import { Recorder, type RecordPlan } from './record.ts'
 import { is16Bit, registerType, type Operand } from './spell.ts'
+import type { Epoch, StartPlan } from './start.ts'
 import type { TileGroup } from './tileOrder.ts'
 import type { Region, Tile } from './tiles.ts'
 import type { Uses } from './uses.ts'
@@ -78,11 +79,13 @@ export interface EmissionPlans extends Plans {
   readonly mayHaveWritten: (ref: Node) => boolean
   /** The number of the thread that advances the flag epochs for the next launch. */
   readonly clerk: number
+  /** The epochs that programs read at their start, and the numbers of their waits. */
+  readonly start: StartPlan
   /**
-   * The kernel polls memory in a `while`, for any length of time. The next launch then does not start before it has
+   * A loop of the kernel may poll memory for any length of time. The next launch then does not start before this one has
    * ended.
    */
-  readonly polls: boolean
+  readonly isOpenEnded: boolean
   /** True if TMA executes at least one `copy.async`. */
   readonly usesCopyEngine: boolean
   /**
@@ -103,16 +106,11 @@ export class Emission {
   readonly wgmma: WgmmaShape[] = []
   /** Device functions that were made for this kernel. */
   readonly functions = new Map<string, Declaration>()
-  readonly waitSites: string[] = []
-  readonly signals = new Set<string>()
-  readonly waits = new Set<string>()
   /** Undefined if the kernel does not record events. */
   readonly recorder: Recorder | undefined
   group: Group
   /** Declarations at the start of the group's code, for variables that keep their value between loop iterations. */
   remembered: Code[] = []
-  /** The epoch variables, by name. They are declared at the start of the kernel. */
-  readonly epochs = new Map<string, { readonly flags: string; readonly side: 'signal' | 'wait' }>()
   /** The names of the variables that hold the addresses of shared tiles and mbarrier arrays. */
   readonly addresses = new Map<Node, string>()
   /** The names of the variables that hold the results of control nodes. */
@@ -369,11 +367,11 @@ export class Emission {
     return word(name, name)
   }
 
-  /** The name of the variable with this launch's epoch of a flag set. */
-  epoch(flags: string, side: 'signal' | 'wait'): Code {
-    const name = `${flags}_${side}_epoch`
-    this.epochs.set(name, { flags, side })
-    return word(name)
+  /** The name of the variable with this launch's epoch of a flag set, which is declared at the start of the kernel. */
+  epoch(flags: string, side: Epoch['side']): Code {
+    if (!this.plans.start.epochs.some((one) => one.flags === flags && one.side === side))
+      throw new Error(`${this.plans.ir.name} does not read the ${side} epoch of ${flags} at its start`)
+    return word(`${flags}_${side}_epoch`)
   }
 
   /** The text of the thread barrier's id for the executing thread's warpgroup. */
@@ -382,10 +380,11 @@ export class Emission {
     return this.group.warps === 4 ? integer(first) : code`${first} + thread / 128`
   }
 
-  waitSite(site: Site | undefined): number {
-    const where = site?.line ?? '(unknown line)'
-    const known = this.waitSites.indexOf(where)
-    return known >= 0 ? known + 1 : this.waitSites.push(where)
+  /** The number by which a node reports what it waits for. */
+  waitSite(node: Node): number {
+    const site = this.plans.start.waitSites.get(node)
+    if (site === undefined) throw new Error(`${node.op} at ${node.site} reports no wait`)
+    return site
   }
 
   paramName(node: Node): string {

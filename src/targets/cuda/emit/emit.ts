@@ -20,7 +20,9 @@ import { lib, libraryOf, usedOf } from './library.ts'
 import { decide, writtenBases } from './decide.ts'
 import { ARCHITECTURE, type EmitFacts, type EmittedKernel } from './recipe.ts'
 import { renderBlock } from './render/index.ts'
+import type { Epoch } from './start.ts'
 import { Names } from './names.ts'
+import type { Line } from './writer.ts'
 
 export const emitCuda = analysis('CUDA of a lowered kernel', emitted)
 
@@ -35,6 +37,7 @@ export const renderCuda = analysis('text of CUDA', rendered)
 
 function rendered(ir: KernelIR, facts: EmitFacts): EmittedKernel {
   const plans = decide(ir, facts)
+  const { start: atStart } = plans
   const emission = new Emission(plans, renderBlock)
   for (const param of ir.body.params)
     if (param.type.kind === 'value')
@@ -51,28 +54,26 @@ function rendered(ir: KernelIR, facts: EmitFacts): EmittedKernel {
     params.map(({ type, name }) => code`    ${type} ${name}`),
     ',\n',
   )
-  const lines = [
-    code`extern "C" __global__ void ${clusterText(ir)}__launch_bounds__(${block}, 1) ${name}(\n${declarations}) {`,
-    ...start,
-    ...body,
-    ...end,
-    '}\n',
-  ]
-  const { text, uses } = joined(lines, '\n')
+  const head = code`extern "C" __global__ void ${clusterText(ir)}__launch_bounds__(${block}, 1) ${name}(\n${declarations}) {`
+  const textBy = (ofLine: (line: Line) => Code): Code =>
+    joined([head, ...[...start, ...body, ...end].map(ofLine), '}\n'], '\n')
+  const { text, uses } = textBy(({ text, comment }) => code`${text}${comment}`)
   const library = libraryOf({ wgmma: emission.wgmma, flagScope: facts.oneDevice ? 'gpu' : 'sys' })
   const available = { ...library, ...Object.fromEntries(emission.functions) }
+  const declared = usedOf(available, uses)
   const written = new Set([...walk(ir.body)].flatMap(writtenBases))
   return {
     name,
-    source: [usedOf(available, uses), ...headerOf(ir, facts, plans.notes), text].join('\n'),
+    source: [declared, ...headerOf(ir, facts, plans.notes), text].join('\n'),
+    code: [declared, textBy(({ text }) => text).text].join('\n'),
     architecture: ARCHITECTURE,
     block,
     sharedBytes: plans.sharedBytes,
     params: params.map(({ recipe }) => recipe),
     writes: ir.body.params.filter((param) => written.has(param)).map((param) => emission.paramName(param)),
-    signals: [...emission.signals],
-    waits: [...emission.waits],
-    waitSites: emission.waitSites,
+    signals: flagsOf(atStart.advanced, 'signal'),
+    waits: flagsOf(atStart.advanced, 'wait'),
+    waitSites: atStart.waitLines,
     notes: plans.notes,
     ...(emission.recorder && { recordedSites: emission.recorder.sites }),
   }
@@ -84,30 +85,29 @@ function clusterText(ir: KernelIR): string {
   return meeting ? `__cluster_dims__(${sizeOf(extentsOf(meeting))}, 1, 1) ` : ''
 }
 
+const flagsOf = (epochs: readonly Epoch[], side: Epoch['side']): string[] =>
+  epochs.filter((one) => one.side === side).map(({ flags }) => flags)
+
 /**
  * Writes the setup that every program executes before its first statement: addresses, mbarriers and epochs. Memory
  * accesses start after `griddepcontrol.wait`, when the previous kernel has ended and its writes are visible. The next
- * kernel of the stream may then start (programmatic dependent launch), unless this kernel polls. A kernel may poll for
+ * kernel of the stream may then start (programmatic dependent launch), unless this kernel is open-ended: it may poll for
  * any length of time, and a next kernel that started early would occupy multiprocessors meanwhile.
  */
 function prologue(emission: Emission): void {
   const { out, plans, params } = emission
-  const { early, clerk, polls } = plans
+  const { early, clerk, start, isOpenEnded } = plans
   out.line(code`extern __shared__ ${lib.u8} shared_memory[];`)
   out.line(code`const u32 shared = (${lib.shared_address}(shared_memory) + 1023) & ~1023u;`)
   out.line('const u32 thread = threadIdx.x;')
   const barriers = [...walk(plans.ir.body)].filter((node) => node.op === 'barriers')
   if (barriers.length > 0) initialise(barriers, emission)
   // A program of a cluster never ends before the others, which may still send to it. Its waits end by themselves.
-  const canWait = emission.waitSites.length > 0 && clusterText(plans.ir) === ''
-  const advanced = [
-    ...[...emission.signals].map((flags) => ({ flags, side: 'signal' as const })),
-    ...[...emission.waits].map((flags) => ({ flags, side: 'wait' as const })),
-  ].map((one) => ({ ...one, name: emission.epoch(one.flags, one.side) }))
-  const counter = advanced.length > 0 ? params.counter() : undefined
+  const canWait = start.waitLines.length > 0 && clusterText(plans.ir) === ''
+  const counter = start.advanced.length > 0 ? params.counter() : undefined
   const begin = (): void => {
     out.line(code`${lib.kernel_before_ended}();`)
-    if (!polls) out.line(code`${lib.next_kernel_may_start}();`)
+    if (!isOpenEnded) out.line(code`${lib.next_kernel_may_start}();`)
   }
   bringNear(clerk, [...(canWait ? [params.control] : []), ...(counter ? [counter] : [])], emission)
   if (early) {
@@ -124,14 +124,14 @@ function prologue(emission: Emission): void {
     out.line(
       code`const bool is_stopped = thread == ${early?.threads ?? 0} && ${lib.abort_raised}(${params.control});`,
     )
-  for (const [name, { flags, side }] of emission.epochs)
+  for (const { flags, side } of start.epochs)
     out.line(
-      code`const u32 ${name} = *(volatile u32*)(${params.epochs(flags)} + ${side === 'signal' ? 0 : 1}) + 1;`,
+      code`const u32 ${emission.epoch(flags, side)} = *(volatile u32*)(${params.epochs(flags)} + ${side === 'signal' ? 0 : 1}) + 1;`,
     )
   const isMeeting =
     canWait ||
     barriers.length > 0 ||
-    advanced.length > 0 ||
+    start.advanced.length > 0 ||
     (emission.recorder && plans.roles.groups.size > 0)
   if (early) meetBehind(early, canWait, counter ? clerk : undefined, emission)
   else if (isMeeting) out.line(canWait ? 'if (__syncthreads_or(is_stopped)) return;' : '__syncthreads();')
@@ -139,8 +139,8 @@ function prologue(emission: Emission): void {
   // When the last program reaches this line, all programs have read the epochs, so the epochs may be advanced.
   const isLast = code`thread == ${clerk} && ${lib.last_program}(${counter}, gridDim.x)`
   out.block(code`if (${isLast})`, () => {
-    for (const { flags, side, name } of advanced)
-      out.line(code`${params.epochs(flags)}[${side === 'signal' ? 0 : 1}] = ${name};`)
+    for (const { flags, side } of start.advanced)
+      out.line(code`${params.epochs(flags)}[${side === 'signal' ? 0 : 1}] = ${emission.epoch(flags, side)};`)
   })
 }
 
@@ -148,8 +148,8 @@ function prologue(emission: Emission): void {
  * Prefetches into L2 the words that every program reads first. Other data may have evicted these words since the last
  * launch.
  */
-function bringNear(thread: number, others: readonly Code[], { out, params, epochs }: Emission): void {
-  const sets = new Set([...epochs.values()].map(({ flags }) => flags))
+function bringNear(thread: number, others: readonly Code[], { out, params, plans }: Emission): void {
+  const sets = new Set(plans.start.epochs.map(({ flags }) => flags))
   const words = [...[...sets].map((flags) => params.epochs(flags)), ...others]
   if (words.length === 0) return
   const calls = words.map((one) => code`${lib.bring_near}(${one});`)

@@ -22,10 +22,10 @@ export function headerOf(ir: KernelIR, facts: EmitFacts, notes: readonly EmitNot
 
 function ofTensor(facts: TensorFacts | undefined): string {
   if (!facts) return 'any address; any extents'
-  const { aligned, divisors, small, filled } = facts
+  const { divisors, small, filled } = facts
   const isAny = divisors.every((divisor) => divisor === 1)
   return [
-    aligned ? 'starts at a multiple of 16 bytes' : 'any address',
+    'starts at a multiple of 16 bytes',
     isAny ? 'any extents' : `extents are multiples of [${divisors.join(', ')}]`,
     ...(small ? [filled ? '1 to 2^31 - 1 elements' : 'fewer than 2^31 elements'] : []),
     ...(filled && !small ? ['at least 1 element'] : []),

@@ -8,13 +8,14 @@ import { itForSome } from '../../../../test/long.ts'
 import { f32 } from '../../../lang/dtypes.ts'
 import { kernel, tensor } from '../../../lang/kernel.ts'
 import type { Library } from '../declaration.ts'
-import { withoutComments } from '../open.ts'
 import { wgmmaName } from '../prelude.ts'
 import { strongAccess, tensorCopy } from './accesses.ts'
 import { lib, libraryOf, usedOf } from './library.ts'
 
 const wgmma = (['shared', 'registers'] as const).map((a) => ({ n: 64, dtype: 'bf16' as const, a }))
 const library = libraryOf({ wgmma })
+
+const withoutComments = (text: string): string => text.replace(/\/\/.*$/gm, '')
 
 /** The library names among the words of a text, apart from one's own. */
 const wordsIn = (text: string, own = ''): string[] =>

@@ -4,7 +4,7 @@
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
-import { isOfThreads, opOf } from '../../../ir/ops/index.ts'
+import { entryOf, isLoop, isOfThreads, opOf, type OpWith } from '../../../ir/ops/index.ts'
 import { isFragment, type Layouts } from './assign.ts'
 import type { Group } from './groups.ts'
 import type { Product } from './products.ts'
@@ -32,7 +32,22 @@ export const planLoops = analysis('loops of a GPU', findLoops, (ir) =>
   }),
 )
 
-const [FOR_TURNS, TILE_TURNS, WHILE_TURNS] = [1024, 64, 64]
+/** More iterations than a `for` may execute without reading the abort word. */
+const FOR_TURNS = 1024
+
+/** The iterations of each kind of loop after which it reads the abort word again. Undefined if it need not read it. */
+const turnsOf: Readonly<Record<OpWith<{ flow: 'repeats' }>, (loop: Node) => number | undefined>> = {
+  // Of a loop whose iterations are divided among threads, each iteration is a wait, which reads the abort word itself.
+  for: (loop) => (loop.attributes.apart !== true && isLong(loop) ? FOR_TURNS : undefined),
+  while: () => 64,
+  persistent: () => 64,
+  // Pipelines have become roles.
+  pipeline: () => undefined,
+  until: () => 256,
+}
+
+const turnsBetweenReads = (node: Node): number | undefined =>
+  isLoop(node) ? entryOf(turnsOf, node)(node) : undefined
 
 function findLoops(ir: KernelIR, { layouts, products, groupOf }: Known): LoopPlan {
   const unrolled = new Map<Node, number>()
@@ -41,10 +56,9 @@ function findLoops(ir: KernelIR, { layouts, products, groupOf }: Known): LoopPla
   const visit = ({ nodes }: Block, isRepeated: boolean): void => {
     for (const node of nodes) {
       const { op, attributes, blocks } = node
-      if (op === 'persistent') polling.set(node, TILE_TURNS)
-      if (op === 'while') polling.set(node, WHILE_TURNS)
+      const turns = turnsBetweenReads(node)
+      if (turns !== undefined) polling.set(node, turns)
       if (op === 'for' && attributes.apart !== true) {
-        if (isLong(node)) polling.set(node, FOR_TURNS)
         if (onlyLoads(blocks[0]) || (isKnown(node) && onlyStores(blocks[0], layouts)))
           unrolled.set(node, turnsAtOnce(node, layouts, isRepeated))
       }
@@ -75,8 +89,9 @@ function isLong(loop: Node): boolean {
 function isTogether(node: Node, products: Known['products']): boolean {
   const { op, attributes } = node
   if (opOf(node).meets !== 'never' || attributes.exchange !== undefined) return true
-  // All threads decide together whether to leave a long loop of an aborted launch.
-  return op === 'dot' ? products.get(node) !== 'elements' : op === 'for' && isLong(node)
+  if (op === 'dot') return products.get(node) !== 'elements'
+  // All threads decide together whether to leave a loop of an aborted launch. Of an inner `until`, its own nodes are looked at.
+  return op !== 'until' && turnsBetweenReads(node) !== undefined
 }
 
 const isLoad = ({ op }: Node): boolean => op === 'load' || op === 'words.take'

@@ -10,10 +10,11 @@ import type { Swizzle } from '../tensormap.ts'
 /** The target architecture of the emitted text. */
 export const ARCHITECTURE = 'sm_90a'
 
-/** Facts about a tensor at compile time. They are part of the cache key of a compiled kernel. */
+/**
+ * Facts about a tensor at compile time. They are part of the cache key of a compiled kernel. Every tensor starts at a
+ * multiple of 16 bytes on every rank, because every allocation does.
+ */
 export interface TensorFacts {
-  /** True if the tensor's address is a multiple of 16 bytes on every rank. */
-  readonly aligned: boolean
   /** For each axis, the largest power of two up to 1024 that divides the extent. */
   readonly divisors: readonly number[]
   /** True if the tensor has fewer than 2^31 elements. */
@@ -43,13 +44,13 @@ export function factsOf(shape: readonly number[]): TensorFacts {
     return power
   }
   const elements = shape.reduce((product, extent) => product * extent, 1)
-  return { aligned: true, divisors: shape.map(divisor), small: elements < 2 ** 31, filled: elements > 0 }
+  return { divisors: shape.map(divisor), small: elements < 2 ** 31, filled: elements > 0 }
 }
 
-/** True if the tensor and each of its rows start at a multiple of 16 bytes. */
+/** True if each row of the tensor starts at a multiple of 16 bytes. */
 export function hasAlignedRows(facts: TensorFacts, dtype: StorageDType | DType): boolean {
   const inner = facts.divisors[facts.divisors.length - 1]
-  return facts.aligned && (inner * dtypes[dtype].bytes) % 16 === 0
+  return (inner * dtypes[dtype].bytes) % 16 === 0
 }
 
 /** A parameter that is a tensor map. */
@@ -71,6 +72,8 @@ export type ParamRecipe = Exclude<Param, OpaqueParam> | MapRecipe
 
 export interface EmittedKernel extends Omit<Emitted, 'params' | 'carriesEpochs' | 'unlike'> {
   readonly source: string
+  /** `source` without the comments that state facts and the author's lines. Kernels of equal code are compiled once. */
+  readonly code: string
   readonly architecture: typeof ARCHITECTURE
   readonly params: readonly ParamRecipe[]
   /** Flag sets whose signal epoch a launch advances. `waits` lists the sets whose wait epoch a launch advances. */

@@ -6,17 +6,16 @@
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import {
+  isElementwise,
+  isPublished,
   isRemote,
   leadingInputs,
   opOf,
-  opsWith,
   origin,
   readRefs,
-  releases,
   stateBlocks,
   stateCount,
   writtenRefs,
-  type OpName,
 } from '../../../ir/ops/index.ts'
 import { elsewhere } from '../../../ir/passes/elsewhere.ts'
 import { isFragment } from './assign.ts'
@@ -96,14 +95,6 @@ function isOrderSeen(loop: Node, fromProgram: ReadonlySet<Node>): boolean {
   )
 }
 
-/** True if other programs can observe when the node is executed. */
-function isPublished(node: Node): boolean {
-  const { varies, flow, advances, accesses, scope } = opOf(node)
-  const isReleased = releases(node) && scope !== 'threads' && scope !== 'program'
-  const isAtomic = accesses.some(({ reads, writes }) => reads && writes)
-  return varies === 'by program' || flow === 'programs' || advances === 'signal' || isAtomic || isReleased
-}
-
 /**
  * True if an iteration can observe earlier tiles through the loop's carried state. A position in a ring of buffers does
  * not count.
@@ -114,18 +105,17 @@ function isCarried(loop: Node): boolean {
   if ([...state].some(isFragment)) return true
   const carried = reachedFrom(body, state)
   /**
-   * Ops that only select a slot of the ring or compute its position. An op without an entry may use its inputs in any
-   * way.
+   * True if the node only computes the position of a slot of the ring, carries it on, selects the slot, or waits or
+   * arrives at its barrier. Any other node may use the position in any way.
    */
-  const ofRing: Readonly<Partial<Record<OpName, (node: Node) => boolean>>> = {
-    ...opsWith({ elements: 'same' }, () => true),
-    pick: ({ inputs: [from] }) => opOf(from).effect === 'declare' && !carried.has(from),
-    for: ({ inputs }) => inputs.slice(0, 3).every((bound) => !carried.has(bound)),
-    result: () => true,
-    'barrier.wait': () => true,
-    'barrier.arrive': () => true,
+  const isOfRing = (node: Node): boolean => {
+    const { state, scope, meets } = opOf(node)
+    if (isElementwise(node) || node.op === 'result') return true
+    if (state === 'carried') return !node.inputs.slice(0, leadingInputs(node)).some((one) => carried.has(one))
+    const [from] = node.inputs
+    if (node.op === 'pick') return opOf(from).effect === 'declare' && !carried.has(from)
+    return scope === 'program' && meets === 'never'
   }
-  const isOfRing = (node: Node): boolean => ofRing[node.op]?.(node) ?? false
   return [...walk(body)].some((node) => node.inputs.some((input) => carried.has(input)) && !isOfRing(node))
 }
 

@@ -4,8 +4,14 @@
 import type { Site } from '../../../ir/site.ts'
 import { code, type Code, type Part } from './code.ts'
 
+/** A line of a kernel, with a comment that names the author's line, or none. */
+export interface Line {
+  readonly text: Code
+  readonly comment: string
+}
+
 export class Writer {
-  readonly #lines: Code[] = []
+  readonly #lines: Line[] = []
   #indent: string
   #lastSite: string | undefined
 
@@ -17,7 +23,7 @@ export class Writer {
     const where = site?.line
     const comment = where && where !== this.#lastSite ? `  // ${where}` : ''
     this.reach(site)
-    this.#lines.push(code`${this.#indent}${text}${comment}`)
+    this.#lines.push({ text: code`${this.#indent}${text}`, comment })
   }
 
   /** The next lines belong to this source line, which gets no comment of its own. */
@@ -40,13 +46,13 @@ export class Writer {
   }
 
   /** Returns the lines that `body` writes, instead of appending them. The caller may drop or wrap them. */
-  aside(body: () => void): Code[] {
+  aside(body: () => void): Line[] {
     const mark = this.#lines.length
     body()
     return this.#lines.splice(mark)
   }
 
-  append(lines: readonly Code[]): void {
+  append(lines: readonly Line[]): void {
     this.#lines.push(...lines)
   }
 

@@ -68,7 +68,7 @@ const lineBytes = 64
  * Computes as many columns as a vector has lanes. Arguments: left, right, sums, columns to prefetch, whether to replace
  * the sums.
  */
-export function innerKernel(machine: Machine, kernel: InnerKernel): CodeFunction {
+function innerKernel(machine: Machine, kernel: InnerKernel): CodeFunction {
   const { rows, depth, ahead, dtype, leftRow, rightColumn, sumRow } = kernel
   const { lanes } = machine
   const { vector, memory } = numbersOf(dtype)

@@ -274,7 +274,7 @@ export const whileLoop: Renderer = (node, emission) => {
   bindState(names, condition.params, emission)
   bindState(names, body.params, emission)
   const turns = emission.names.take('turns')
-  const site = emission.waitSite(node.site)
+  const site = emission.waitSite(node)
   out.block(
     code`for (u32 ${turns} = 1;; ++${turns})`,
     () => {

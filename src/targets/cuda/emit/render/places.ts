@@ -176,7 +176,7 @@ export function extentText(view: TensorView, axis: ViewAxis, emission: Emission)
 }
 
 /** Returns a pointer to the owner's copy of the tensor, or to this rank's copy if the view has no owner. */
-export function pointerText(view: TensorView, emission: Emission): Code {
+function pointerText(view: TensorView, emission: Emission): Code {
   const pointer = emission.params.pointer(attribute<string>(view.base, 'name'))
   return view.owner ? onRank(pointer, view.owner, emission) : pointer
 }

@@ -75,7 +75,6 @@ export const epoch: Renderer = (node, emission) => {
 export const signal: Renderer = (node, emission) => {
   const flag = flagOf(node.inputs[0], emission)
   const value = emission.epoch(flag.name, 'signal')
-  emission.signals.add(flag.name)
   emission.byLeader(
     flag.arrivals === 1
       ? code`${lib.flag_store}(${flag.pointer}, ${value});`
@@ -108,9 +107,8 @@ export const reached: Renderer = (node, emission) => {
 
 export const wait: Renderer = (node, emission) => {
   const flag = flagOf(node.inputs[0], emission)
-  emission.waits.add(flag.name)
   const value = wantedOf(node, flag, emission)
-  const site = emission.waitSite(node.site)
+  const site = emission.waitSite(node)
   const pointer = emission.flagPointer ?? flag.pointer
   emission.byLeader(
     emission.recorder?.flagWait(node, flag.name, pointer, value, site, flag.owner) ??
@@ -213,7 +211,7 @@ export const barrierWait: Renderer = (node, emission) => {
   const awaited = isOfCluster ? lib.cluster_barrier_await : lib.barrier_await
   const arrived = code`${awaited}(${emission.scalar(picked)}, ${emission.scalar(phase)} & 1, ${params.control})`
   if (picked.inputs[0].attributes.ring === undefined) {
-    const told = code`${lib.tell_wait}(${params.control}, ${emission.waitSite(node.site)}, 0xffffffff, 0, 0);`
+    const told = code`${lib.tell_wait}(${params.control}, ${emission.waitSite(node)}, 0xffffffff, 0, 0);`
     return out.line(code`if (!${arrived}${emission.group.solo ? '' : ' && thread == 0'}) ${told}`, node.site)
   }
   // A wait for a ring slot hangs only because the other role hangs, so this wait is not reported. A single thread

@@ -1,6 +1,6 @@
 /** Renders stores and loads of flag-in-data words, whose low two bits hold the epoch. See ../words.ts. */
 import { walk, type Node } from '../../../../ir/node.ts'
-import { opOf, paramName } from '../../../../ir/ops/index.ts'
+import { paramName } from '../../../../ir/ops/index.ts'
 import { isFragment } from '../assign.ts'
 import { all, code, joined, REGISTER } from '../code.ts'
 import { wordOrder } from '../words.ts'
@@ -11,15 +11,9 @@ import { lib } from '../library.ts'
 
 /**
  * Flag-in-data words replace a signal or wait. Only the epoch of the flag set is still advanced, as a signal or
- * wait would.
+ * wait would, at the start of the kernel (../start.ts).
  */
-export const advance: Renderer = (node, emission) => {
-  const [flags] = node.inputs.map(paramName)
-  const { advances } = opOf(node)
-  if (advances === 'none') return
-  emission.epoch(flags, advances)
-  emission[advances === 'signal' ? 'signals' : 'waits'].add(flags)
-}
+export const advance: Renderer = () => {}
 
 /**
  * Executes its block repeatedly until no word is missing. Each thread retries on its own. If the block contains an
@@ -31,10 +25,7 @@ export const until: Renderer = (node, emission) => {
   const [tries, missing] = ['tries', 'missing'].map((name) => emission.names.take(`${name}_${number}`))
   const [body] = node.blocks
   const [flags] = [...walk(body)].filter(({ op }) => op === 'words.take').map(({ inputs }) => inputs[1])
-  const awaited = [...walk(plans.ir.body)].find(
-    ({ op, inputs }) => op === 'advance.wait' && inputs[0] === flags,
-  )
-  const [site, epoch] = [emission.waitSite(awaited!.site), emission.epoch(paramName(flags), 'wait')]
+  const [site, epoch] = [emission.waitSite(node), emission.epoch(paramName(flags), 'wait')]
   out.line(code`u32 ${tries} = 0;`, node.site)
   out.line(code`again_${number}:`)
   out.line(code`u32 ${missing} = 0;`)
@@ -47,7 +38,9 @@ export const until: Renderer = (node, emission) => {
   const isStopped = isAlone ? code`${lib.abort_raised}(${params.control})` : stopped(emission)
   const told = code`${lib.tell_wait}(${params.control}, ${site}, ${params.rank}, ${epoch} - 1, ${epoch});`
   out.block(code`if (${any})`, () => {
-    out.line(code`if (++${tries} % 256 != 0 || !${isStopped}) goto again_${number};`)
+    out.line(
+      code`if (++${tries} % ${plans.loops.polling.get(node)!} != 0 || !${isStopped}) goto again_${number};`,
+    )
     if (isAlone) out.line(told)
     else emission.byLeader(told)
   })

@@ -55,7 +55,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmFusedByShard(
   if (threadIdx.x < 128) {  // producer, courier
     if (threadIdx.x == 0) {  // producer
       u32 awaited_1 = 0;  // which of the first 32 flags were
-      const i32 cast = (i32)(arrived_wait_epoch % 2u);  // src/ops/allGatherGemm/fusedByShard.ts:73
+      const i32 cast = (i32)(arrived_wait_epoch % 2u);  // src/ops/allGatherGemm/fusedByShard.ts:77
       const i32 c_dim0_ceil_16 = (i32)((u32)(c_dim0 + 15) / 16u);  // src/ops/allGatherGemm/product.ts:99
       const i32 c_dim1_ceil_128 = (i32)((u32)(c_dim1 + 127) / 128u);
       i32 slot = 0;
@@ -77,17 +77,17 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmFusedByShard(
             barrier_expect_bytes(full + slot_3 * 8, 16384);  // src/ops/allGatherGemm/product.ts:106
             tma_load_2d(b_tile + slot_3 * 16384, b_map, full + slot_3 * 8, i1 * 128, (rank_plus_i0_2_mod_2 * a_dim1) + i1_2 * 64);
             tma_load_2d(b_tile + slot_3 * 16384 + 8192, b_map, full + slot_3 * 8, i1 * 128 + 64, (rank_plus_i0_2_mod_2 * a_dim1) + i1_2 * 64);
-            if (rank_plus_i0_2_mod_2 == rank) {  // src/ops/allGatherGemm/fusedByShard.ts:75
-              barrier_expect_bytes(full + slot_3 * 8, 2048);  // src/ops/allGatherGemm/fusedByShard.ts:77
+            if (rank_plus_i0_2_mod_2 == rank) {  // src/ops/allGatherGemm/fusedByShard.ts:79
+              barrier_expect_bytes(full + slot_3 * 8, 2048);  // src/ops/allGatherGemm/fusedByShard.ts:81
               tma_load_2d(a_tile + slot_3 * 2048, a_map, full + slot_3 * 8, i1_2 * 64, i0 * 16);
             } else {
-              const u32 arrived_index = (u32)rank_plus_i0_2_mod_2;  // src/ops/allGatherGemm/fusedByShard.ts:79
+              const u32 arrived_index = (u32)rank_plus_i0_2_mod_2;  // src/ops/allGatherGemm/fusedByShard.ts:83
               if (arrived_index >= 32 || !(awaited_1 >> arrived_index & 1)) {
                 flag_wait(arrived + rank_plus_i0_2_mod_2, arrived_wait_epoch * 4, control, 1, rank);
                 fence_async();
                 if (arrived_index < 32) awaited_1 |= 1u << arrived_index;
               }
-              barrier_expect_bytes(full + slot_3 * 8, 2048);  // src/ops/allGatherGemm/fusedByShard.ts:80
+              barrier_expect_bytes(full + slot_3 * 8, 2048);  // src/ops/allGatherGemm/fusedByShard.ts:84
               tma_load_4d(a_tile + slot_3 * 2048, inbox_map, full + slot_3 * 8, i1_2 * 64, i0 * 16, rank_plus_i0_2_mod_2, cast);
             }
             barrier_arrive(full + slot_3 * 8);  // src/ops/allGatherGemm/product.ts:100
@@ -105,24 +105,24 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmFusedByShard(
     }
     if (threadIdx.x >= 64 && threadIdx.x < 128) {
       const u32 thread = threadIdx.x - 64;
-      const i32 cast = (i32)(arrived_signal_epoch % 2u);  // src/ops/allGatherGemm/fusedByShard.ts:58
-      const i32 a_dim1_ceil_256 = (i32)((u32)(a_dim1 + 255) / 256u);  // src/ops/allGatherGemm/fusedByShard.ts:61
-      const i32 programs_minus_1_minus_program = ((i32)gridDim.x - 1) - (i32)blockIdx.x;  // src/ops/allGatherGemm/fusedByShard.ts:63
-      const i32 mul = (i32)((u32)(a_dim0 + 15) / 16u) * a_dim1_ceil_256;  // src/ops/allGatherGemm/fusedByShard.ts:64
+      const i32 cast = (i32)(arrived_signal_epoch % 2u);  // src/ops/allGatherGemm/fusedByShard.ts:62
+      const i32 a_dim1_ceil_256 = (i32)((u32)(a_dim1 + 255) / 256u);  // src/ops/allGatherGemm/fusedByShard.ts:65
+      const i32 programs_minus_1_minus_program = ((i32)gridDim.x - 1) - (i32)blockIdx.x;  // src/ops/allGatherGemm/fusedByShard.ts:67
+      const i32 mul = (i32)((u32)(a_dim0 + 15) / 16u) * a_dim1_ceil_256;  // src/ops/allGatherGemm/fusedByShard.ts:68
       for (i32 i0 = programs_minus_1_minus_program; i0 < mul; i0 += (i32)gridDim.x) {
         if ((u32)(i0 - programs_minus_1_minus_program) / (u32)(i32)gridDim.x % 1024 == 1023 && group_any(2, 64, thread == 0 && abort_raised(control))) { copies_arrive(); break; }
-        const i32 i0_over_a_dim1_ceil_256 = i0 / a_dim1_ceil_256;  // src/ops/allGatherGemm/fusedByShard.ts:65
+        const i32 i0_over_a_dim1_ceil_256 = i0 / a_dim1_ceil_256;  // src/ops/allGatherGemm/fusedByShard.ts:69
         const i32 i0_mod_a_dim1_ceil_256 = i0 % a_dim1_ceil_256;
-        u32 loaded_bf16[32];  // src/ops/allGatherGemm/fusedByShard.ts:67
+        u32 loaded_bf16[32];  // src/ops/allGatherGemm/fusedByShard.ts:71
         #pragma unroll
         for (u32 i = 0; i < 32; ++i) loaded_bf16[i] = 0;
         #pragma unroll
         for (u32 i = 0; i < 64; i += 8) if (i0_over_a_dim1_ceil_256 * 16 < a_dim0 && i0_mod_a_dim1_ceil_256 * 256 < a_dim1) load_words<16>(loaded_bf16, i / 2, a + ((i64)(i0_over_a_dim1_ceil_256 * 16 + (i32)((i / 8 * 512 + thread * 8 + i % 8) / 256)) * a_dim1 + i0_mod_a_dim1_ceil_256 * 256 + (i32)((i / 8 * 512 + thread * 8 + i % 8) % 256)));
-        for (i32 i0_2 = 0; i0_2 < 1; ++i0_2) {  // src/ops/allGatherGemm/fusedByShard.ts:68
+        for (i32 i0_2 = 0; i0_2 < 1; ++i0_2) {  // src/ops/allGatherGemm/fusedByShard.ts:72
           #pragma unroll
-          for (u32 i = 0; i < 64; i += 8) if (i0_over_a_dim1_ceil_256 * 16 < inbox_dim2 && i0_mod_a_dim1_ceil_256 * 256 < inbox_dim3) store_words<16>(on_rank(inbox, (i32)((u32)((rank + i0_2) + 1) % 2u) - rank, heap_stride) + ((i64)(((i64)(((i64)(cast) * inbox_dim1 + rank)) * inbox_dim2 + i0_over_a_dim1_ceil_256 * 16 + (i32)((i / 8 * 512 + thread * 8 + i % 8) / 256))) * inbox_dim3 + i0_mod_a_dim1_ceil_256 * 256 + (i32)((i / 8 * 512 + thread * 8 + i % 8) % 256)), loaded_bf16, i / 2);  // src/ops/allGatherGemm/fusedByShard.ts:69
+          for (u32 i = 0; i < 64; i += 8) if (i0_over_a_dim1_ceil_256 * 16 < inbox_dim2 && i0_mod_a_dim1_ceil_256 * 256 < inbox_dim3) store_words<16>(on_rank(inbox, (i32)((u32)((rank + i0_2) + 1) % 2u) - rank, heap_stride) + ((i64)(((i64)(((i64)(cast) * inbox_dim1 + rank)) * inbox_dim2 + i0_over_a_dim1_ceil_256 * 16 + (i32)((i / 8 * 512 + thread * 8 + i % 8) / 256))) * inbox_dim3 + i0_mod_a_dim1_ceil_256 * 256 + (i32)((i / 8 * 512 + thread * 8 + i % 8) % 256)), loaded_bf16, i / 2);  // src/ops/allGatherGemm/fusedByShard.ts:73
         }
-        group_barrier(2, 64);  // src/ops/allGatherGemm/fusedByShard.ts:71
+        group_barrier(2, 64);  // src/ops/allGatherGemm/fusedByShard.ts:75
         for (i32 i0_2 = thread; i0_2 < 1; i0_2 += 64) {
           flag_add(on_rank(arrived, (i32)((u32)((rank + i0_2) + 1) % 2u) - rank, heap_stride) + rank, 1);
         }

@@ -1,5 +1,9 @@
 /**
- * C = gather(A) x B in one kernel that sends and multiplies. With `senders` > 0, that many programs per rank form a
+ * C = gather(A) x B in one kernel that sends and multiplies, with one flag per tile. The variant `fused` launches this
+ * kernel on CPUs, and on GPUs with shards along M or with `senders`. Otherwise it launches the kernel of
+ * fusedByShard.ts (`flagPer` in index.ts).
+ *
+ * With `senders` > 0, that many programs per rank form a
  * team that sends, while the other programs multiply. With `senders` = 0, every program first sends its share and then
  * multiplies, so one program per rank is enough.
  */
@@ -8,7 +12,7 @@ import { oncePer, type OperandDType } from '../../operation/definition.ts'
 import { inboxMeta, receiving, send } from './inbox.ts'
 import type { Shard } from './product.ts'
 
-export const fusedKernel = oncePer(({ dtype, shard }: { dtype: OperandDType; shard: Shard }) =>
+export const fusedByTileKernel = oncePer(({ dtype, shard }: { dtype: OperandDType; shard: Shard }) =>
   kernel(
     `allGatherGemmFused${shard}`,
     {

@@ -1,0 +1,140 @@
+/** The commands about operations: `bench`, `tune` and `operations`. */
+import type { Command } from 'commander'
+import type { AnyOperation } from '../operation/definition.ts'
+import type { BenchCommand } from './bench.ts'
+import { layoutOption, outOption, outputOf, prepareForAuthor, ranks, shardOption, version } from './common.ts'
+import { interruptible } from './interrupt.ts'
+import { positive, whole } from './options.ts'
+import { checkOutputs } from './output.ts'
+import type { TuneCommand } from './tune.ts'
+
+interface Choosing {
+  readonly operation?: string
+  readonly json?: boolean
+  readonly out?: string
+  readonly report?: string
+  readonly trace?: string
+  readonly write?: string
+}
+
+/** The operation that `bench` or `tune` is given by name or in a file, which no output may overwrite. */
+async function operationFor(argument: string, options: Choosing): Promise<AnyOperation> {
+  const { findOperation, splitName } = await import('./operationFile.ts')
+  const { out, report, trace, write } = options
+  checkOutputs({ out, report, trace, write }, [splitName(argument)[0]])
+  prepareForAuthor(options)
+  return (await findOperation(argument, options.operation)).operation
+}
+
+/** Declares a command that runs an operation at one or more points. */
+const operationCommand = (program: Command, name: string, description: string): Command =>
+  program
+    .command(name)
+    .description(description)
+    .argument(
+      '<operation>',
+      'such as all-gather-gemm, of which `arke operations` has the list; or a file that exports operations of your own',
+    )
+    .option('--operation <name>', 'of a file with several operations: which one; FILE#NAME means the same')
+    .option('--variant <names>', 'which variants, with commas between', 'all')
+    .option('--target <target>', 'where it runs (default: native, or wasm where there is no compiler)')
+    .option('--ranks <n>', 'world size, 1 to 64', ranks, 2)
+    .option('--shape <extents>', 'such as M=64,N=1024,K=2048 or KV=4096,batch=4 (default: one to look at)')
+    .option(
+      '--dtype <dtype>',
+      "of the operands: f32, f16 or bf16 (default: the operation's own, usually f32)",
+    )
+    .option(...layoutOption)
+    .option(...shardOption)
+    .option('--sweep <extent=values>', 'a point for each: M=1..1024 by powers of two, or M=1,7,64')
+
+export function addBench(program: Command): void {
+  operationCommand(
+    program,
+    'bench',
+    'measure the variants of an operation, bulk synchronous to fused, and what the taxes cost each',
+  )
+    .option(
+      '--skew <percentages>',
+      'start the last rank so late, in percent of the time of the first variant',
+      '0',
+    )
+    .option('--seconds <s>', 'how long to measure each point', positive, 3)
+    .option('--no-pack', 'read weights as they lie instead of packing them once')
+    .option('--seed <s>', 'of the inputs', whole(1, 2 ** 20), 1)
+    .option('--json', 'print one JSON document')
+    .option(...outOption)
+    .option('--trace <file>', 'write what was recorded as a Chrome trace, for Perfetto or arke audit')
+    .option('--report <file>', 'write a page with the variants side by side')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  arke bench all-gather-gemm
+  arke bench all-gather-gemm --shape M=64,N=1024,K=2048 --skew 0,5,20 --report bench.html
+  arke bench flash-decode --sweep KV=256..65536 --dtype bf16 --json --out decode.json
+
+Every timed execution starts behind a gate on the device, when all ranks are there and all is enqueued. Variants take turns;
+outputs are compared with a float64 reference first.`,
+    )
+    .action(async (argument: string, options: BenchCommand & Choosing) => {
+      const { benchCommand } = await import('./bench.ts')
+      const { Progress } = await import('./progress.ts')
+      const operation = await operationFor(argument, options)
+      const output = outputOf(options)
+      const { print, style } = output
+      const progress = new Progress(process.stderr)
+      await interruptible(async (interrupt) => {
+        await benchCommand(operation, options, version, print, progress, interrupt, style)
+        await output.done(interrupt)
+      })
+    })
+}
+
+export function addTune(program: Command): void {
+  operationCommand(
+    program,
+    'tune',
+    'find the fastest tiles of an operation on this machine, and keep them for whoever uses it here',
+  )
+    .option('--seconds <s>', 'how long to measure each variant of a point', positive, 3)
+    .option('--seed <s>', 'of the inputs', whole(1, 2 ** 20), 1)
+    .option('--json', 'print one JSON document')
+    .option(...outOption)
+    .option('--write <file.ts>', 'write the table of this device as a source file, too')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  arke tune all-gather-gemm --sweep M=1..1024
+  arke tune flash-decode --target cuda --ranks 8 --dtype bf16 --shape KV=32768 --variant bsp,fused
+
+Candidates are compared with a float64 reference first; then they take turns behind a gate, and the faster half goes on, until one
+is left. It takes the place of the default where it is faster beyond doubt, in tuned.json under ARKE_CACHE or ~/.cache/arke.
+With --target cuda, notes say which products of the chosen kernels do not use the matrix unit and which fragments do not fit in
+registers.`,
+    )
+    .action(async (argument: string, options: TuneCommand & Choosing) => {
+      const { tuneCommand } = await import('./tune.ts')
+      const { Progress } = await import('./progress.ts')
+      const operation = await operationFor(argument, options)
+      const output = outputOf(options)
+      const { print, style } = output
+      const progress = new Progress(process.stderr)
+      await interruptible(async (interrupt) => {
+        await tuneCommand(operation, options, version, print, progress, interrupt, style)
+        await output.done(interrupt)
+      })
+    })
+}
+
+export function addOperations(program: Command): void {
+  program
+    .command('operations')
+    .description('list the operations, with what bench and tune take: variants, extents and layouts')
+    .addHelpText('after', '\nExample:\n  arke operations')
+    .action(async () => {
+      const { operationTable } = await import('./operations.ts')
+      outputOf().print(operationTable())
+    })
+}
