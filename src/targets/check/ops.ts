@@ -33,6 +33,8 @@ export const makers: Readonly<Record<Exclude<OpName, Structural>, Maker>> = {
   store: memory.store,
   copy: memory.copy,
   'copy.async': memory.copyAsync,
+  'copy.nbi': memory.copyInFlight,
+  'put.signal': memory.putSignal,
   ...opsWith({ effect: 'write', elements: 'other' }, memory.atomic),
 
   epoch: views.epoch,
@@ -40,6 +42,7 @@ export const makers: Readonly<Record<Exclude<OpName, Structural>, Maker>> = {
   wait: memory.wait,
   reached: memory.reached,
   fence: memory.fence,
+  quiet: engines.complete,
   barrier: memory.barrier,
   barriers: memory.barriers,
   'barrier.arrive': memory.arrive,
@@ -47,7 +50,7 @@ export const makers: Readonly<Record<Exclude<OpName, Structural>, Maker>> = {
 
   meet: engines.meet,
   'fence.async': engines.fenceAsync,
-  drain: engines.drain,
+  drain: engines.complete,
   'words.post': words.post,
   'words.take': words.take,
   'advance.signal': words.advance,

@@ -41,6 +41,8 @@ import { Uses } from './uses.ts'
 const TILE_ROWS = 8
 
 export interface Decisions extends EmissionPlans {
+  /** The copies that TMA makes while their role continues. */
+  readonly inFlight: ReadonlySet<Node>
   readonly groupOf: ReadonlyMap<Node, Group>
   /** Shared memory per program, in bytes, including the padding that aligns its base. */
   readonly sharedBytes: number
@@ -57,10 +59,20 @@ interface Basis {
 }
 
 function basisOf(ir: KernelIR, facts: EmitFacts): Basis {
-  const ranges = new Ranges(ir.body, facts)
-  const tiles = planTiles(ir)
-  const copies = new CopyPlanner(facts, ranges, tiles)
+  const { ranges, tiles, copies } = memoryOf(ir, facts)
   return { ranges, tiles, copies, roles: planRoles(ir, copies) }
+}
+
+function memoryOf(ir: KernelIR, facts: EmitFacts): Omit<Basis, 'roles'> {
+  const tiles = planTiles(ir)
+  const ranges = new Ranges(ir.body, facts)
+  return { ranges, tiles, copies: new CopyPlanner(facts, ranges, tiles) }
+}
+
+/** Returns a predicate: true for a copy that TMA makes. */
+export function byTma(ir: KernelIR, facts: EmitFacts): (copy: Node) => boolean {
+  const { copies } = memoryOf(ir, facts)
+  return (copy) => copies.ofCopy(copy).how === 'tensor'
 }
 
 /** Finds a value of the kernel that is needed in two layouts. Returns undefined if there is none. */
@@ -97,6 +109,7 @@ function decided(ir: KernelIR, facts: EmitFacts): Decisions {
       .filter((node) => node.op === 'dot')
       .map((node) => [node, productIn(node, layouts.of(node), groupOf.get(node)!)]),
   )
+  const inFlight = new Set(all.filter(({ op }) => op === 'copy.nbi'))
   const accesses = all.flatMap((node) =>
     accessesOf(node, { layouts, copies, stores, products, scratch: shared.scratch }),
   )
@@ -110,6 +123,7 @@ function decided(ir: KernelIR, facts: EmitFacts): Decisions {
     groupOf,
     layouts,
     stores,
+    inFlight,
     products,
     scratch: shared.scratch,
     shared,
@@ -127,7 +141,7 @@ function decided(ir: KernelIR, facts: EmitFacts): Decisions {
     arrivers,
     warpgroupBarriers: planWarpgroupBarriers(stores, groupOf, roles),
     tileGroup: tileGroupOf(ir, TILE_ROWS),
-    mayHaveWritten: planWritten(ir, stores),
+    mayHaveWritten: planWritten(ir, (node) => stores.has(node) || inFlight.has(node)),
     usesCopyEngine: all.some((node) => node.op === 'copy.async' && copies.ofCopy(node).how === 'tensor'),
     touchedByThreads: new Set(
       accesses.flatMap(({ base, by }) => (by === 'threads' && base.op === 'shared' ? [base] : [])),
@@ -255,12 +269,9 @@ function planArrivers(ir: KernelIR, groupOf: ReadonlyMap<Node, Group>): Readonly
  * Returns a predicate: true if the program itself may have written the memory behind a ref with ordinary stores. A
  * local read does not see writes to other ranks, and a read from another rank does not see local writes.
  */
-function planWritten(
-  { body, world }: KernelIR,
-  stores: ReadonlyMap<Node, TensorPlan>,
-): (ref: Node) => boolean {
+function planWritten({ body, world }: KernelIR, isByEngine: (node: Node) => boolean): (ref: Node) => boolean {
   const isElsewhere = elsewhere(body, world)
-  const refs = [...walk(body)].filter((node) => !stores.has(node)).flatMap(writtenRefs)
+  const refs = [...walk(body)].filter((node) => !isByEngine(node)).flatMap(writtenRefs)
   const basesOf = (some: readonly Node[]): ReadonlySet<Node> => new Set(some.map((ref) => origin(ref).base))
   const [all, remotely] = [basesOf(refs), basesOf(refs.filter(isRemote))]
   const atHome = basesOf(refs.filter((ref) => !isElsewhere(ref)))
