@@ -21,9 +21,9 @@ export const fenceAsync: Renderer = (node, { out }) =>
 /**
  * Waits until the TMA stores are complete, so that a later release covers them, or until they have read shared memory.
  */
-export const drain: Renderer = ({ attributes, site }, { out }) => {
+export const drain: Renderer = ({ attributes, site }, { out, group }) => {
   const wait = attributes.of === 'reads' ? lib.tma_store_wait_read : lib.tma_store_wait_done
-  out.line(code`if (thread % 128 == 0) ${wait}<0>();`, site)
+  out.line(code`${group.solo ? '' : 'if (thread % 128 == 0) '}${wait}<0>();`, site)
 }
 
 interface FlagText {
