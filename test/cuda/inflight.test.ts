@@ -67,6 +67,10 @@ const byRole = kernel('byRole', { x: tensor(f32, 2), y: tensor(f32, 2) }, (t, { 
   })
 })
 
+const copied = kernel('copied', { y: tensor(f32, 2), z: tensor(f32, 2) }, (t, { y, z }) => {
+  t.for(4, (i) => t.copy(y.tile([i, 0], [16, 32]), z.tile([i, 0], [16, 32])))
+})
+
 /** Stores a tile that the matrix unit also reads: its layout in shared memory is swizzled. */
 const swizzled = kernel(
   'swizzled',
@@ -174,9 +178,11 @@ const sending = scenario('send', { ranks: 2 }, async (world) => {
 const storing = scenario('store by a role', { ranks: 1 }, async (world) => {
   const x = world.from(f32, [rows, 32], numbers(0, rows * 32), { name: 'x' })
   const y = world.empty(f32, [rows, 32], { name: 'y' })
+  const z = world.empty(f32, [rows, 32], { name: 'z' })
   world.launch(byRole, { x, y }, { grid: 1 })
+  world.launch(copied, { y, z }, { grid: 1 })
   expectClose(
-    await world.read(y, 0),
+    await world.read(z, 0),
     numbers(0, rows * 32).map((value) => value + 1),
   )
 })
@@ -184,29 +190,30 @@ const numbers = (rank: number, count: number): number[] =>
   Array.from({ length: count }, (_, i) => ((i * 7) % 31) + rank)
 
 describe('the last stage', () => {
+  /** The kinds of the findings if these nodes are left out. */
   const findings = async (subject: Scenario, isDropped: (node: Node) => boolean): Promise<string[]> => {
+    let byEngine = 0
     const form = (recorded: KernelIR, shapes: Shapes): KernelIR => {
       const ir = atStage(recorded, LAST_STAGE, specialise(usualWorld, shapes))
-      expect(
-        [...walk(ir.body)].some(({ op, attributes }) => op === 'copy.nbi' && attributes.by === 'engine'),
-      ).toBe(true)
+      for (const { op, attributes } of walk(ir.body))
+        if (op === 'copy.nbi' && attributes.by === 'engine') byEngine++
       return { ...ir, body: new Copier((node) => (isDropped(node) ? 'drop' : undefined)).copyBlock(ir.body) }
     }
     const explored = await explore(subject, { ranks: subject.ranks[0], stage: form, schedules: 3 })
+    expect(byEngine).toBeGreaterThan(0)
     return [...new Set(explored.findings.map(({ kind }) => kind))]
   }
+  const isFence = ({ op }: Node): boolean => op === 'fence.async'
+  const waitsFor = (of: 'reads' | undefined) => (node: Node) =>
+    node.op === 'drain' && node.attributes.of === of
 
   it('has no finding, and a race without its fences or without one of its waits', async () => {
     for (const subject of [sending, storing]) {
       expect(await findings(subject, () => false)).toEqual([])
-      expect(await findings(subject, ({ op }) => op === 'fence.async')).toEqual(['race'])
-      expect(
-        await findings(subject, ({ op, attributes }) => op === 'drain' && attributes.of === 'reads'),
-      ).toEqual(['race'])
+      // The last wait of `storing` is at the end of the role. The next kernel needs it.
+      for (const isDropped of [isFence, waitsFor('reads'), waitsFor(undefined)])
+        expect(await findings(subject, isDropped)).toEqual(['race'])
     }
-    expect(
-      await findings(sending, ({ op, attributes }) => op === 'drain' && attributes.of !== 'reads'),
-    ).toEqual(['race'])
   })
 })
 

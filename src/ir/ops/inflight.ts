@@ -1,6 +1,6 @@
 /**
  * The records of the ops whose accesses are in flight after the op: non-blocking puts and gets, asynchronous stores of
- * shared tiles, and the op that completes them. A put with a signal completes at its signal.
+ * shared tiles, and the op that completes them; and of a put with a signal, which no op has to complete.
  *
  * `copy.nbi` starts a copy (source, target, mask). Its read and its write are in flight until a `quiet` of the same
  * role, or the end of that role. A `quiet` of `reads` completes only the reads, so that the sources may be written
@@ -15,16 +15,13 @@ import { expectCopy, expectMask } from './memory.ts'
 import { expectInputs, fail, straight, yieldsNothing, type Op, type Unplaced } from './op.ts'
 import { expectFlag, expectOrderIn } from './sync.ts'
 
-/** Stages insert no producer in front of these ops: only the role that the author wrote them for executes them. */
+/** Only the consumer of a pipeline executes these ops, so that the role that starts a copy also completes it. */
 const ahead = 'consumer'
 
 /** Checks a copy whose source is input `at` and whose mask, if any, follows the target. */
-function expectMaskedCopy(
-  { inputs, attributes, blocks }: Unplaced,
-  at: number,
-): ReturnType<typeof expectCopy> {
-  expectInputs({ inputs, attributes, blocks }, at + 2, at + 3)
-  const [source, target, mask] = inputs.slice(at) as (Node | undefined)[]
+function expectMaskedCopy(node: Unplaced, at: number): ReturnType<typeof expectCopy> {
+  expectInputs(node, at + 2, at + 3)
+  const [source, target, mask] = node.inputs.slice(at) as (Node | undefined)[]
   const copied = expectCopy(source, target)
   expectMask(mask, copied.source.shape)
   return copied

@@ -82,24 +82,29 @@ export const fenceAsync: Maker = (node) => {
   return { node, sync: false, run: (agent, machine) => machine.engines.fence(agent, space) }
 }
 
-/**
- * Orders the copies that the role has in flight, or only their reads, before everything that the role does next. The
- * end of a role completes its copies.
- */
-export function completeCopies(agent: Agent, onlyReads = false): void {
-  const { reads, writes } = agent.inFlight
-  const completed = [...reads.splice(0), ...(onlyReads ? [] : writes.splice(0))]
+/** Orders accesses in flight before everything that the role does next. */
+function join(agent: Agent, completed: readonly Accessor[]): void {
   for (const { identity, time } of completed) agent.clock.set(identity.component, time)
 }
 
-/** `quiet` and `drain`. */
+/** The end of a role completes its copies, except those by engines: the last stage contains a `drain` for them. */
+export function completeAtEnd(agent: Agent): void {
+  const { reads, writes } = agent.inFlight
+  join(
+    agent,
+    [...reads, ...writes].filter(({ node }) => !isByEngine(node!)),
+  )
+}
+
+/** `quiet` and `drain` complete the copies that the role has in flight, or only their reads. */
 export const complete: Maker = (node) => {
   const onlyReads = node.attributes.of === 'reads'
   return {
     node,
     sync: false,
     run(agent, machine) {
-      completeCopies(agent, onlyReads)
+      const { reads, writes } = agent.inFlight
+      join(agent, [...reads.splice(0), ...(onlyReads ? [] : writes.splice(0))])
       machine.strong.noteClock(agent)
     },
   }

@@ -19,7 +19,7 @@ import { describe, Agent, type ComponentRecord } from './agent.ts'
 import { Memory } from './access.ts'
 import { Clock, mix } from './clock.ts'
 import type { Code } from './code.ts'
-import { completeCopies, Engines } from './engines.ts'
+import { completeAtEnd, Engines } from './engines.ts'
 import { FlagMemory, type FlagSet, type FlagView } from './flags.ts'
 import { CutRun, findingKey, StopRun, type Cut, type Finding, type FindingKind } from './findings.ts'
 import type { Accessor, Buffer } from './memory.ts'
@@ -373,7 +373,7 @@ export class Machine {
   }
 
   endProgram(agent: Agent): void {
-    completeCopies(agent)
+    completeAtEnd(agent)
     this.#retire(agent)
     const { launch } = agent
     launch.end.join(agent.clock)
@@ -417,7 +417,7 @@ export class Machine {
   }
 
   endRole(role: Agent): void {
-    completeCopies(role)
+    completeAtEnd(role)
     this.#retire(role)
     const parent = role.parent!
     if (--parent.children === 0) this.#agents.push(parent)
