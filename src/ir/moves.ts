@@ -5,7 +5,7 @@
  */
 import { analysis } from './analysis.ts'
 import { type KernelIR, type Node, walk } from './node.ts'
-import { isRemote, opOf, storedValues } from './ops/index.ts'
+import { isPassive, isRemote, opOf, storedValues } from './ops/index.ts'
 
 const knownKernels = new WeakMap<KernelIR, boolean>()
 
@@ -27,7 +27,7 @@ function findOut(ir: KernelIR): boolean {
 }
 
 const usesFlag = (node: Node): boolean =>
-  opOf(node).effect === 'sync' && node.inputs.some(({ type }) => type.kind === 'flags')
+  !isPassive(node) && node.inputs.some(({ type }) => type.kind === 'flags')
 
 const isOnAnotherRank = (node: Node): boolean => node.type.kind === 'ref' && isRemote(node)
 

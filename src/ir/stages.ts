@@ -8,6 +8,7 @@ import type { OpName } from './ops/table.ts'
 import { removeDead } from './passes/dead.ts'
 import { fold } from './passes/fold.ts'
 import { lowerPipelines } from './passes/pipeline.ts'
+import { separatePuts } from './passes/puts.ts'
 import { verify } from './verify.ts'
 
 /** A stage. `Facts` holds what a target knows about the world and the arguments for which a kernel is compiled. */
@@ -21,8 +22,15 @@ export interface Stage<Facts = unknown> {
 /** The name of the kernel as written: every list begins with it. */
 export const RECORDED = 'recorded'
 
-/** Constants are folded, and dead code is removed. */
-export const simplified: Stage = { name: 'simplified', passes: [fold, removeDead] }
+/**
+ * Constants are folded, dead code is removed, and a put with a signal becomes two ops. The peers of all present targets
+ * have addresses.
+ */
+export const simplified: Stage = {
+  name: 'simplified',
+  passes: [separatePuts, fold, removeDead],
+  removes: ['put.signal'],
+}
 
 /** Pipelines become roles with rings of buffers, asynchronous copies and barriers. */
 export const pipelined: Stage = {

@@ -11,7 +11,7 @@
  *  8. `last` is not inside a loop, because it counts one arrival per program.
  *  9. An op that a stage inserts occurs only after that stage.
  * 10. `words.take` is inside `until`, and `once` is inside a loop: they are meant for repeated code.
- * 11. An op that needs another node has it: `drain` a store by an engine in its role, words the epoch of their flags.
+ * 11. An op that needs another node has it: `drain` a store or copy by an engine in its role, words the epoch of their flags.
  * 12. All loops with clusters have clusters of one shape.
  * 13. In a loop whose iterations are divided among threads (`apart`), threads do not meet or exchange elements.
  */

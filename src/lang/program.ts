@@ -222,15 +222,14 @@ export class Program {
     to: Ref<D, R>,
     options: CopyOptions<NoInfer<R>> = {},
   ): void {
-    const { mask, multicast } = options
+    const { multicast } = options
     if (from instanceof Value) {
       if (multicast !== undefined)
         throw new KernelError('copy: a fragment cannot be multicast: copy from global memory', Site.here())
       return this.store(to, from as never, options)
     }
-    const inputs = [from.node, to.node]
-    if (mask) inputs.push(stretch(mask, to.shape).node)
-    this.#emit('copy', inputs, multicast === undefined ? {} : this.#multicast(multicast))
+    const attributes = multicast === undefined ? {} : this.#multicast(multicast)
+    this.#copy('copy', [from.node, to.node], to, options, attributes)
   }
   /** The attributes of a copy that the programs of a cluster make together. A cluster of one program has none. */
   #multicast(axis: number): Attributes {
@@ -241,6 +240,16 @@ export class Program {
         Site.here(),
       )
     return cluster.every((extent) => extent === 1) ? {} : { multicast: axis, cluster }
+  }
+  /** Emits a copy whose optional mask follows the other inputs. */
+  #copy<R extends number>(
+    op: 'copy' | 'copy.nbi' | 'put.signal',
+    inputs: readonly Node[],
+    { shape }: Ref<DType, R>,
+    { mask }: Masked<R>,
+    attributes: Attributes = {},
+  ): void {
+    this.#emit(op, mask ? [...inputs, stretch(mask, shape).node] : inputs, attributes)
   }
   /** Copies from another rank's memory into this rank's memory. */
   get<D extends DType, R extends number>(
@@ -258,16 +267,60 @@ export class Program {
   ): void {
     this.copy(from, to, options)
   }
+  /** A `get` that does not wait (`get_nbi`): it is in flight until this role calls `quiet`. */
+  getNbi<D extends DType, R extends number>(
+    from: Ref<NoInfer<D>, NoInfer<R>, 'global'>,
+    to: Ref<D, R>,
+    options: Masked<NoInfer<R>> = {},
+  ): void {
+    this.#copy('copy.nbi', [from.node, to.node], to, options)
+  }
+  /** A `put` that does not wait (`put_nbi`): it is in flight until this role calls `quiet`. */
+  putNbi<D extends DType, R extends number>(
+    from: Ref<NoInfer<D>, NoInfer<R>>,
+    to: Ref<D, R, 'global'>,
+    options: Masked<NoInfer<R>> = {},
+  ): void {
+    this.#copy('copy.nbi', [from.node, to.node], to, options)
+  }
   /**
-   * Copies asynchronously from global to shared memory. The copy is complete when the current phase of `barrier`
-   * completes. The issuing role must also arrive at the barrier.
+   * Copies into another rank's memory, then signals `flag`: one operation with the effect of `put` and `signal`. An
+   * agent that waits for the flag observes the copied data and everything that this role did before. Copies in flight
+   * are not included.
+   */
+  putSignal<D extends DType, R extends number>(
+    from: Ref<NoInfer<D>, NoInfer<R>>,
+    to: Ref<D, R, 'global'>,
+    flag: Flag,
+    { scope, ...options }: Masked<NoInfer<R>> & Pick<Access, 'scope'> = {},
+  ): void {
+    const attributes = access({ order: 'release', scope })
+    this.#copy('put.signal', [flag.node, from.node, to.node], to, options, attributes)
+  }
+  /**
+   * Copies asynchronously. With a barrier, from global to shared memory: the copy is complete when the current phase of
+   * `barrier` completes, and the issuing role must also arrive at the barrier. Without a barrier, from shared to global
+   * memory: the copy is in flight until this role calls `quiet`.
    */
   copyAsync<D extends DType, R extends 1 | 2>(
     from: Ref<NoInfer<D>, NoInfer<R>, 'global'>,
     to: Shared<D, R>,
     barrier: Barrier,
-  ): void {
-    this.#emit('copy.async', [from.node, to.node, barrier.node])
+  ): void
+  copyAsync<D extends DType, R extends 1 | 2>(
+    from: Shared<D, R>,
+    to: Ref<NoInfer<D>, NoInfer<R>, 'global'>,
+  ): void
+  copyAsync(from: Ref, to: Ref, barrier?: Barrier): void {
+    if (barrier) this.#emit('copy.async', [from.node, to.node, barrier.node])
+    else this.#emit('copy.nbi', [from.node, to.node])
+  }
+  /**
+   * Waits until the copies that this role has in flight (`putNbi`, `getNbi`, `copyAsync` without a barrier) are complete.
+   * With `reads`, waits only until they have read their sources, which may then be written again.
+   */
+  quiet({ reads = false }: { readonly reads?: boolean } = {}): void {
+    this.#emit('quiet', [], { of: reads ? 'reads' : 'all' })
   }
 
   // Synchronisation

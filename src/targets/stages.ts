@@ -3,10 +3,12 @@
  * cpu/stages.ts and cuda/stages.ts. This file loads no target, so that the command line can name stages at once.
  */
 const recorded = 'the kernel as written'
-const simplified = 'constants are folded, and dead code is removed'
+const simplified =
+  'constants are folded, dead code is removed, and a put with a signal becomes a copy and a signal'
 
 /** Stages that only the cuda target has, all of them IR. */
 export const cudaOnly = {
+  complete: 'copies in flight that TMA cannot make become copies that are complete at once',
   courier:
     'a courier role, on idle warps, sends what the consumer would send to other ranks before its first product',
   clusters:
@@ -18,7 +20,8 @@ export const cudaOnly = {
     'threads of a role synchronise, accesses by TMA and the matrix unit are fenced, and TMA stores are awaited',
 } as const
 
-const cpu = { recorded, simplified } as const
+const complete = 'copies in flight become copies that are complete at once'
+const cpu = { recorded, simplified, complete } as const
 const lowered = 'pipelines become roles with rings of buffers, asynchronous copies and barriers'
 
 /** Stages that are IR: verified, printed by `arke emit --stage` and explored by `arke check --stage`. */

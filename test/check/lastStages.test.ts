@@ -46,7 +46,16 @@ async function launchesOf({ run }: Scenario, ranks: number): Promise<Launch[]> {
 }
 
 /** Products and stores by the hardware need tiles of 64 rows, which take too long here: gpuStages.test.ts has kernels of its own. */
-const expected = ['fence.async', 'meet', 'once', 'convert', 'combine', 'copy.async by engine']
+const expected = [
+  'fence.async',
+  'meet',
+  'once',
+  'convert',
+  'combine',
+  'copy.async by engine',
+  'copy.nbi by engine',
+  'drain',
+]
 
 describe('the last stage for a GPU', () => {
   it('contains inserted ops in examples and operations that are checked', async () => {

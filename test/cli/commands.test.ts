@@ -63,7 +63,7 @@ export const nothing = kernel('nothing', { x: tensor(f32, 1) }, () => {})
     const fused = ['emit', 'examples/07-all-gather-gemm.ts', '--kernel', 'allGatherGemm', '--stage']
     const source = await load(join(root, fused[1]))
     expect(stageNames('cuda')).toContain('decide')
-    expect(stageNames('native')).toEqual(['recorded', 'simplified', 'code'])
+    expect(stageNames('native')).toEqual(['recorded', 'simplified', 'complete', 'code'])
     for (const target of ['cuda', 'native', 'wasm'] as const)
       for (const stage of stageNames(target)) {
         const { text } = emit(source, { kernel: 'allGatherGemm', target, stage, ranks: 2 })

@@ -421,6 +421,82 @@ function synchronisation(): Probe[] {
   }))
 }
 
+/** Copies in flight: by TMA from plain and swizzled tiles, by a role of one thread, and by threads. Puts that signal. */
+function inFlight(): Probe[] {
+  const sent = kernel(
+    'sent',
+    { x: tensor('f32', 2), y: tensor('bf16', 2), out: tensor('f32', 2), told: flags() },
+    (t, { x, y, out, told }) => {
+      const peer = t.rank.add(1).mod(t.world)
+      const buffers = t.shared('f32', [2, 16, 32])
+      const swizzled = t.shared('bf16', [64, 64])
+      t.for(ceilDiv(x.dim(0), 16), (i) => {
+        t.store(buffers.pick(i.mod(2)), t.load(x.tile([i, 0], [16, 32])).mul(2))
+        t.quiet({ reads: true })
+        t.copyAsync(buffers.pick(i.mod(2)), out.on(peer).tile([i, 0], [16, 32]))
+      })
+      t.copy(y.tile([0, 0], [64, 64]), swizzled)
+      t.copyAsync(swizzled, y.on(peer).tile([1, 0], [64, 64]))
+      const squares = t.dot(swizzled, swizzled.transpose(), t.zeros('f32', [64, 64]))
+      t.quiet()
+      t.copyAsync(swizzled, y.on(peer).slice(0, 64, x.dim(0)).tile([0, 0], [64, 64]))
+      t.store(out.tile([1, 1], [64, 64]), squares)
+      t.quiet()
+      t.putSignal(x.tile([0, 0], [16, 32]), out.on(peer).tile([0, 3], [16, 32]), told.on(peer))
+    },
+  )
+  const storedByRole = kernel(
+    'storedByRole',
+    { x: tensor('f32', 2), out: tensor('f32', 2) },
+    (t, { x, out }) => {
+      const ring = t.shared('f32', [2, 16, 32])
+      const [full, empty] = [t.barriers(2), t.barriers(2)]
+      const count = ceilDiv(x.dim(0), 16)
+      t.roles({
+        fill: () =>
+          t.for(count, (i) => {
+            t.wait(empty.at(i.mod(2)), i.div(2).sub(1))
+            t.store(ring.pick(i.mod(2)), t.load(x.tile([i, 0], [16, 32])).add(1))
+            t.arrive(full.at(i.mod(2)))
+          }),
+        store: {
+          warps: 1,
+          body: () =>
+            t.for(count, (i) => {
+              t.wait(full.at(i.mod(2)), i.div(2))
+              t.copyAsync(ring.pick(i.mod(2)), out.tile([i, 0], [16, 32]))
+              t.quiet({ reads: true })
+              t.arrive(empty.at(i.mod(2)))
+            }),
+        },
+      })
+    },
+  )
+  const exchanged = kernel(
+    'exchanged',
+    { x: tensor('f32', 1), out: tensor('f32', 1), told: flags(1, { arrivals: 2 }) },
+    (t, { x, out, told }) => {
+      const peer = t.rank.add(1).mod(t.world)
+      const tile = t.shared('f32', [6])
+      t.putNbi(x.tile([0], [6]), out.on(peer).tile([0], [6]), { mask: t.arange(6).lt(4) })
+      t.getNbi(x.on(peer).tile([1], [6]), tile)
+      t.quiet()
+      t.copyAsync(tile, out.tile([1], [6]))
+      t.quiet({ reads: true })
+      const mask = t.arange(6).ge(2)
+      t.putSignal(x.tile([2], [6]), out.on(peer).tile([2], [6]), told.on(peer).at([0]), {
+        mask,
+        scope: 'device',
+      })
+    },
+  )
+  return [sent, storedByRole, exchanged].map((made) => ({
+    name: `inFlight/${made.name}`,
+    kernel: made as never,
+    ranks: 2,
+  }))
+}
+
 /** Random kernels of the differential tests, for combinations that no handwritten probe has. */
 function random(): Probe[] {
   let state = 1
@@ -457,6 +533,7 @@ export function opProbes(): Probe[] {
       clusters,
       control,
       synchronisation,
+      inFlight,
       random,
     ].flatMap((make) => make()),
   ]

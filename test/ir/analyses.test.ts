@@ -79,6 +79,7 @@ const parts: Readonly<Record<string, string>> = {
   'src/targets/cpu/lower/plan.ts Plan': 'code of a CPU',
   'src/targets/cpu/lower/state.ts preferBranch': 'code of a CPU',
   'src/targets/cpu/lower/state.ts preferInPlace': 'code of a CPU',
+  'src/targets/cuda/emit/decide.ts byTma': 'tiles of a GPU',
   'src/targets/cuda/emit/params.ts Params': 'text of CUDA',
   'src/targets/cuda/emit/ranges.ts Ranges': 'decisions for a GPU',
   'src/targets/cuda/emit/ranges.ts leadingParams': 'decisions for a GPU',

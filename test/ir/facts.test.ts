@@ -25,7 +25,8 @@ describe('facts', () => {
     expect(op.effect === 'declare').toBe(op.place === 'top')
     expect(['repeats', 'branches'].includes(op.flow)).toBe(op.state !== 'none')
     expect(op.atomic !== undefined).toBe(op.accesses.some(({ reads, writes }) => reads && writes))
-    if (op.advances !== 'none') expect([op.effect, op.looks]).toEqual(['sync', 'none'])
+    if (op.advances !== 'none')
+      expect([op.effect, op.looks]).toEqual([op.accesses.length > 0 ? 'write' : 'sync', 'none'])
     // If flag-in-data words hold the epoch, the kernel waits for the words instead.
     if (op.advances === 'wait' && op.order !== 'none') expect(op.waitsFor).toBe('programs')
   })
@@ -82,6 +83,8 @@ describe('facts', () => {
     expect(looking.map(([name, { looks }]) => [name, looks])).toEqual([
       ['epoch', 'attribute'],
       ['reached', 'wait'],
+      ['words.post', 'signal'],
+      ['words.take', 'wait'],
     ])
   })
 
@@ -103,6 +106,7 @@ describe('facts', () => {
   it('say of ops that wait for others which side of a flag they count', () => {
     const advancing = all.filter(([, { advances }]) => advances !== 'none')
     expect(advancing.map(([name, { advances }]) => [name, advances])).toEqual([
+      ['put.signal', 'signal'],
       ['signal', 'signal'],
       ['wait', 'wait'],
       ['advance.signal', 'signal'],

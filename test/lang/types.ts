@@ -294,6 +294,9 @@ export function memory(
   exactly<Shared<'bf16', 2>>()(stage)
   const full = t.barriers(2)
   t.copyAsync(tile, stage, full.at(0))
+  t.copyAsync(stage, tile)
+  t.getNbi(tile, stage)
+  t.quiet({ reads: true })
 
   // @ts-expect-error the dtypes differ: cast
   t.store(tile, acc)
@@ -319,6 +322,12 @@ export function memory(
   t.put(as, as)
   // @ts-expect-error the target of an asynchronous copy is in shared memory
   t.copyAsync(tile, tile, full.at(0))
+  // @ts-expect-error without a barrier, an asynchronous copy goes from shared to global memory
+  t.copyAsync(tile, stage)
+  // @ts-expect-error put writes global memory
+  t.putNbi(tile, stage)
+  // @ts-expect-error a put with a signal takes a flag
+  t.putSignal(stage, tile)
   // @ts-expect-error an asynchronous copy takes one barrier, not an array
   t.copyAsync(tile, stage, full)
   // @ts-expect-error no such scope

@@ -2,6 +2,7 @@
 import { collectives } from './kernels/collectives.ts'
 import { counts } from './kernels/counts.ts'
 import { gemms } from './kernels/gemms.ts'
+import { inFlight } from './kernels/inflight.ts'
 import { locks } from './kernels/locks.ts'
 import { passing } from './kernels/passing.ts'
 import { reductions } from './kernels/reduce.ts'
@@ -15,5 +16,6 @@ export const originals: readonly Original[] = [
   ...reductions,
   ...locks,
   ...counts,
+  ...inFlight,
   ...roles,
 ]

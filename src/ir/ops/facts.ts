@@ -86,7 +86,7 @@ export interface Access {
   readonly reads: boolean
   readonly writes: boolean
   readonly mask: Node | undefined
-  /** True if the access continues after the node. A barrier signals when the access is complete. */
+  /** True if the access continues after the node. A barrier or a `quiet` completes it. */
   readonly isAsync: boolean
 }
 

@@ -29,7 +29,8 @@ export type Order = (typeof orders)[number]
 export const scopes = ['block', 'device', 'system'] as const
 export type Scope = (typeof scopes)[number]
 
-function expectMask(mask: Node | undefined, shape: Shape): void {
+/** Checks the optional mask of an access to places of this shape. */
+export function expectMask(mask: Node | undefined, shape: Shape): void {
   if (!mask) return
   const type = expectValue(mask, 'the mask')
   if (type.dtype !== 'bool') fail(`the mask must be bool, not ${typeName(type)}`)
@@ -164,7 +165,7 @@ export const memoryOps = {
       'places to places, without passing through the author’s hands; sequential as far as its role can tell',
     infer(node) {
       expectInputs(node, 2, 3)
-      const { source, target } = expectCopy(node)
+      const { source, target } = expectCopy(node.inputs[0], node.inputs[1])
       expectMask(node.inputs[2], source.shape)
       expectMulticast(node)
       if (node.attributes.multicast !== undefined)
@@ -187,9 +188,9 @@ export const memoryOps = {
     summary: 'global to shared, complete when the phase of the barrier it is attached to completes',
     infer(node) {
       expectInputs(node, 3)
-      const { source, target } = expectCopy(node)
+      const { source, target } = expectCopy(node.inputs[0], node.inputs[1])
       if (source.space !== 'global' || target.space !== 'shared')
-        fail('an asynchronous copy goes from global to shared memory')
+        fail('a copy that completes on a barrier goes from global to shared memory')
       const barrier = node.inputs[2].type
       if (barrier.kind !== 'barriers' || barrier.count !== 0)
         fail(`completes on one barrier, not on ${typeName(barrier)}`)
@@ -234,9 +235,13 @@ export const memoryOps = {
   'atomic.max': atomic('keeps the larger', atomicDtypes, { commutes: true, change: () => maximum }),
 } as const satisfies Record<string, Op>
 
-function expectCopy(node: Unplaced): { source: RefType; target: RefType } {
-  const source = expectRef(node.inputs[0], 'the source')
-  const target = expectRef(node.inputs[1], 'the target')
+/** Checks that a copy from one reference to the other is possible. */
+export function expectCopy(
+  from: Node | undefined,
+  to: Node | undefined,
+): { readonly source: RefType; readonly target: RefType } {
+  const source = expectRef(from, 'the source')
+  const target = expectRef(to, 'the target')
   if (source.dtype !== target.dtype)
     fail(
       `the source holds ${source.dtype}, the target ${target.dtype}: load, cast with .to(${target.dtype}) and store`,

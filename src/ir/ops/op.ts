@@ -65,7 +65,7 @@ export interface MemoryAccess {
   readonly mask?: number
   /** The inputs that the op stores, or combines with the old contents of memory. */
   readonly values?: readonly number[]
-  /** True if the access continues after the op. A barrier signals when the access is complete. */
+  /** True if the access continues after the op. A barrier or a `quiet` completes it. */
   readonly isAsync?: true
 }
 

@@ -33,11 +33,11 @@ const ownReduction: Companion = {
   is: ({ inputs: [input] }, other) => input === other && opOf(other).elements === 'reduced',
 }
 
-/** Without a store by an engine, nothing is under way. */
+/** Without a store or a copy in flight by an engine, nothing is under way. */
 const engineStore: Companion = {
   where: 'role',
   what: 'a store by an engine',
-  is: (_, { op, attributes }) => op === 'store' && attributes.by === 'engine',
+  is: (_, { op, attributes }) => (op === 'store' || op === 'copy.nbi') && attributes.by === 'engine',
 }
 
 /** Words hold the epoch of a flag set, which has to advance. */
@@ -262,9 +262,12 @@ export const stageOps = {
     needs: engineStore,
     order: 'releases',
     scope: 'threads',
-    summary: 'stores that engines have under way for the role are complete',
+    summary:
+      'stores that engines have under way for the role are complete; of `reads`, they have read their sources',
     infer(node) {
       expectInputs(node, 0)
+      const { of } = node.attributes
+      if (of !== undefined && of !== 'reads') fail(`of ${String(of)}: there is reads, and all without it`)
       return voidType
     },
   },

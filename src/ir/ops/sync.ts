@@ -22,7 +22,8 @@ import {
   type Unplaced,
 } from './op.ts'
 
-function expectFlag(node: Node | undefined): void {
+/** Checks that the input is one flag, not a set of flags. */
+export function expectFlag(node: Node | undefined): void {
   if (node?.type.kind !== 'flags') fail(`needs a flag, not ${node ? typeName(node.type) : 'nothing'}`)
   if (node.type.rank !== 0) fail(`needs one flag of the ${typeName(node.type)}: choose it with .at([…])`)
 }
@@ -55,7 +56,8 @@ function expectCount({ inputs: [flag, count] }: Unplaced): void {
     )
 }
 
-function expectOrderIn(node: Unplaced, allowed: readonly string[]): void {
+/** Checks the order and the scope of a synchronisation op. */
+export function expectOrderIn(node: Unplaced, allowed: readonly string[]): void {
   const { order, scope } = node.attributes
   if (!allowed.includes(order as string)) fail(`order ${order} is not one of ${allowed.join(', ')}`)
   if (!scopes.includes(scope as Scope)) fail(`scope ${scope} is not one of ${scopes.join(', ')}`)

@@ -58,6 +58,9 @@ function lowerTeams(node: Node, copier: Copier, ir: KernelIR, notes: string[]): 
     }))
     return copier.block(params, (fresh) => {
       block.params.forEach((param, i) => copier.map.set(param, fresh[i]))
+      // The roles of the team cannot complete copies that the program started before.
+      if (ir.body.nodes.some((other) => other !== node && startsCopies(other)))
+        copier.emit('quiet', [], { of: 'all' }, [], node.site)
       lowerBlock(block, copier, ir, notes)
       return []
     })
@@ -70,6 +73,10 @@ function lowerTeams(node: Node, copier: Copier, ir: KernelIR, notes: string[]): 
     node.site,
   )
 }
+
+/** True if a node starts a copy in flight, or contains one that does. */
+const startsCopies = (node: Node): boolean =>
+  node.op === 'copy.nbi' || node.blocks.some((block) => block.nodes.some(startsCopies))
 
 function lowerBlock(block: Block, copier: Copier, ir: KernelIR, notes: string[]): void {
   const pipelines = [...walk(block)].filter((node) => node.op === 'pipeline')

@@ -8,6 +8,7 @@ import { attribute, type Block, type KernelIR, type Node } from '../node.ts'
 import { accessesOf, leadingInputs, opOf, stateBlocks, stateCount } from '../ops/index.ts'
 import { removeDead } from '../passes/dead.ts'
 import { fold } from '../passes/fold.ts'
+import { separatePuts } from '../passes/puts.ts'
 import type { Site } from '../site.ts'
 
 /** One access of global memory, signal or wait, and the nodes that it depends on. */
@@ -27,8 +28,9 @@ export const plan = analysis('traffic', planOf)
 
 function planOf(ir: KernelIR): Plan {
   let known = plans.get(ir)
-  // Nodes that lowering removes are not traffic of the recorded kernel either.
-  if (!known) plans.set(ir, (known = makePlan(ir.stage === 'recorded' ? removeDead(fold(ir)) : ir)))
+  // Nodes that lowering removes are not traffic of the recorded kernel either. A put with a signal counts as both.
+  if (!known)
+    plans.set(ir, (known = makePlan(ir.stage === 'recorded' ? removeDead(fold(separatePuts(ir))) : ir)))
   return known
 }
 

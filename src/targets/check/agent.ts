@@ -115,8 +115,8 @@ export class Agent implements Identity {
   readonly record: ComponentRecord
   /** Components for copies in flight. A component is reusable once this agent knows that its copy is complete. */
   readonly engines: ComponentRecord[] = []
-  /** Asynchronous stores (TMA) that have not completed. */
-  readonly stores: Accessor[] = []
+  /** The reads and writes of copies in flight that no `quiet` or `drain` has completed. */
+  readonly inFlight = { reads: [] as Accessor[], writes: [] as Accessor[] }
   /** For each `once` node, the flags that this agent has already waited for. */
   readonly awaited = new Map<Node, Set<string>>()
 

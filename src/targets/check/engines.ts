@@ -65,10 +65,10 @@ export function readByEngine(agent: Agent, machine: Machine, node: Node): Access
   return machine.engines.access(by, agent, 'shared')
 }
 
-/** An asynchronous store by an engine. The store is in flight until the role executes `drain`. */
+/** An asynchronous store by an engine. The store is in flight until the role executes `drain` or `quiet`. */
 export function storeByEngine(agent: Agent, machine: Machine, node: Node): Accessor {
   const by = machine.beginCopy(agent, node)
-  agent.stores.push(by)
+  agent.inFlight.writes.push(by)
   return { ...machine.engines.access(by, agent, 'all'), afterReads: agent.clock }
 }
 
@@ -82,11 +82,51 @@ export const fenceAsync: Maker = (node) => {
   return { node, sync: false, run: (agent, machine) => machine.engines.fence(agent, space) }
 }
 
-export const drain: Maker = (node) => ({
-  node,
-  sync: false,
-  run(agent, machine) {
-    for (const { identity, time } of agent.stores.splice(0)) agent.clock.set(identity.component, time)
-    machine.strong.noteClock(agent)
-  },
-})
+/** Orders accesses in flight before everything that the role does next. */
+function join(agent: Agent, completed: readonly Accessor[]): void {
+  for (const { identity, time } of completed) agent.clock.set(identity.component, time)
+}
+
+/** The end of a role completes its copies, except those by engines: the last stage contains a `drain` for them. */
+export function completeAtEnd(agent: Agent): void {
+  const { reads, writes } = agent.inFlight
+  join(
+    agent,
+    [...reads, ...writes].filter(({ node }) => !isByEngine(node!)),
+  )
+}
+
+/** `quiet` and `drain` complete the copies that the role has in flight, or only their reads. */
+export const complete: Maker = (node) => {
+  const onlyReads = node.attributes.of === 'reads'
+  return {
+    node,
+    sync: false,
+    run(agent, machine) {
+      const { reads, writes } = agent.inFlight
+      join(agent, [...reads.splice(0), ...(onlyReads ? [] : writes.splice(0))])
+      machine.strong.noteClock(agent)
+    },
+  }
+}
+
+/**
+ * A copy in flight until the role executes `quiet`. Its reads and its writes are two separate agents, because a `quiet`
+ * may complete only the reads.
+ */
+export function beginInFlight(
+  agent: Agent,
+  machine: Machine,
+  node: Node,
+): { readonly reader: Accessor; readonly writer: Accessor } {
+  const reader = machine.beginCopy(agent, node)
+  agent.inFlight.reads.push(reader)
+  if (isByEngine(node))
+    return {
+      reader: machine.engines.access(reader, agent, 'shared'),
+      writer: storeByEngine(agent, machine, node),
+    }
+  const writer = machine.beginCopy(agent, node)
+  agent.inFlight.writes.push(writer)
+  return { reader, writer }
+}

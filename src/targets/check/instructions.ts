@@ -7,8 +7,8 @@ import { accessOf, misuse, OUTSIDE, type Places, type WrongView } from './access
 import type { Agent } from './agent.ts'
 import { ArrivalBarrier } from './barrier.ts'
 import type { Instruction, Maker } from './code.ts'
-import { isByEngine, readByEngine, storeByEngine } from './engines.ts'
 import { barriersOf, copyPart } from './clusters.ts'
+import { beginInFlight, isByEngine, readByEngine, storeByEngine } from './engines.ts'
 import { describeFlag, type FlagView, type Wanted } from './flags.ts'
 import { checkOverlap, checkWrites } from './lanes.ts'
 import type { Machine } from './machine.ts'
@@ -160,6 +160,30 @@ export const copyAsync: Maker = (node, out, inputs, around) => {
       machine.multicasts.note(agent, machine, node, from)
       copyBy(agent, machine, by, from, to)
       barrierOf(agent, node, barrier).attach(by)
+    },
+  }
+}
+
+/** A copy in flight until `quiet`. */
+export const copyInFlight: Maker = (node, _, [source, target, mask]) => ({
+  node,
+  sync: false,
+  run(agent, machine) {
+    const { reader, writer } = beginInFlight(agent, machine, node)
+    const [from, to] = [agent.registers[source] as Places, agent.registers[target] as Places]
+    copyPlaces(reader, agent, machine, from, to, optional(agent, mask), writer)
+  },
+})
+
+/** A put, then a signal that covers it. Only the signal is a scheduling point: the copy is a weak access. */
+export const putSignal: Maker = (node, out, [flag, ...copied], around) => {
+  const put = copy(node, out, copied, around)
+  const told = signal(node, out, [flag], around)
+  return {
+    ...told,
+    run(agent, machine) {
+      put.run(agent, machine)
+      told.run(agent, machine)
     },
   }
 }

@@ -20,7 +20,7 @@ import { Memory } from './access.ts'
 import type { ArrivalBarrier } from './barrier.ts'
 import { Clock, mix } from './clock.ts'
 import type { Code } from './code.ts'
-import { Engines } from './engines.ts'
+import { completeAtEnd, Engines } from './engines.ts'
 import { FlagMemory, type FlagSet, type FlagView } from './flags.ts'
 import { CutRun, findingKey, StopRun, type Cut, type Finding, type FindingKind } from './findings.ts'
 import type { Accessor, Buffer } from './memory.ts'
@@ -395,6 +395,7 @@ export class Machine {
   }
 
   endProgram(agent: Agent): void {
+    completeAtEnd(agent)
     this.#retire(agent)
     const { launch } = agent
     launch.end.join(agent.clock)
@@ -439,6 +440,7 @@ export class Machine {
   }
 
   endRole(role: Agent): void {
+    completeAtEnd(role)
     this.#retire(role)
     const parent = role.parent!
     if (--parent.children === 0) this.#agents.push(parent)

@@ -1,9 +1,17 @@
 /** The stages of a kernel for a CPU. The lowering makes Code of the last one (lower/lower.ts), which becomes C++ or WebAssembly. */
 import type { KernelIR } from '../../ir/node.ts'
+import { completeAtOnce } from '../../ir/passes/complete.ts'
 import { RECORDED, simplified, through, type Stage } from '../../ir/stages.ts'
 import { irStageNames } from '../stages.ts'
 
-export const cpuStages: readonly Stage[] = [simplified]
+/** The threads of a CPU make all copies themselves, so that no copy is in flight. */
+const complete: Stage = {
+  name: 'complete',
+  passes: [(ir) => completeAtOnce(ir, () => false)],
+  removes: ['copy.nbi', 'quiet'],
+}
+
+export const cpuStages: readonly Stage[] = [simplified, complete]
 
 /** A recorded kernel after a stage of `native` and `wasm`, whose IR depends on no facts. */
 export function atCpuStage(recorded: KernelIR, stage: string): KernelIR {

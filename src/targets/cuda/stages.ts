@@ -4,12 +4,13 @@
  */
 import type { KernelIR } from '../../ir/node.ts'
 import { detachCourier } from '../../ir/passes/courier.ts'
+import { completeAtOnce } from '../../ir/passes/complete.ts'
 import { removeDead } from '../../ir/passes/dead.ts'
 import type { Stage } from '../../ir/stages.ts'
 import { cudaOnly } from '../stages.ts'
 import { withMulticast } from './emit/clusters.ts'
 import { insertCombines, insertConversions } from './emit/conversions.ts'
-import { conflictIn, decide } from './emit/decide.ts'
+import { byTma, conflictIn, decide } from './emit/decide.ts'
 import { isCourierFree } from './emit/groups.ts'
 import { mayCarryEpochs, type EmitFacts } from './emit/recipe.ts'
 import { orderThreads } from './emit/order.ts'
@@ -18,6 +19,7 @@ import { SHARED_LIMIT } from './emit/tiles.ts'
 import { carryEpochs, planWords } from './emit/words.ts'
 
 const passes: Readonly<Record<keyof typeof cudaOnly, Stage<EmitFacts>['passes']>> = {
+  complete: [(ir, facts) => completeAtOnce(ir, byTma(ir, facts))],
   courier: [withCourier],
   clusters: [withMulticast],
   layouts: [withLayouts],
@@ -25,10 +27,12 @@ const passes: Readonly<Record<keyof typeof cudaOnly, Stage<EmitFacts>['passes']>
   order: [(ir, facts) => orderThreads(ir, decide(ir, facts))],
 }
 
-export const gpuStages: readonly Stage<EmitFacts>[] = Object.keys(cudaOnly).map((name) => ({
-  name,
-  passes: passes[name as keyof typeof cudaOnly],
-}))
+/** The ops that a stage replaces. */
+const removes: Partial<Record<keyof typeof cudaOnly, Stage['removes']>> = { order: ['quiet'] }
+
+export const gpuStages: readonly Stage<EmitFacts>[] = (
+  Object.keys(cudaOnly) as (keyof typeof cudaOnly)[]
+).map((name) => ({ name, passes: passes[name], removes: removes[name] }))
 
 function withLayouts(ir: KernelIR, facts: EmitFacts): KernelIR {
   const converted = insertConversions(ir, (one) => conflictIn(one, facts))

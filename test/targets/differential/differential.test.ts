@@ -77,7 +77,7 @@ describe('the generator', () => {
     const expected =
       'const iota rank program programs neg abs not exp2 exp log2 log sin cos erf pow floor ceil round sqrt rsqrt tanh sigmoid add sub mul div mod min max and or xor ' +
       'shl shr eq ne lt le gt ge select cast reduce.sum reduce.max reduce.min argmax argmin cumsum reshape interleave expand broadcast transpose dot on dim slice pick tile ' +
-      'rows at shared load store copy atomic.add atomic.and atomic.or atomic.xor atomic.min atomic.max signal wait for while if ' +
+      'rows at shared load store copy copy.nbi quiet put.signal atomic.add atomic.and atomic.or atomic.xor atomic.min atomic.max signal wait for while if ' +
       'persistent pipeline teams last result'
     expect(expected.split(' ').filter((op) => !used.has(op))).toEqual([])
   })
@@ -148,6 +148,7 @@ describe('a target with a bug', () => {
     'ignores the masks of stores': ignoreMask('store', 2),
     'ignores the masks of loads': ignoreMask('load', 1),
     'ignores the masks of copies': ignoreMask('copy', 2),
+    'ignores the masks of copies in flight': ignoreMask('copy.nbi', 2),
     'has another exp2': ['exp2', drift],
     'finds the smallest for the largest': confuse('argmax', 'argmin'),
     'does not add up': ['cumsum', forget('cumsum')],

@@ -18,7 +18,7 @@ import { Choices } from './choices.ts'
 import { controlSteps, declareProduct, exactPipeline, product } from './control.ts'
 import { boundedSteps, exactSteps, type Step } from './expressions.ts'
 import { moreBoundedSteps, moreExactSteps } from './more.ts'
-import { loadSmall, memorySteps, storeEntry } from './memory.ts'
+import { loadSmall, memorySteps, storeEntry, tile as tileOf } from './memory.ts'
 import { accumulated, params, storage, type Args, type Params } from './params.ts'
 
 /**
@@ -107,7 +107,7 @@ function record(
     memorySteps[0](on)
     if (kind === 'bounded') loadSmall(on)
     steps(on, choices.between(1, 14))
-    if (mode === 'mail') mail(on)
+    if (mode === 'mail') mail(on, vocabulary)
     steps(on, choices.below(5))
     for (const one of new Set([...on.unused().reverse(), ...on.pool.slice(-5)])) storeEntry(on, one)
   }
@@ -135,14 +135,19 @@ function record(
  * Writes, signals, waits and reads from a neighbour, once per item. Programs process items in order, so no program
  * waits for a later item.
  */
-function mail(on: Builder): void {
+function mail(on: Builder, vocabulary: Vocabulary): void {
   const { t, choices, item } = on
   const { mail, ready } = on.args
   const shape = [choices.pick(extents), choices.pick(extents)] as const
   const known = on.exact((one) => one.dtype === 'i32' && one.shape.length === 0)
   const value: Value<'i32', 0> = (known?.value as Scalar | undefined) ?? item.add(t.rank)
-  t.store(mail.pick(item).tile([0, 0], shape), value)
-  t.signal(ready.at([item]))
+  const to = mail.pick(item).tile([0, 0], shape)
+  if (vocabulary === 'all' && choices.below(2) === 0)
+    t.putSignal(tileOf(on, on.input('i32'), shape) as never, to, ready.at([item]))
+  else {
+    t.store(to, value)
+    t.signal(ready.at([item]))
+  }
   const peer = on.peer()
   t.wait(ready.on(peer).at([item]))
   on.add(t.load(mail.on(peer).pick(item).tile([0, 0], shape)))

@@ -15,7 +15,11 @@ function tileIndex(on: Builder, extent: number, size: number): number | Scalar {
   return on.choices.below(2) === 0 ? on.choices.below(count) : on.item.mod(count)
 }
 
-function tile(on: Builder, from: Source, shape: readonly [number, number]): Ref<StorageDType, 2, 'global'> {
+export function tile(
+  on: Builder,
+  from: Source,
+  shape: readonly [number, number],
+): Ref<StorageDType, 2, 'global'> {
   const at = [tileIndex(on, on.shape.rows, shape[0]), tileIndex(on, on.shape.columns, shape[1])] as const
   return from.tile(at, shape)
 }

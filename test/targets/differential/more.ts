@@ -4,9 +4,11 @@
  */
 import type { DType } from '../../../src/ir/dtype.ts'
 import type { Value } from '../../../src/index.ts'
-import { isArithmetic, type Builder } from './builder.ts'
+import { extents, isArithmetic, type Builder } from './builder.ts'
 import { call, entry, transcendentalOf, transcendentals } from './entries.ts'
 import type { Step } from './expressions.ts'
+import { tile } from './memory.ts'
+import { storage } from './params.ts'
 
 /** Rounds to integers: exact on every target. */
 const rounded: Step = (on) => {
@@ -51,5 +53,37 @@ const interleave: Step = (on) => {
   on.add(entry(value, Math.max(a.magnitude, b.magnitude), Math.max(a.error, b.error)))
 }
 
-export const moreExactSteps: readonly Step[] = [rounded, alongAxis, reshape, interleave]
+/**
+ * Copies between tensors in flight. They are complete after the step, or at the next such step: a step that is repeated
+ * writes the same output slot again.
+ */
+const transfer: Step = (on) => {
+  const { t, choices } = on
+  const dtype = choices.pick(storage)
+  const out = on.slot(dtype)
+  if (!out) return
+  const shape = [choices.pick(extents), choices.pick(extents)] as const
+  const from = tile(on, on.input(dtype), shape)
+  const mask = choices.rarely(3) ? { mask: on.mask(shape) as Value<'bool', 0> } : {}
+  t.quiet()
+  if (choices.below(2) === 0) t.putNbi(from, out.tile([0, 0], shape), mask)
+  else t.getNbi(from, out.tile([0, 0], shape), mask)
+  if (choices.below(2) === 0) t.quiet()
+}
+
+/** Fetches data into a shared tile and stores the tile. Another step may write the tile once it has been read. */
+const sendShared: Step = (on) => {
+  const { t, choices } = on
+  const shared = choices.pick(on.shared)
+  const [r, c] = [shared.shape[0], shared.shape[1]]
+  t.getNbi(tile(on, on.input(shared.dtype), [r, c]), shared)
+  t.quiet()
+  const out = on.slot(shared.dtype)
+  if (!out) return on.add(t.load(shared) as Value)
+  t.copyAsync(shared, out.tile([0, 0], [r, c]))
+  if (choices.below(2) === 0) on.add(t.load(shared) as Value)
+  t.quiet({ reads: choices.below(2) === 0 })
+}
+
+export const moreExactSteps: readonly Step[] = [rounded, alongAxis, reshape, interleave, transfer, sendShared]
 export const moreBoundedSteps: readonly Step[] = [transcendental]

@@ -38,6 +38,11 @@ const ofGpu: Lower = (_, { op }) => {
   throw new Error(`${op} exists only in kernels lowered for a GPU`)
 }
 
+/** Ops that the stages of a CPU replace. */
+const replaced: Lower = (_, { op }) => {
+  throw new Error(`${op} is replaced before a kernel is lowered for a CPU`)
+}
+
 const lowerings: Readonly<Record<OpName, Lower>> = {
   ...opsWith({ elements: 'same' }, lowerElementwise),
   ...opsWith({ elements: 'stretched' }, lowerFragment),
@@ -64,6 +69,9 @@ const lowerings: Readonly<Record<OpName, Lower>> = {
   store: lowerStore,
   copy: lowerCopy,
   'copy.async': lowerCopy,
+  'copy.nbi': replaced,
+  'put.signal': replaced,
+  quiet: replaced,
   ...opsWith({ effect: 'write', elements: 'other' }, lowerAtomic),
 
   epoch: lowerEpoch,

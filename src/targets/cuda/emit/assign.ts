@@ -241,6 +241,8 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
       for (const other of others) join(first, other, node)
     },
     'copy.async': unconstrained,
+    'copy.nbi': unconstrained,
+    'put.signal': unconstrained,
     ...opsWith({ effect: 'write', elements: 'other' }, (node: Node) => {
       for (const value of node.inputs.slice(1)) join(node, value, node)
       joinPlaces(node)

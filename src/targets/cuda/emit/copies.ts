@@ -1,5 +1,6 @@
 /**
- * Decides how each copy between global and shared memory, and each store of an accumulator, moves its data:
+ * Decides how each copy between global and shared memory, in either direction, and each store of an accumulator, moves
+ * its data:
  *
  *   tensor   TMA with a tensor map; if the tile is on another rank, the rank is the outermost axis of the map
  *   vector   16 bytes per thread, if rows are known to start at multiples of 16 bytes
@@ -65,7 +66,7 @@ export class CopyPlanner {
     this.#tiles = tiles
   }
 
-  /** Returns the plan for a `copy` or `copy.async` node. */
+  /** Returns the plan for a `copy`, `copy.async` or `copy.nbi` node. */
   ofCopy(node: Node): CopyPlan {
     let plan = this.#plans.get(node)
     if (!plan) this.#plans.set(node, (plan = this.#planCopy(node)))
@@ -79,6 +80,11 @@ export class CopyPlanner {
       const plan = this.#tensorPlan(tileOf(source), tile, target)
       const { parts } = node.attributes
       if (plan && parts) return partPlan(plan, tileOf(source), tile, target, parts as number)
+      if (plan) return plan
+    }
+    if (node.op === 'copy.nbi' && node.inputs.length === 2 && target.op === 'tile' && isPlainTile(source)) {
+      const view = tileOf(target)
+      const plan = this.#isServed(view) && tensorPlan(view, this.#tiles.get(tileRoot(source))!, source)
       if (plan) return plan
     }
     const isWide = [source, target].every((ref) => this.hasWideRows(ref))
@@ -163,14 +169,19 @@ export class CopyPlanner {
   }
 }
 
-function tensorPlan(view: TileView, tile: Tile, target: Node, parts = 1): TensorPlan | undefined {
+/** True for a shared tile, or a stage or row of one, whose rows and columns are those of the tile in memory. */
+const isPlainTile = (ref: Node): boolean =>
+  ref.op === 'shared' || (ref.op === 'pick' && isPlainTile(ref.inputs[0]))
+
+/** The plan for a copy between a tile of a tensor and a view of a shared tile, in either direction. */
+function tensorPlan(view: TileView, tile: Tile, inShared: Node, parts = 1): TensorPlan | undefined {
   const { bytes } = dtypes[tile.dtype]
-  const shape = (target.type as RefType).shape
+  const shape = (inShared.type as RefType).shape
   const columns = shape[shape.length - 1]
   const rows = shape.length === 2 ? shape[0] : 1
   const boxRows = rows / parts
   // One row of a larger tile must start at a multiple of 128 bytes for TMA. A row of a swizzled tile is not contiguous.
-  const isRow = shape.length === 1 && target.op === 'pick'
+  const isRow = shape.length === 1 && inShared.op === 'pick'
   if (isRow && ((tile.columns * bytes) % 128 !== 0 || tile.span > 0)) return undefined
   if ((columns * bytes) % 16 !== 0) return undefined
   const width = tile.span === 0 ? columns : tile.span / bytes

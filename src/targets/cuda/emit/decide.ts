@@ -42,6 +42,8 @@ import { Uses } from './uses.ts'
 const TILE_ROWS = 8
 
 export interface Decisions extends EmissionPlans {
+  /** The copies that TMA makes while their role continues. */
+  readonly inFlight: ReadonlySet<Node>
   readonly groupOf: ReadonlyMap<Node, Group>
   /** Shared memory per program, in bytes, including the padding that aligns its base. */
   readonly sharedBytes: number
@@ -58,14 +60,24 @@ interface Basis {
 }
 
 function basisOf(ir: KernelIR, facts: EmitFacts): Basis {
-  const ranges = new Ranges(ir.body, facts)
-  const tiles = planTiles(ir)
-  const copies = new CopyPlanner(facts, ranges, tiles)
+  const { ranges, tiles, copies } = memoryOf(ir, facts)
   return { ranges, tiles, copies, roles: planRoles(ir, copies) }
 }
 
+function memoryOf(ir: KernelIR, facts: EmitFacts): Omit<Basis, 'roles'> {
+  const tiles = planTiles(ir)
+  const ranges = new Ranges(ir.body, facts)
+  return { ranges, tiles, copies: new CopyPlanner(facts, ranges, tiles) }
+}
+
 /** The plans of the copies of a kernel, which may have values in two layouts. */
-export const copiesIn = (ir: KernelIR, facts: EmitFacts): CopyPlanner => basisOf(ir, facts).copies
+export const copiesIn = (ir: KernelIR, facts: EmitFacts): CopyPlanner => memoryOf(ir, facts).copies
+
+/** Returns a predicate: true for a copy that TMA makes. */
+export function byTma(ir: KernelIR, facts: EmitFacts): (copy: Node) => boolean {
+  const copies = copiesIn(ir, facts)
+  return (copy) => copies.ofCopy(copy).how === 'tensor'
+}
 
 /** Finds a value of the kernel that is needed in two layouts. Returns undefined if there is none. */
 export const conflictIn = analysis('layout conflicts', conflictOf, (ir) => conflictOf(ir, { tensors: {} }))
@@ -101,6 +113,7 @@ function decided(ir: KernelIR, facts: EmitFacts): Decisions {
       .filter((node) => node.op === 'dot')
       .map((node) => [node, productIn(node, layouts.of(node), groupOf.get(node)!)]),
   )
+  const inFlight = new Set(all.filter(({ op }) => op === 'copy.nbi'))
   const accesses = all.flatMap((node) =>
     accessesOf(node, { layouts, copies, stores, products, scratch: shared.scratch }),
   )
@@ -114,6 +127,7 @@ function decided(ir: KernelIR, facts: EmitFacts): Decisions {
     groupOf,
     layouts,
     stores,
+    inFlight,
     products,
     scratch: shared.scratch,
     shared,
@@ -132,7 +146,7 @@ function decided(ir: KernelIR, facts: EmitFacts): Decisions {
     arrivers,
     warpgroupBarriers: planWarpgroupBarriers(stores, groupOf, roles),
     tileGroup: tileGroupOf(ir, TILE_ROWS),
-    mayHaveWritten: planWritten(ir, stores),
+    mayHaveWritten: planWritten(ir, (node) => stores.has(node) || inFlight.has(node)),
     usesCopyEngine: all.some((node) => node.op === 'copy.async' && copies.ofCopy(node).how === 'tensor'),
     touchedByThreads: new Set(
       accesses.flatMap(({ base, by }) => (by === 'threads' && base.op === 'shared' ? [base] : [])),
@@ -260,12 +274,9 @@ function planArrivers(ir: KernelIR, groupOf: ReadonlyMap<Node, Group>): Readonly
  * Returns a predicate: true if the program itself may have written the memory behind a ref with ordinary stores. A
  * local read does not see writes to other ranks, and a read from another rank does not see local writes.
  */
-function planWritten(
-  { body, world }: KernelIR,
-  stores: ReadonlyMap<Node, TensorPlan>,
-): (ref: Node) => boolean {
+function planWritten({ body, world }: KernelIR, isByEngine: (node: Node) => boolean): (ref: Node) => boolean {
   const isElsewhere = elsewhere(body, world)
-  const refs = [...walk(body)].filter((node) => !stores.has(node)).flatMap(writtenRefs)
+  const refs = [...walk(body)].filter((node) => !isByEngine(node)).flatMap(writtenRefs)
   const basesOf = (some: readonly Node[]): ReadonlySet<Node> => new Set(some.map((ref) => origin(ref).base))
   const [all, remotely] = [basesOf(refs), basesOf(refs.filter(isRemote))]
   const atHome = basesOf(refs.filter((ref) => !isElsewhere(ref)))

@@ -82,7 +82,7 @@ const copyText = (plan: CopyPlan): string => {
 
 function copies({ ir, copies, stores }: Decisions): string[] {
   return [...walk(ir.body)].flatMap((node) => {
-    if (node.op === 'copy' || node.op === 'copy.async')
+    if (node.op === 'copy' || node.op === 'copy.async' || node.op === 'copy.nbi')
       return [`${named(node)}: ${copyText(copies.ofCopy(node))}`]
     if (node.op !== 'store') return []
     const plan = stores.get(node)

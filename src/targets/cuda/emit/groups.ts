@@ -173,6 +173,8 @@ const goesByRegisters: Readonly<Record<MemoryName, boolean>> = {
   store: true,
   copy: false,
   'copy.async': false,
+  'copy.nbi': false,
+  'put.signal': false,
   dot: false,
   'words.post': true,
   'words.take': true,
@@ -249,6 +251,7 @@ const isByOneThread: Readonly<Record<SyncName, boolean>> = {
   wait: true,
   reached: true,
   fence: true,
+  quiet: true,
   // The hardware barrier counts every thread of every role.
   barrier: false,
   'barrier.arrive': true,
@@ -261,7 +264,7 @@ const isByOneThread: Readonly<Record<SyncName, boolean>> = {
 
 function needsOneThread(role: Block, copies: CopyPlanner): boolean {
   return [...walk(role)].every((node) => {
-    if (node.op === 'copy.async') return copies.ofCopy(node).how === 'tensor'
+    if (node.op === 'copy.async' || node.op === 'copy.nbi') return copies.ofCopy(node).how === 'tensor'
     if (opOf(node).effect === 'sync' && !entryOf(isByOneThread, node)) return false
     if (accessesOf(node).some(({ ref }) => (ref.type as RefType).shape.length > 0)) return false
     const values = [node, ...node.inputs].map((one) => one.type)

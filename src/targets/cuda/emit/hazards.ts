@@ -29,9 +29,9 @@ export interface Access {
   readonly writes: boolean
   /**
    * `threads`: ordinary loads and stores. `engine`: accesses by TMA or wgmma. `engineStore`: TMA stores that may not
-   * have completed.
+   * have completed. `inFlight`: TMA copies that may not have completed and that the author completes with `quiet`.
    */
-  readonly by: 'threads' | 'engine' | 'engineStore'
+  readonly by: 'threads' | 'engine' | 'engineStore' | 'inFlight'
   /**
    * Identifies the assignment of elements to threads. Equal strings mean that the same thread accesses the same
    * element.
@@ -102,6 +102,13 @@ const named: Readonly<Record<MemoryName, (node: Node, plans: Plans) => readonly 
   'copy.async': (node, { copies }) => [
     access(node.inputs[0], false, copies.ofCopy(node).how === 'tensor' ? 'engine' : 'threads', 'copy'),
   ],
+  'copy.nbi': ({ inputs: [source, target] }) => [
+    access(source, false, 'inFlight', 'engine'),
+    access(target, true, 'inFlight', 'engine'),
+  ],
+  'put.signal': ({ op }) => {
+    throw new Error(`${op} is replaced before the hazards of a GPU are known`)
+  },
   dot(node, { products }) {
     const [by, dealt] = isByWarpgroups(products.get(node))
       ? (['engine', 'engine'] as const)
@@ -162,7 +169,7 @@ export class Hazards {
   /** Must be called when the threads of the group have synchronised at a thread barrier. */
   meet(): void {
     this.handedBack()
-    this.#pending = this.#pending.filter((access) => access.by === 'engineStore')
+    this.#pending = this.#pending.filter(({ by }) => by === 'engineStore' || by === 'inFlight')
   }
 
   /** Must be called when threads of any group have finished with shared tiles, which TMA may then fill again. */
@@ -186,7 +193,7 @@ export class Hazards {
 
   /** Must be called when all TMA stores have completed. */
   drained(): void {
-    this.#pending = this.#pending.filter((access) => access.by !== 'engineStore')
+    this.#pending = this.#pending.filter(({ by }) => by !== 'engineStore' && by !== 'inFlight')
   }
 
   get isClear(): boolean {
@@ -195,6 +202,10 @@ export class Hazards {
 
   get hasStoresUnderWay(): boolean {
     return this.#pending.some((access) => access.by === 'engineStore')
+  }
+
+  get hasCopiesInFlight(): boolean {
+    return this.#pending.some((access) => access.by === 'inFlight')
   }
 
   get hasSharedWrites(): boolean {
@@ -226,6 +237,8 @@ export class Hazards {
 
 function conflict(then: Pending, now: Access): boolean {
   if (then.base !== now.base || !(then.writes || now.writes)) return false
+  // The author orders a copy in flight before later accesses with `quiet`.
+  if (then.by === 'inFlight') return false
   if (then.by === 'engine' && now.by === 'engine') return false
   if (then.dealt === 'leader' && now.dealt === 'leader') return false
   if (isApart(then.ref, now.ref)) return false

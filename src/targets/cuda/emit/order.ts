@@ -31,7 +31,7 @@ import type { Site } from '../../../ir/site.ts'
 import { isFragment } from './assign.ts'
 import type { Decisions } from './decide.ts'
 import type { Group } from './groups.ts'
-import { accessesOf, fillOf, Hazards, type Pendings } from './hazards.ts'
+import { accessesOf, fillOf, Hazards, type Need, type Pendings } from './hazards.ts'
 import { isByWarpgroups } from './products.ts'
 import { tileRoot } from './tiles.ts'
 
@@ -70,9 +70,9 @@ class Ordering {
     this.#copier = new Copier((node) => this.#node(node))
   }
 
-  /** Orders the whole kernel. The program may not end before pending TMA stores have read its shared memory. */
+  /** Orders the whole kernel. */
   whole(body: Block): Block {
-    return this.#copyBlock(body, { atEnd: () => this.#drain() })
+    return this.#copyBlock(body, { atEnd: () => this.#end() })
   }
 
   #copyBlock(source: Block, { atStart, atEnd }: { atStart?: () => void; atEnd?: () => void } = {}): Block {
@@ -121,13 +121,16 @@ class Ordering {
   }
 
   #drain(): void {
-    if (!this.#hazards.hasStoresUnderWay) return
-    this.#copier.emit('drain', [], {}, [])
-    this.#hazards.drained()
+    if (this.#hazards.hasStoresUnderWay) this.#awaitCopies(false)
+  }
+
+  /** The end of a role completes its copies. Its shared memory must exist until TMA has read it. */
+  #end(): void {
+    if (this.#hazards.hasStoresUnderWay || this.#hazards.hasCopiesInFlight) this.#awaitCopies(false)
   }
 
   /** Inserts the synchronisation that makes earlier accesses of the group visible to a node that accesses memory. */
-  #settle(node: Node): void {
+  #settle(node: Node): Need {
     const accesses = accessesOf(node, this.#plans)
     const need = this.#hazards.need(accesses)
     if (need.drain) this.#drain()
@@ -135,6 +138,7 @@ class Ordering {
     if (need.fenceGlobal) this.#fence('all', node.site)
     if (need.meet) this.#meet(node.site)
     this.#hazards.add(accesses)
+    return need
   }
 
   /** Completes all earlier accesses of the group, so that one of its threads may signal other agents. */
@@ -154,12 +158,17 @@ class Ordering {
    * barrier.
    */
   #isOfCopies(node: Node): boolean {
-    const { usesCopyEngine, stores, uses } = this.#plans
-    if (!usesCopyEngine && stores.size === 0) return false
+    const { usesCopyEngine, stores, inFlight, uses } = this.#plans
+    if (!usesCopyEngine && stores.size === 0 && inFlight.size === 0) return false
     for (const later of uses.after(node))
       if (accessesOfOp(later).some(({ isAsync }) => isAsync) || isToRoles(later) || stores.has(later))
         return true
     return false
+  }
+
+  /** True if TMA makes copies that the author wrote. */
+  get #startsCopies(): boolean {
+    return this.#plans.usesCopyEngine || this.#plans.inFlight.size > 0
   }
 
   /** Copies a node whose exchange contains a thread barrier, so earlier accesses are ordered afterwards. */
@@ -172,7 +181,7 @@ class Ordering {
   // Nodes
 
   /** One entry per op. The type checker reports an op that accesses memory or owns blocks and has no entry. */
-  readonly #steps: Readonly<Record<OpName, (node: Node) => Node>> = {
+  readonly #steps: Readonly<Record<OpName, (node: Node) => Node | 'drop'>> = {
     ...opsWith({ effect: 'pure' }, (node: Node) => this.#value(node)),
     ...opsWith({ effect: 'declare' }, (node: Node) => this.#copy(node)),
     ...opsWith({ effect: 'sync' }, (node: Node) => this.#synchronising(node)),
@@ -180,6 +189,8 @@ class Ordering {
     load: (node) => this.#load(node),
     store: (node) => this.#store(node),
     copy: (node) => this.#settled(node),
+    'copy.nbi': (node) => this.#copyInFlight(node),
+    'put.signal': refuse,
     'copy.async': (node) => this.#copyAsync(node),
     dot: (node) => this.#dot(node),
     // The epochs in flag-in-data words order these accesses.
@@ -188,6 +199,7 @@ class Ordering {
     wait: (node) => this.#wait(node),
     reached: (node) => this.#reached(node),
     fence: (node) => this.#fenced(node),
+    quiet: (node) => this.#quiet(node),
     barrier: (node) => this.#barrier(node),
     'barrier.arrive': (node) => this.#arrive(node),
     'barrier.wait': (node) => this.#slot(node),
@@ -205,7 +217,7 @@ class Ordering {
     once: refuse,
   }
 
-  #node(node: Node): Node {
+  #node(node: Node): Node | 'drop' {
     return entryOf(this.#steps, node)(node)
   }
 
@@ -243,7 +255,7 @@ class Ordering {
   #fenced(node: Node): Node {
     this.#release(node)
     const made = this.#copy(node)
-    if (this.#plans.usesCopyEngine) this.#fence('all')
+    if (this.#startsCopies) this.#fence('all')
     this.#meet()
     return made
   }
@@ -303,6 +315,32 @@ class Ordering {
     }
     if (this.#plans.mayHaveWritten(node.inputs[0])) this.#fence('all', site)
     return this.#copy(node, { by: 'engine' })
+  }
+
+  /**
+   * TMA reads the shared tile and writes the tensor. Other roles, or this role before its last thread barrier, may have
+   * accessed both with ordinary accesses.
+   */
+  #copyInFlight(node: Node): Node {
+    const [source, target] = node.inputs
+    const { fenceShared, fenceGlobal } = this.#settle(node)
+    if (this.#plans.mayHaveWritten(target) && !fenceGlobal) this.#fence('all', node.site)
+    else if (this.#plans.touchedByThreads.has(tileRoot(source)) && !fenceShared && !fenceGlobal)
+      this.#fence('shared', node.site)
+    return this.#copy(node, { by: 'engine' })
+  }
+
+  /** The thread that started the copies waits for them, and the other threads of the group for that thread. */
+  #quiet({ attributes, site }: Node): Node | 'drop' {
+    if (!this.#hazards.hasCopiesInFlight) return 'drop'
+    const made = this.#awaitCopies(attributes.of === 'reads')
+    this.#meet(site)
+    return made
+  }
+
+  #awaitCopies(onlyReads: boolean): Node {
+    if (!onlyReads) this.#hazards.drained()
+    return this.#copier.emit('drain', [], onlyReads ? { of: 'reads' } : {})
   }
 
   #atomic(node: Node): Node {
@@ -429,7 +467,7 @@ class Ordering {
     const [outer, hazards] = [this.#group, this.#hazards]
     this.#group = group
     this.#hazards = new Hazards()
-    const made = this.#copyBlock(block, { atEnd: () => this.#drain() })
+    const made = this.#copyBlock(block, { atEnd: () => this.#end() })
     this.#group = outer
     this.#hazards = hazards
     return made
@@ -444,7 +482,7 @@ class Ordering {
     if (!this.#group.solo) this.#hazards.meet()
     const before = this.#hazards.snapshot()
     const atStart = (): void => {
-      if (this.#plans.usesCopyEngine) this.#acquire(node)
+      if (this.#startsCopies) this.#acquire(node)
     }
     const made = this.#copy(node, this.#group.solo ? {} : { exchange: 'leader' }, [
       this.#copyBlock(node.blocks[0], { atStart }),

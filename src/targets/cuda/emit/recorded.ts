@@ -35,7 +35,7 @@ function featuresOf(decisions: Decisions): ReadonlyMap<string, number> {
     if (opOf(node).effect !== 'pure') count(words[op] ?? `\`${op}\` ops`)
     if (attributes.apart === true) count('loops of waits that threads divide among themselves')
     if (attributes.by === 'engine') count(`\`${op}\` ops by TMA or the matrix unit`)
-    if (op === 'copy.async') count(`copies of kind "${copies.ofCopy(node).how}"`)
+    if (op === 'copy.async' || op === 'copy.nbi') count(`copies of kind "${copies.ofCopy(node).how}"`)
   }
   for (const { name, warps, threads } of roles.groups.values())
     count(`roles ${name} with ${warps} warps and ${threads} active threads`)

@@ -15,6 +15,9 @@ import * as sync from './sync.ts'
 import * as values from './values.ts'
 import * as words from './words.ts'
 
+/** Ops that earlier stages replace. */
+const isLeft: Renderer = (node, emission) => emission.refuse(node, 'is left: emit the lowered kernel')
+
 export const renderers: Readonly<Record<OpName, Renderer>> = {
   ...opsWith({ elements: 'same' }, values.elementwise),
 
@@ -45,6 +48,9 @@ export const renderers: Readonly<Record<OpName, Renderer>> = {
   store: memory.store,
   copy: memory.copy,
   'copy.async': memory.copyAsync,
+  'copy.nbi': memory.copyInFlight,
+  'put.signal': isLeft,
+  quiet: isLeft,
   'atomic.add': atomic,
   'atomic.sub': atomic,
   'atomic.cas': atomic,
@@ -72,7 +78,7 @@ export const renderers: Readonly<Record<OpName, Renderer>> = {
   while: control.whileLoop,
   if: control.ifElse,
   persistent: control.persistent,
-  pipeline: (node, emission) => emission.refuse(node, 'is left: emit the lowered kernel'),
+  pipeline: isLeft,
   roles: control.roles,
   teams: control.teams,
   last: control.last,

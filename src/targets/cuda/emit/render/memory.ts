@@ -314,8 +314,7 @@ function copyByEngine(node: Node, plan: TensorPlan, emission: Emission): void {
   const [source, target, barrier] = node.inputs
   const view = tileOf(source)
   const map = emission.params.map(plan.map)
-  const { base, row, tile } = sharedView(target, emission)
-  const start = row ? code`${base} + ${row} * ${tile.columns * dtypes[tile.dtype].bytes}` : base
+  const start = sharedStart(target, emission)
   const completes = emission.scalar(barrier)
   const parts = partOf(node, plan)
   const call = emission.tensorCopy(
@@ -344,6 +343,39 @@ function copyByEngine(node: Node, plan: TensorPlan, emission: Emission): void {
   out.block(code`if (${rows} >= ${view.shape[0]})`, copyWhole, node.site, '} else {')
   out.indented(() => copyRows(plan, view, { start, completes, rows, call: code`${guard}${call}` }, emission))
   out.line('}')
+}
+
+/** One thread of the group starts the TMA stores of a copy in flight. They form one bulk group. */
+export const copyInFlight: Renderer = (node, emission) => {
+  recorded(node, node.inputs[1], emission, () => storeTile(node, emission))
+}
+
+function storeTile(node: Node, emission: Emission): void {
+  const { out, group, params } = emission
+  const [source, target] = node.inputs
+  const plan = emission.plans.copies.ofCopy(node)
+  if (plan.how !== 'tensor') return emission.refuse(node, 'is no copy by TMA: it should be complete at once')
+  const view = tileOf(target)
+  const call = emission.tensorCopy('store', plan.map.box.length + Number(plan.map.ranked))
+  const start = sharedStart(source, emission)
+  const stores = (): void => {
+    for (const box of plan.boxes) {
+      const at = (view.shape.length === 1 ? [box.column] : [box.row, box.column]).map(integer)
+      const coordinates = engineCoordinates(view, at, plan.map.ranked, emission)
+      out.line(
+        code`${call}(${params.map(plan.map)}, ${sum(start, integer(box.offset))}, ${joined(coordinates, ', ')});`,
+      )
+    }
+    out.line(code`${lib.tma_store_commit}();`)
+  }
+  if (group.solo) stores()
+  else out.block('if (thread == 0)', stores, node.site)
+}
+
+/** The address at which a view of a shared tile starts. */
+function sharedStart(ref: Node, emission: Emission): Code {
+  const { base, row, tile } = sharedView(ref, emission)
+  return row ? code`${base} + ${row} * ${tile.columns * dtypes[tile.dtype].bytes}` : base
 }
 
 interface RaggedCopy {

@@ -19,9 +19,13 @@ export const fenceAsync: Renderer = (node, { out }) =>
     node.site,
   )
 
-/** Waits until the TMA stores are complete, so that a later release covers them. */
-export const drain: Renderer = (node, { out }) =>
-  out.line(code`if (thread % 128 == 0) ${lib.tma_store_wait_done}<0>();`, node.site)
+/**
+ * Waits until the TMA stores are complete, so that a later release covers them, or until they have read shared memory.
+ */
+export const drain: Renderer = ({ attributes, site }, { out, group }) => {
+  const wait = attributes.of === 'reads' ? lib.tma_store_wait_read : lib.tma_store_wait_done
+  out.line(code`${group.solo ? '' : 'if (thread % 128 == 0) '}${wait}<0>();`, site)
+}
 
 interface FlagText {
   readonly name: string

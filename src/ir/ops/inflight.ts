@@ -1,0 +1,90 @@
+/**
+ * The records of the ops whose accesses are in flight after the op: non-blocking puts and gets, asynchronous stores of
+ * shared tiles, and the op that completes them; and of a put with a signal, which no op has to complete.
+ *
+ * `copy.nbi` starts a copy (source, target, mask). Its read and its write are in flight until a `quiet` of the same
+ * role, or the end of that role. A `quiet` of `reads` completes only the reads, so that the sources may be written
+ * again. No other op completes a copy in flight: not a signal, not a fence, not a barrier.
+ *
+ * `put.signal` (flag, source, target, mask) is a copy followed by a signal of the same role. A target whose peers have
+ * addresses replaces it by these two ops (../passes/puts.ts).
+ */
+import type { Node } from '../node.ts'
+import { voidType, type RefType } from '../type.ts'
+import { expectCopy, expectMask } from './memory.ts'
+import { expectInputs, fail, straight, yieldsNothing, type Op, type Unplaced } from './op.ts'
+import { expectFlag, expectOrderIn } from './sync.ts'
+
+/** Only the consumer of a pipeline executes these ops, so that the role that starts a copy also completes it. */
+const ahead = 'consumer'
+
+/** Checks a copy whose source is input `at` and whose mask, if any, follows the target. */
+function expectMaskedCopy(node: Unplaced, at: number): ReturnType<typeof expectCopy> {
+  expectInputs(node, at + 2, at + 3)
+  const [source, target, mask] = node.inputs.slice(at) as (Node | undefined)[]
+  const copied = expectCopy(source, target)
+  expectMask(mask, copied.source.shape)
+  return copied
+}
+
+const isGlobal = ({ space }: RefType): boolean => space === 'global'
+
+export const inFlightOps = {
+  'copy.nbi': {
+    ...yieldsNothing,
+    ...straight,
+    ahead,
+    effect: 'write',
+    accesses: [
+      { at: 0, reads: true, writes: false, mask: 2, isAsync: true },
+      { at: 1, reads: false, writes: true, mask: 2, isAsync: true },
+    ],
+    order: 'none',
+    scope: 'none',
+    summary: 'starts a copy; its accesses are in flight until a `quiet` of the role',
+    infer(node) {
+      const { source, target } = expectMaskedCopy(node, 0)
+      if (!isGlobal(source) && !isGlobal(target))
+        fail('a copy in flight reads or writes a tensor: copy between shared tiles with t.copy()')
+      return voidType
+    },
+  },
+  quiet: {
+    ...yieldsNothing,
+    ...straight,
+    ahead,
+    effect: 'sync',
+    accesses: [],
+    order: 'both',
+    scope: 'threads',
+    summary: 'the copies that the role has in flight are complete; of `reads`, they have read their sources',
+    infer(node) {
+      expectInputs(node, 0)
+      const { of } = node.attributes
+      if (of !== 'reads' && of !== 'all') fail(`of ${String(of)}: there is reads and all`)
+      return voidType
+    },
+  },
+  'put.signal': {
+    ...yieldsNothing,
+    ...straight,
+    ahead,
+    effect: 'write',
+    accesses: [
+      { at: 1, reads: true, writes: false, mask: 3 },
+      { at: 2, reads: false, writes: true, mask: 3 },
+    ],
+    advances: 'signal',
+    order: 'attribute',
+    scope: 'attribute',
+    summary:
+      'copies, then releases what this role did before, with the copy, and marks the flag for this epoch',
+    infer(node) {
+      expectFlag(node.inputs[0])
+      const { target } = expectMaskedCopy(node, 1)
+      if (!isGlobal(target)) fail('puts into a tensor, not into a shared tile')
+      expectOrderIn(node, ['release'])
+      return voidType
+    },
+  },
+} as const satisfies Record<string, Op>

@@ -1,0 +1,42 @@
+/**
+ * Replaces copies in flight that a target cannot overlap with anything by copies that are complete at once. A role that
+ * has no other copies in flight then needs no `quiet`.
+ */
+import { analysis } from '../analysis.ts'
+import type { Block, KernelIR, Node } from '../node.ts'
+import { opOf } from '../ops/index.ts'
+import { Copier } from '../rewrite.ts'
+
+/** `staysInFlight` says which copies the target executes beside its threads. */
+export const completeAtOnce = analysis('completion of copies', completed, (ir) => completed(ir, () => false))
+
+function completed(ir: KernelIR, staysInFlight: (copy: Node) => boolean): KernelIR {
+  const roleOf = rolesOf(ir.body)
+  const inFlight = [...roleOf.keys()].filter((node) => node.op === 'copy.nbi' && staysInFlight(node))
+  const overlapping = new Set(inFlight.map((copy) => roleOf.get(copy)!))
+  const copier: Copier = new Copier((node) => {
+    if (node.op === 'quiet') return overlapping.has(roleOf.get(node)!) ? undefined : 'drop'
+    if (node.op !== 'copy.nbi' || staysInFlight(node)) return undefined
+    return copier.emit(
+      'copy',
+      node.inputs.map((input) => copier.get(input)),
+      {},
+      [],
+      node.site,
+    )
+  })
+  return { ...ir, body: copier.copyBlock(ir.body) }
+}
+
+/** The role that executes each node: the block of a role, or the body of the kernel. */
+function rolesOf(body: Block): ReadonlyMap<Node, Block> {
+  const roles = new Map<Node, Block>()
+  const visit = (block: Block, role: Block): void => {
+    for (const node of block.nodes) {
+      roles.set(node, role)
+      for (const inner of node.blocks) visit(inner, opOf(node).flow === 'warps' ? inner : role)
+    }
+  }
+  visit(body, body)
+  return roles
+}
