@@ -69,10 +69,10 @@ export const runPart: Readonly<Record<Part, RunPart>> = {
   communication: 'other',
   copy: 'other',
   vacant: 'other',
-  hostBlocked: 'launch',
-  hostAbsent: 'launch',
-  dependency: 'launch',
-  unattributed: 'launch',
+  hostBlocked: 'other',
+  hostAbsent: 'other',
+  dependency: 'other',
+  unattributed: 'other',
 }
 
 type Named = Omit<Span, 'part'>
