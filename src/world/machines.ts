@@ -14,6 +14,12 @@ export const gpuCapabilities: Capabilities = {
   deviceQueues: true,
 }
 
+/**
+ * The partitions and the units of allocation of NVIDIA's processors since Ampere, which the driver does not report.
+ * They are those of NVIDIA's occupancy calculator.
+ */
+export const gpuUnits = { partitions: 4, registerUnit: 256, sharedUnit: 128 }
+
 /** Rates measured on one H200 (bench/gpu), and the specified bandwidth of its link. */
 export const h200Measured = { bandwidth: 4.38e12, flops: 790e12, link: 450e9, launchCost: 4000 }
 
@@ -23,7 +29,14 @@ export const h200: DeviceDescription = {
   processors: 132,
   warp: 32,
   sharedBytes: 232_448,
-  registers: 65_536,
+  perProcessor: {
+    programs: 32,
+    threads: 2048,
+    registers: 65_536,
+    sharedBytes: 233_472,
+    reservedBytes: 1024,
+    ...gpuUnits,
+  },
   cacheBytes: 50 * 2 ** 20,
   ...h200Measured,
   capabilities: gpuCapabilities,

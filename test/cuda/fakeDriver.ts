@@ -114,12 +114,12 @@ export function fakeDriver({ sms = 132, programsPerSm = 2, kernels = {} }: FakeO
     })
 
   /**
-   * Device attributes: warp size, multiprocessors, L2 bytes, compute capability 9.0, registers per multiprocessor,
-   * shared bytes per program.
+   * Device attributes: warp size, multiprocessors, L2 bytes, compute capability 9.0, shared bytes per program; and per
+   * multiprocessor threads, shared bytes, registers, programs, and the shared bytes that are reserved for each program.
    */
   const attributes: Readonly<Record<number, number>> = {
     ...{ 10: 32, 16: sms, 38: 50 * 2 ** 20, 75: 9, 76: 0 },
-    ...{ 82: 65_536, 97: 232_448 },
+    ...{ 97: 232_448, 39: 2048, 81: 233_472, 82: 65_536, 106: 32, 111: 1024 },
   }
   const functions: Partial<Record<keyof Driver, (...args: Argument[]) => void>> = {
     cuDeviceGetName: (text) => (text as Uint8Array).set(new TextEncoder().encode('fake\0')),

@@ -18,7 +18,7 @@ export function describeMachine(family: string, places: readonly RankPlace[]): M
     caches: memories.map((sharing, at) => ({ level: 2, bytes: devices[at].l2Bytes, ranks: sharing })),
     warp: device.warp,
     sharedBytes: device.sharedBytesPerBlock,
-    registers: device.registers,
+    perProcessor: device.perProcessor,
     ...measuredOn(device.name),
     capabilities: gpuCapabilities,
   }

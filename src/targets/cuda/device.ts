@@ -12,6 +12,7 @@
  *     `synchronize` and `copyOut` block. A caller that has launched kernels that wait must not make a blocking call
  *     before these kernels have ended.
  */
+import type { ProcessorLimits } from '../../world/machine.ts'
 import type { TensorMapShape } from './tensormap.ts'
 
 /** A failed driver call. */
@@ -23,8 +24,8 @@ export interface Device {
   readonly sms: number
   /** The number of threads in a warp. */
   readonly warp: number
-  /** The number of 32-bit registers per multiprocessor. */
-  readonly registers: number
+  /** What the programs on one multiprocessor share. */
+  readonly perProcessor: ProcessorLimits
   /** The most shared memory that one program can use, in bytes. */
   readonly sharedBytesPerBlock: number
   readonly l2Bytes: number
@@ -139,6 +140,7 @@ export interface LaunchShape {
 export interface Kernel {
   /** The number of programs that can be resident on one multiprocessor. */
   programsPerSm(shape: Pick<LaunchShape, 'block' | 'sharedBytes'>): number
+  readonly registersPerThread: number
   /** Lays out shape and arguments in native memory, so that each launch costs one driver call. */
   prepare(shape: LaunchShape, args: readonly KernelArgument[]): Launch
 }

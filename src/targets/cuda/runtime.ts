@@ -3,6 +3,8 @@
 // ranks.ts. Contract: a driver call that fails throws a CudaError. This file runs machine code and does not compile
 // any.
 
+import type { ProcessorLimits } from '../../world/machine.ts'
+import { gpuUnits } from '../../world/machines.ts'
 import type * as gpu from './device.ts'
 import { findCuda, readHandle, readInt, type Driver } from './driver.ts'
 import { mapHeaps } from './heaps.ts'
@@ -17,10 +19,14 @@ const DEVICE_ATTRIBUTE = {
   warp: 10,
   sms: 16,
   l2Bytes: 38,
+  threads: 39,
   major: 75,
   minor: 76,
+  sharedBytes: 81,
   registers: 82,
   sharedBytesPerBlock: 97,
+  programs: 106,
+  reservedBytes: 111,
 } as const
 const STREAM_NON_BLOCKING = 1
 /** The driver clamps this value to the highest priority that the device has. */
@@ -34,8 +40,7 @@ export class Device implements gpu.Device {
   readonly name: string
   readonly warp: number
   readonly sms: number
-  /** The number of 32-bit registers per multiprocessor. */
-  readonly registers: number
+  readonly perProcessor: ProcessorLimits
   readonly l2Bytes: number
   readonly sharedBytesPerBlock: number
   readonly computeCapability: number
@@ -65,7 +70,14 @@ export class Device implements gpu.Device {
     this.name = new TextDecoder().decode(text.subarray(0, text.indexOf(0)))
     this.warp = attribute(DEVICE_ATTRIBUTE.warp)
     this.sms = attribute(DEVICE_ATTRIBUTE.sms)
-    this.registers = attribute(DEVICE_ATTRIBUTE.registers)
+    this.perProcessor = {
+      programs: attribute(DEVICE_ATTRIBUTE.programs),
+      threads: attribute(DEVICE_ATTRIBUTE.threads),
+      registers: attribute(DEVICE_ATTRIBUTE.registers),
+      sharedBytes: attribute(DEVICE_ATTRIBUTE.sharedBytes),
+      reservedBytes: attribute(DEVICE_ATTRIBUTE.reservedBytes),
+      ...gpuUnits,
+    }
     this.l2Bytes = attribute(DEVICE_ATTRIBUTE.l2Bytes)
     this.sharedBytesPerBlock = attribute(DEVICE_ATTRIBUTE.sharedBytesPerBlock)
     this.computeCapability = attribute(DEVICE_ATTRIBUTE.major) * 10 + attribute(DEVICE_ATTRIBUTE.minor)
