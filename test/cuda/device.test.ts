@@ -492,7 +492,7 @@ onGpu.each(['cuda'])('residency on %s', () => {
         for (const sharedBytes of [0, 40_000, 100_000, 232_448]) {
           const what = `${registersPerThread} registers, ${sharedBytes} bytes`
           const byRecord = programsPerProcessor(machine, { threads, registersPerThread, sharedBytes })
-          expect(byRecord, what).toBe(kernel.programsPerSm({ block: threads, sharedBytes }))
+          expect(byRecord, what).toBe(kernel.programsPerProcessor({ block: threads, sharedBytes }))
         }
       }
     },
