@@ -48,7 +48,7 @@ export async function operationStage(
     }
   })
   const heap = counted + (special.peerBytes?.(cell) ?? 0) + spareBytes
-  const repeats = repeatsFor(leastTime(cell, multiprocessors ?? device.multiprocessors / ranks))
+  const repeats = repeatsFor(leastTime(cell, multiprocessors ?? device.processors / ranks))
   const stage = await Stage.open({ ranks, heap, multiprocessors, repeats })
   const { world, stream } = stage
   try {

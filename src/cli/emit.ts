@@ -35,6 +35,9 @@ export interface EmitOptions extends PrintOptions {
   readonly oneDevice?: boolean
   readonly severalDevices?: boolean
   readonly record?: boolean
+  /** Limits of a GPU that is only described; by default those of an H200. */
+  readonly sharedBytes?: number
+  readonly registers?: number
   /** The variant of an operation. */
   readonly variant?: string
   readonly shape?: string
@@ -50,6 +53,8 @@ const spelled = {
   oneDevice: '--one-device',
   severalDevices: '--several-devices',
   record: '--record',
+  sharedBytes: '--shared-bytes',
+  registers: '--registers',
   meta: '--meta',
   variant: '--variant',
   shape: '--shape',
@@ -144,7 +149,7 @@ export async function emitOperation(definition: AnyOperation, options: EmitOptio
   const all: Item[] = []
   for (const variant of variantsOf(definition, options.variant ?? 'all')) {
     const { world, launches } = describedWorld(
-      descriptions[target].machine(ranks, options.severalDevices ?? false),
+      descriptions[target].machine(ranks, options.severalDevices ?? false, options),
     )
     const operation = definition.make(world, { ...definition.defaults, ...layout, shape, dtype, variant })
     if (isPacked) await operation.pack()
@@ -163,8 +168,9 @@ export async function emitOperation(definition: AnyOperation, options: EmitOptio
   return emitAll(all, options)
 }
 
-function givenBy({ record, severalDevices, thisCpu }: EmitOptions): Given {
-  return { record, severalDevices, ...(thisCpu && { processor: processorHere() }) }
+function givenBy({ record, severalDevices, sharedBytes, registers, thisCpu }: EmitOptions): Given {
+  const device = { sharedBytes, registers }
+  return { record, severalDevices, device, ...(thisCpu && { processor: processorHere() }) }
 }
 
 function processorHere() {

@@ -147,6 +147,12 @@ export const fewestProcessors = ({ processors }: Pick<Machine, 'processors'>): n
 /** The facts about a device that limit the programs on it. */
 export type DeviceLimits = Required<Pick<Device, 'warp' | 'sharedBytes' | 'perProcessor'>>
 
+export function limitsOf({ name, warp, sharedBytes, perProcessor }: Device): DeviceLimits {
+  if (sharedBytes === undefined || perProcessor === undefined)
+    throw new TypeError(`${name} has no scratch memory, or programs do not share its processors`)
+  return { warp, sharedBytes, perProcessor }
+}
+
 /** What a program of a kernel needs. */
 export interface ProgramNeeds {
   readonly threads: number

@@ -3,7 +3,7 @@
  * Facts from the driver take precedence over this file. Only measured facts are taken from here, by the name of the
  * device.
  */
-import type { Capabilities, Device, DeviceDescription, Machine } from './machine.ts'
+import type { Capabilities, Device, DeviceDescription, DeviceLimits, Machine } from './machine.ts'
 
 /** The capabilities of NVIDIA GPUs since Hopper. `Capabilities` explains each field. */
 export const gpuCapabilities: Capabilities = {
@@ -21,9 +21,9 @@ export const gpuCapabilities: Capabilities = {
 export const gpuUnits = { partitions: 4, registerUnit: 256, sharedUnit: 128 }
 
 /** Rates measured on one H200 (bench/gpu), and the specified bandwidth of its link. */
-export const h200Measured = { bandwidth: 4.38e12, flops: 790e12, link: 450e9, launchCost: 4000 }
+const h200Measured = { bandwidth: 4.38e12, flops: 790e12, link: 450e9, launchCost: 4000 }
 
-export const h200: DeviceDescription = {
+export const h200: DeviceDescription & DeviceLimits & typeof h200Measured = {
   name: 'NVIDIA H200',
   family: 'cuda',
   processors: 132,

@@ -35,6 +35,8 @@ export interface FakeDriver {
 interface FakeOptions {
   readonly sms?: number
   readonly programsPerSm?: number
+  /** Device attributes that differ from those of a Hopper GPU, by code. */
+  readonly attributes?: Readonly<Record<number, number>>
   /** The fake kernels by name. A kernel without an entry does nothing. */
   readonly kernels?: Readonly<Record<string, FakeKernel>>
 }
@@ -53,7 +55,12 @@ interface Mark {
 export const words = (address: bigint, count: number): Uint32Array =>
   new Uint32Array(viewNative(address, 4 * count))
 
-export function fakeDriver({ sms = 132, programsPerSm = 2, kernels = {} }: FakeOptions = {}): FakeDriver {
+export function fakeDriver({
+  sms = 132,
+  programsPerSm = 2,
+  attributes: unlike = {},
+  kernels = {},
+}: FakeOptions = {}): FakeDriver {
   const calls: string[] = []
   const launches: FakeLaunch[] = []
   const streams = new Map<number, FakeStream>()
@@ -120,6 +127,7 @@ export function fakeDriver({ sms = 132, programsPerSm = 2, kernels = {} }: FakeO
   const attributes: Readonly<Record<number, number>> = {
     ...{ 10: 32, 16: sms, 38: 50 * 2 ** 20, 75: 9, 76: 0 },
     ...{ 97: 232_448, 39: 2048, 81: 233_472, 82: 65_536, 106: 32, 111: 1024 },
+    ...unlike,
   }
   const functions: Partial<Record<keyof Driver, (...args: Argument[]) => void>> = {
     cuDeviceGetName: (text) => (text as Uint8Array).set(new TextEncoder().encode('fake\0')),
