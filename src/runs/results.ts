@@ -164,8 +164,9 @@ export interface BenchResult {
   readonly machine: {
     readonly node: string
     readonly platform: string
-    /** The processor's name. For a GPU, the name of the device and the number of multiprocessors of all ranks. */
+    /** The model of the processor or of the GPU. */
     readonly processor: string
+    /** The number of processors of all ranks: worker threads of a CPU, or multiprocessors of a GPU. */
     readonly cores: number
     /** The memory bandwidth in bytes per second, measured by reading more data than the caches hold. */
     readonly bandwidth: number

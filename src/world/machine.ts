@@ -5,7 +5,10 @@
  * is not present.
  */
 
-/** A cache and the ranks that share it. `ranks` is absent if each processor has its own. */
+/**
+ * A cache and the ranks that share it. `ranks` is absent if each processor has its own, or if it is unknown which ranks
+ * share it.
+ */
 export interface CacheDomain {
   readonly level: number
   readonly bytes: number
@@ -53,8 +56,13 @@ export interface ProcessorLimits {
 
 /** The device of a rank, independent of the number of ranks. */
 export interface Device {
-  /** The name by which tables of tuned tiles identify the device. */
+  /**
+   * The name by which tables of tuned tiles identify the device. On a CPU it is the name of the target, because code of
+   * different targets has different tiles on the same processor.
+   */
   readonly name: string
+  /** The model of the processor, if it is known and is not the name. */
+  readonly model?: string
   /**
    * The target whose code the device runs. Measurements on one machine of a family apply to other machines of that
    * family.
@@ -102,6 +110,7 @@ export interface Machine extends Device {
    * between groups.
    */
   readonly memories: readonly (readonly number[])[]
+  /** The known caches. Empty if the system does not tell of any. */
   readonly caches: readonly CacheDomain[]
 }
 
@@ -214,12 +223,12 @@ export const residentPrograms = (
   perProcessor = 1,
 ): number => processors[rank] * (capabilities.sharedProcessors ? perProcessor : 1)
 
-/**
- * Bytes that no cache of the machine holds, even partly: several times the largest one. The record of a CPU lists no cache beyond L2, hence
- * a least size that exceeds the last-level caches of common CPUs.
- */
+/** Exceeds the caches of common CPUs. Used only if the caches of a machine are unknown. */
+const beyondUnknownCaches = 64e6
+
+/** Bytes that no cache of the machine holds, even partly: several times the largest one. */
 export const beyondCaches = ({ caches }: Pick<Machine, 'caches'>): number =>
-  Math.max(64e6, ...caches.map(({ bytes }) => 5 * bytes))
+  caches.length === 0 ? beyondUnknownCaches : Math.max(...caches.map(({ bytes }) => 5 * bytes))
 
 /**
  * True if waiting threads may spin: devices poll on their own processors, but CPU ranks share `cores`. If there are more ranks than cores, a

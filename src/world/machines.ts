@@ -66,15 +66,18 @@ export function cpuMachine(
     workers = 1,
     panelSteps = 256,
     caches = [],
+    model,
   }: {
     readonly workers?: number
     readonly panelSteps?: number
     readonly caches?: Machine['caches']
+    readonly model?: string
   } = {},
 ): Machine {
   return {
     name: family,
     family,
+    ...(model !== undefined && { model }),
     processors: Array.from({ length: ranks }, () => workers),
     memories: [Array.from({ length: ranks }, (_, rank) => rank)],
     caches,
