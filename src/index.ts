@@ -28,12 +28,15 @@ export { type DType, type StorageDType } from './ir/dtype.ts'
 
 export {
   oneEach,
+  programsPerProcessor,
   sharedOut,
   type CacheDomain,
   type Capabilities,
   type Device,
   type DeviceDescription,
   type Machine,
+  type ProcessorLimits,
+  type ProgramNeeds,
 } from './world/machine.ts'
 export { FindingsError, openWorld, type OpenOptions } from './world/open.ts'
 export {

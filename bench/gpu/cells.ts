@@ -6,7 +6,7 @@ import { layoutOf } from '../../src/operation/choice.ts'
 import { operations } from '../../src/ops/operations.ts'
 import type { Layout } from '../../src/ops/points.ts'
 import type { Quantity } from '../../src/runs/results.ts'
-import { h200, h200Measured } from '../../src/world/machines.ts'
+import { h200 } from '../../src/world/machines.ts'
 
 /** The operations that define measurement points for a GPU. */
 export const measured = operations.flatMap((definition) => {
@@ -100,15 +100,15 @@ export interface CellResult extends Cell {
   readonly notes?: readonly string[]
 }
 
-/** Measured bandwidths and speeds of one H200. */
-export const device = { multiprocessors: h200.processors, ...h200Measured } as const
+/** The device whose measured bandwidths and speeds give the lower bounds. */
+export const device = h200
 
 /**
  * The larger of the time for memory accesses and the time for computation, in microseconds. A rank that has only a
  * share of the device still has the memory bandwidth of the whole device.
  */
 export function limitOf(work: { bytes: number; flops: number; multiprocessors: number }): number {
-  const devices = work.multiprocessors / device.multiprocessors
+  const devices = work.multiprocessors / device.processors
   return (
     1e6 *
     Math.max(work.bytes / (device.bandwidth * Math.max(1, devices)), work.flops / (device.flops * devices))

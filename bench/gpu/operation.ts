@@ -42,7 +42,7 @@ export async function operationStage(
     }
   })
   const heap = counted + (source.extraBytes?.(cell) ?? 0) + spareBytes
-  const repeats = repeatsFor(leastTime(cell, multiprocessors ?? device.multiprocessors / ranks))
+  const repeats = repeatsFor(leastTime(cell, multiprocessors ?? device.processors / ranks))
   const stage = await Stage.open({ ranks, heap, multiprocessors, repeats })
   const { world, stream } = stage
   try {

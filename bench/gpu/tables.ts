@@ -24,7 +24,7 @@ export interface Table {
 }
 
 function ranksOf({ ranks, multiprocessors = 0 }: CellResult): string {
-  const isShared = ranks * multiprocessors <= device.multiprocessors
+  const isShared = ranks * multiprocessors <= device.processors
   return isShared
     ? `${ranks} virtual ranks on one H200, without links between them`
     : `${ranks} ranks, one GPU each`

@@ -6,6 +6,7 @@ import { cpus } from 'node:os'
 import { choose } from '../operation/choice.ts'
 import type { AnyOperation } from '../operation/definition.ts'
 import { writeRunsPage } from '../report/runs/html.ts'
+import { plural } from '../report/format.ts'
 import { plain, type Style } from '../report/style.ts'
 import { benchTable, tableLegend, unfinishedTable } from '../report/runs/terminal.ts'
 import { sentenceOf } from '../report/headline.ts'
@@ -78,10 +79,10 @@ export async function benchCommand(
   const heap = heapFor(target, ranks, 2)
   const open = (record: boolean): Promise<World> =>
     openWorld({ target, ranks, record, heap, onStall: stallsOn(progress) })
-  const { machine, spin, unit } = await machineOf(await open(false))
+  const { machine, spin } = await machineOf(await open(false))
   say(
-    `${definition.name} on ${ranks} ranks of ${target}, ${dtype}; ${machine.cores} ` +
-      `${unit}, ` +
+    `${definition.name} on ${ranks} ranks of ${target}, ${dtype}; ` +
+      `${plural(machine.cores, 'processor')} of ${machine.processor}, ` +
       `memory ${(machine.bandwidth / 1e9).toFixed(1)} GB/s, clock tick ${machine.tick.toFixed(0)} ns`,
   )
   if (!spin)
@@ -188,30 +189,26 @@ export async function fastestTarget(): Promise<string> {
   return recording.find((name) => targets.some((one) => one.name === name && one.usable)) ?? 'wasm'
 }
 
-/** The machine as the results state it, whether waiting threads may spin, and what `cores` counts. */
+/** The machine as the results state it, and whether waiting threads may spin. */
 export interface MeasuredMachine {
   readonly machine: BenchResult['machine']
   readonly spin: boolean
-  readonly unit: string
 }
 
 export async function machineOf(world: World): Promise<MeasuredMachine> {
   try {
-    const processors = cpus()
-    const { name, processors: each, capabilities } = world.machine
-    const isDevice = capabilities.deviceQueues
-    const spin = maySpin(world.machine, processors.length)
+    const { name, model = name, processors, capabilities } = world.machine
+    const spin = maySpin(world.machine, cpus().length)
     const machine: BenchResult['machine'] = {
       node: process.version,
       platform: `${process.platform} ${process.arch}`,
-      processor: isDevice ? name : (processors[0]?.model.trim() ?? 'unknown'),
-      // On a GPU, the number of multiprocessors summed over all ranks.
-      cores: isDevice ? each.reduce((sum, count) => sum + count, 0) : processors.length,
-      bandwidth: await readBandwidth(world, now, spin, isDevice ? 4e9 : undefined),
+      processor: model,
+      cores: processors.reduce((sum, count) => sum + count, 0),
+      bandwidth: await readBandwidth(world, now, spin),
       tick: world.clockTick,
       threads: isOneMemory(world.machine) && capabilities.nearPeers,
     }
-    return { machine, spin, unit: isDevice ? `multiprocessors of ${name}` : 'cores' }
+    return { machine, spin }
   } finally {
     await world.close()
   }

@@ -42,6 +42,9 @@ export interface CheckOptions {
   readonly target?: StagedTarget
   readonly severalDevices?: boolean
   readonly record?: boolean
+  /** Limits of a GPU that is only described; by default those of an H200. */
+  readonly sharedBytes?: number
+  readonly registers?: number
   /** Ends the check after the current schedule, with the findings so far. */
   readonly interrupt?: AbortSignal
 }
@@ -234,11 +237,11 @@ type Refused = Map<string, string>
 
 /** Returns a function that transforms the recorded kernels of a scenario to a stage, for the extents of its tensors. */
 const formOf =
-  (stage: Stage, { target = usualTarget, severalDevices, record }: CheckOptions, refused: Refused) =>
+  (stage: Stage, options: CheckOptions, refused: Refused) =>
   (recorded: KernelIR, shapes: Shapes): KernelIR => {
     if (stage === RECORDED) return recorded
     try {
-      return forms[target].ir(recorded, stage, { shapes, severalDevices, record })
+      return forms[options.target ?? usualTarget].ir(recorded, stage, { shapes, ...givenBy(options) })
     } catch (error) {
       if (!(error instanceof KernelError)) throw error
       refused.set(recorded.name, describeError(error))
@@ -246,17 +249,24 @@ const formOf =
     }
   }
 
+const givenBy = ({ severalDevices, record, sharedBytes, registers }: CheckOptions): Given => ({
+  severalDevices,
+  record,
+  device: { sharedBytes, registers },
+})
+
 /** The facts that specialise the kernels of a run, as text. */
 function factsAt(stage: Stage, options: CheckOptions): Pick<Run, 'facts' | 'factOptions'> {
   if (stage === RECORDED) return {}
-  const { target = usualTarget, severalDevices, record } = options
-  const given: Given = { severalDevices, record }
+  const { target = usualTarget, severalDevices, record, sharedBytes, registers } = options
   const factOptions = [
     ...(target === usualTarget ? [] : [`--target ${target}`]),
     ...(severalDevices ? ['--several-devices'] : []),
     ...(record ? ['--record'] : []),
+    ...(sharedBytes === undefined ? [] : [`--shared-bytes ${sharedBytes}`]),
+    ...(registers === undefined ? [] : [`--registers ${registers}`]),
   ]
-  return { facts: forms[target].summary(given), ...(factOptions.length > 0 && { factOptions }) }
+  return { facts: forms[target].summary(givenBy(options)), ...(factOptions.length > 0 && { factOptions }) }
 }
 
 async function checkOnce(

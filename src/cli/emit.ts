@@ -37,6 +37,9 @@ export interface EmitOptions extends PrintOptions {
   readonly oneDevice?: boolean
   readonly severalDevices?: boolean
   readonly record?: boolean
+  /** Limits of a GPU that is only described; by default those of an H200. */
+  readonly sharedBytes?: number
+  readonly registers?: number
   /** The variant of an operation. */
   readonly variant?: string
   readonly shape?: string
@@ -54,6 +57,8 @@ const spelled = {
   oneDevice: '--one-device',
   severalDevices: '--several-devices',
   record: '--record',
+  sharedBytes: '--shared-bytes',
+  registers: '--registers',
   meta: '--meta',
   variant: '--variant',
   shape: '--shape',
@@ -150,7 +155,7 @@ export async function emitOperation(definition: AnyOperation, options: EmitOptio
   const all: Item[] = []
   for (const variant of variantsOf(definition, options.variant ?? 'all')) {
     const { world, launches } = describedWorld(
-      descriptions[target].machine(ranks, options.severalDevices ?? false),
+      descriptions[target].machine(ranks, options.severalDevices ?? false, options),
     )
     const operation = definition.make(world, { ...definition.defaults, ...layout, shape, dtype, variant })
     if (isPacked) await operation.pack()
@@ -172,8 +177,9 @@ export async function emitOperation(definition: AnyOperation, options: EmitOptio
 /** The number of ranks that launch the kernel. */
 const ranksOf = ({ group, ranks }: EmitOptions): number => group?.length ?? ranks
 
-function givenBy({ record, severalDevices, group, thisCpu }: EmitOptions): Given {
-  return { record, severalDevices, group, ...(thisCpu && { processor: processorHere() }) }
+function givenBy({ record, severalDevices, group, sharedBytes, registers, thisCpu }: EmitOptions): Given {
+  const device = { sharedBytes, registers }
+  return { record, severalDevices, group, device, ...(thisCpu && { processor: processorHere() }) }
 }
 
 function processorHere() {

@@ -32,10 +32,19 @@ interface CheckCommand {
   readonly stage?: string
   readonly target?: StagedTarget
   readonly severalDevices?: boolean
+  readonly sharedBytes?: number
+  readonly registers?: number
   readonly record?: boolean
   readonly json?: boolean
   readonly out?: string
 }
+
+/** Options of `check` that only some targets have. */
+const gpuOptions = [
+  ['severalDevices', '--several-devices'],
+  ['sharedBytes', '--shared-bytes'],
+  ['registers', '--registers'],
+] as const
 
 export function addCheck(program: Command): void {
   program
@@ -78,6 +87,12 @@ export function addCheck(program: Command): void {
     .addOption(
       new Option('--several-devices', 'for cuda: ranks may be on several GPUs').conflicts('oneDevice'),
     )
+    .option('--shared-bytes <n>', 'for cuda: shared memory of a program (default: that of an H200)', whole(1))
+    .option(
+      '--registers <n>',
+      'for cuda: registers of a multiprocessor (default: those of an H200)',
+      whole(1),
+    )
     .option('--record', 'for a world that records')
     .option('--json', 'print one JSON document')
     .option(...outOption)
@@ -100,10 +115,12 @@ among others, which products would not use the matrix unit of a GPU, and which f
         throw new UsageError(
           '--limit 0 --schedules 0: neither a search nor random schedules; leave one of them out',
         )
-      const { target = usualTarget, stage, severalDevices } = options
+      const { target = usualTarget, stage, severalDevices, sharedBytes, registers } = options
       if (stage !== undefined) expectStage(target, stage, irStageNames(target))
-      if (severalDevices && !descriptions[target].options.includes('severalDevices'))
-        throw new UsageError(`--several-devices: ${target} kernels do not depend on it; leave it out`)
+      const given = { severalDevices, sharedBytes, registers }
+      for (const [name, option] of gpuOptions)
+        if (given[name] && !descriptions[target].options.includes(name))
+          throw new UsageError(`${option}: ${target} kernels do not depend on it; leave it out`)
       checkOutputs({ out: options.out }, files)
       const output = outputOf(options)
       const { print, style } = output
@@ -189,6 +206,8 @@ export function addEmit(program: Command): void {
     )
     .option('--one-device', 'cuda: all ranks share one GPU (default)')
     .addOption(new Option('--several-devices', 'cuda: ranks may be on several GPUs').conflicts('oneDevice'))
+    .option('--shared-bytes <n>', 'cuda: shared memory of a program (default: that of an H200)', whole(1))
+    .option('--registers <n>', 'cuda: registers of a multiprocessor (default: those of an H200)', whole(1))
     .option('--packed [tensors...]', 'native, wasm: tensors that are packed; of an operation, its weights')
     .addOption(
       new Option(

@@ -64,7 +64,7 @@ export const categories = [
     name: 'other',
     label: 'Other idle',
     meaning:
-      'idle: the host waits or does something else, or the stream waits for an event of another stream',
+      'idle: the host waits or does something else, or the stream waits for an event of another stream; or a processor has nothing to do while another one of its rank is busy',
     light: '#787b80',
     dark: '#44484e',
   },
@@ -102,6 +102,7 @@ function categoryOfPart(part: Part): number {
     case 'hostAbsent':
     case 'dependency':
     case 'unattributed':
+    case 'vacant':
       return OTHER
     default:
       part satisfies never

@@ -93,6 +93,11 @@ export interface RankDocument {
   }
   readonly other: {
     readonly exposedCopyUs: number
+    /**
+     * The time in which a processor had nothing to do while another processor of the rank was busy. It is missing in
+     * documents of earlier versions, and 0 for traces of other programs, in which a rank is one processor.
+     */
+    readonly vacantUs?: number
     readonly hostBlockedUs: number
     readonly hostAbsentUs: number
     readonly dependencyUs: number

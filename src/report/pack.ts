@@ -19,6 +19,7 @@ import { Boundaries } from './boundaries.ts'
 import { culpritOf } from './culprit.ts'
 import type { AuditDocument } from './document.ts'
 import { fold, IntegerWriter } from './integers.ts'
+import { mostCommonParts } from './mostCommon.ts'
 import {
   blockOfRank,
   collectivesBlock,
@@ -276,7 +277,8 @@ function packPartition(
   boundaries: Boundaries,
   out: IntegerWriter,
 ): PackedRank['partition'] {
-  const sets = partNames.map((part) => partition.parts[part])
+  const parts = mostCommonParts(partition.processors)
+  const sets = partNames.map((part) => parts[part])
   const at = new Uint32Array(sets.length)
   const codes = new Column(uint8)
   const from = clock(partition.from)

@@ -140,6 +140,7 @@ class Scribe {
       },
       other: {
         exposedCopyUs: microseconds(parts.copy),
+        vacantUs: microseconds(parts.vacant),
         hostBlockedUs: microseconds(parts.hostBlocked),
         hostAbsentUs: microseconds(parts.hostAbsent),
         dependencyUs: microseconds(parts.dependency),

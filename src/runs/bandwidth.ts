@@ -1,6 +1,7 @@
 /** Measures how fast all ranks of a world together read data that no cache holds. It works on any target. */
 import { f32 } from '../lang/dtypes.ts'
 import { kernel, tensor } from '../lang/kernel.ts'
+import { beyondCaches } from '../world/machine.ts'
 import type { World } from '../world/world.ts'
 import { Gate } from './gate.ts'
 
@@ -18,15 +19,19 @@ const readKernel = kernel(
   },
 )
 
-/**
- * The read bandwidth of all ranks together, in bytes per second, as the best of a few runs. `bytes` is divided among
- * the ranks.
- */
+/** A run lasts at least this long, as far as the bandwidth is known. It is long compared to the cost of a launch. */
+const seconds = 1e-3
+
+/** The bytes that all ranks together read by default. The caches do not hold them. */
+const bytesFor = ({ machine }: Pick<World, 'machine'>): number =>
+  Math.max(beyondCaches(machine), seconds * (machine.bandwidth ?? 0))
+
+/** The read bandwidth of all ranks together, in bytes per second, as the best of a few runs. */
 export async function readBandwidth(
   world: World,
   now: () => number,
   spin: boolean,
-  bytes = 256e6,
+  bytes = bytesFor(world),
 ): Promise<number> {
   const stream = world.stream()
   const gate = new Gate(world, stream, now, spin)

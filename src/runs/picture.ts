@@ -1,14 +1,13 @@
 /**
  * What the processors of one rank do in a window. The spans of a processor follow each other without gaps from the
- * beginning of the window to its end. They are divided as in src/taxes/attribution.ts. After its last kernel, a rank
+ * beginning of the window to its end. They are divided as in src/taxes/processors.ts. After its last kernel, a rank
  * waits for the last rank to end.
  */
-import { attribute, type Claims } from '../taxes/attribution.ts'
-import { IdleTime } from '../taxes/idle.ts'
-import type { IdlePart, ProcessorPart } from '../taxes/ledger.ts'
-import { clip, complement, intersection, type Intervals, union, unionOf } from '../timeline/intervals.ts'
+import { type BusyPart, type IdlePart, type Part, partNames } from '../taxes/ledger.ts'
+import { chosenWork, type Ending, windowTime } from '../taxes/processors.ts'
+import { clip, complement, type Intervals } from '../timeline/intervals.ts'
 import { countBefore } from '../timeline/search.ts'
-import { end, Kind, NONE, type RankTimeline } from '../timeline/timeline.ts'
+import { end, Kind, type RankTimeline } from '../timeline/timeline.ts'
 import { processorsOf, type WorkerTrack } from '../timeline/workers.ts'
 import type { Picture, RunPart, Span } from './results.ts'
 
@@ -27,69 +26,53 @@ export interface RankWindow {
 export function tracksOf(rank: RankTimeline, names: readonly string[], window: RankWindow): Tracks {
   const { events } = rank
   const { from, to, lastEnd, kernels } = window
-  const running = clip(
-    unionOf(kernels.flatMap((kernel) => [events.start[kernel], end(events, kernel)])),
-    from,
-    to,
-  )
-  const done = running.length > 0 ? running[running.length - 1] : from
-  const [waiting, vacant] = [interval(done, lastEnd), interval(Math.max(done, lastEnd), to)]
-  const during = (set: Intervals): Intervals => intersection(clip(set, from, to), running)
-  const processors = processorsOf(rank)
-  const claims = processors.map(({ compute, transfer, wait }): Claims => ({
-    compute: during(compute),
-    transfer: during(transfer),
-    wait: union(during(wait), waiting),
-    vacant,
-  }))
-  const isRecorded = claims.length > 0
-  const next = (time: number): number =>
-    kernels[countBefore(kernels.length, (i) => events.start[kernels[i]] < time)] ?? NONE
-  const attributed = attribute({
-    from,
-    to,
-    processors: isRecorded ? claims : [{ wait: waiting, vacant: union(running, vacant) }],
-    running,
-    idle: (set) => idleTimeOf(rank, names).divide(set, next),
+  const doneAt = (running: Intervals): number => (running.length > 0 ? running[running.length - 1] : from)
+  const endingAt = (done: number): Required<Ending> => ({
+    wait: interval(done, lastEnd),
+    vacant: interval(Math.max(done, lastEnd), to),
   })
-  const pauses = named(complement(running, from, done), (until) => names[events.name[next(until)]])
+  const work = chosenWork(rank, kernels)
+  const { running, processors } = windowTime(rank, names, [from, to], work, undefined, (running) =>
+    endingAt(doneAt(running)),
+  )
+  const ending = endingAt(doneAt(running))
+  const next = work.starts()
+  const pauses = named(complement(running, from, doneAt(running)), (until) => names[events.name[next(until)]])
   const ofRank = labelsOfRank(
     pauses,
-    named(vacant, () => 'nothing is left to run on any rank'),
-    isRecorded,
+    named(ending.vacant, () => 'nothing is left to run on any rank'),
   )
-  const finish = named(waiting, () => 'finished, waiting for the last rank')
-  return attributed.map((parts, n) => {
-    const processor = isRecorded ? processors[n] : undefined
-    const labels = { ...ofRank, ...labelsInside(rank, names, processor?.tracks ?? [], window, finish) }
-    const spans = (Object.keys(parts) as ProcessorPart[]).flatMap((part) =>
+  const finish = named(ending.wait, () => 'finished, waiting for the last rank')
+  const recorded = processorsOf(rank)
+  return processors.map(({ parts }, n) => {
+    const processor = recorded.length > 0 ? recorded[n] : undefined
+    const labels = {
+      ...ofRank,
+      ...(processor
+        ? labelsInside(rank, names, processor.tracks, window, finish)
+        : labelsOutside(rank, names, window, finish)),
+    }
+    const spans = partNames.flatMap((part) =>
       labelled(parts[part], ...labels[part]).map((span) => ({ ...span, part: runPart[part] })),
     )
     return { name: processor ? `worker ${processor.number}` : 'all workers', spans: finished(spans, from) }
   })
 }
 
-/** Maps the parts of a processor's time to the parts of a run's ledger. */
-const runPart: Readonly<Record<ProcessorPart, RunPart>> = {
+/** Maps the parts of the audit to the coarser parts of a run's ledger. */
+export const runPart: Readonly<Record<Part, RunPart>> = {
   compute: 'useful',
   transfer: 'transfer',
-  communication: 'transfer',
   wait: 'wait',
-  copy: 'other',
-  vacant: 'other',
   dispatch: 'launch',
   gap: 'launch',
-  hostBlocked: 'launch',
-  hostAbsent: 'launch',
-  dependency: 'launch',
-  unattributed: 'launch',
-}
-
-const known = new WeakMap<RankTimeline, IdleTime>()
-function idleTimeOf(rank: RankTimeline, names: readonly string[]): IdleTime {
-  let idle = known.get(rank)
-  if (!idle) known.set(rank, (idle = new IdleTime(rank, names)))
-  return idle
+  communication: 'other',
+  copy: 'other',
+  vacant: 'other',
+  hostBlocked: 'other',
+  hostAbsent: 'other',
+  dependency: 'other',
+  unattributed: 'other',
 }
 
 type Named = Omit<Span, 'part'>
@@ -111,24 +94,40 @@ const named = (set: Intervals, label: (to: number) => string): Named[] =>
 function labelsOfRank(
   pauses: readonly Named[],
   vacant: readonly Named[],
-  isRecorded: boolean,
 ): Readonly<Record<IdlePart | 'vacant', Labels>> {
-  const paused = (label: (next: string) => string): Named[] =>
-    pauses.map((pause) => ({ ...pause, label: label(pause.label) }))
-  const dispatch: Labels = [paused((name) => `dispatch: the host has not launched ${name} yet`), '']
-  const gap: Labels = [paused((name) => `gap before ${name}`), 'a kernel starts or ends: no program runs']
+  const paused = (label: (next: string) => string): Labels => [
+    pauses.map((pause) => ({ ...pause, label: label(pause.label) })),
+    '',
+  ]
   return {
-    dispatch,
-    hostBlocked: dispatch,
-    hostAbsent: dispatch,
-    gap,
-    dependency: gap,
-    unattributed: gap,
-    vacant: [
-      vacant,
-      isRecorded ? 'no program of the running kernel' : 'what runs inside kernels was not recorded',
-    ],
+    dispatch: paused((name) => `dispatch: the host is launching ${name}`),
+    hostBlocked: paused((name) => `the host waits for the device before it launches ${name}`),
+    hostAbsent: paused((name) => `the host does something else before it launches ${name}`),
+    gap: [paused((name) => `gap before ${name}`)[0], 'a kernel starts or ends: no program runs'],
+    dependency: paused((name) => `${name} waits for an event of another stream`),
+    unattributed: paused((name) => `idle before ${name}, whose launch was not recorded`),
+    vacant: [vacant, 'no program of the running kernel'],
   }
+}
+
+type BusyLabels = Readonly<Record<Exclude<BusyPart, 'vacant'>, Labels>>
+
+/** Labels for a rank whose programs recorded nothing. */
+function labelsOutside(
+  { events }: RankTimeline,
+  names: readonly string[],
+  { kernels }: RankWindow,
+  finish: readonly Named[],
+): BusyLabels {
+  const work: Labels = [
+    kernels.map((event) => ({
+      from: events.start[event],
+      to: end(events, event),
+      label: `${names[events.name[event]]}, inside which nothing was recorded`,
+    })),
+    '',
+  ]
+  return { compute: work, transfer: work, communication: work, wait: [finish, ''], copy: work }
 }
 
 /** Labels that come from the recorded events of a processor's programs. */
@@ -138,7 +137,7 @@ function labelsInside(
   tracks: readonly WorkerTrack[],
   { from, to }: RankWindow,
   finish: readonly Named[],
-): Readonly<Record<'compute' | 'transfer' | 'communication' | 'wait' | 'copy', Labels>> {
+): BusyLabels {
   const inside = (worker: WorkerTrack, kind: Kind): Named[] => eventsIn(rank, names, worker, kind, [from, to])
   const all = (kind: Kind): Named[] => tracks.flatMap((worker) => inside(worker, kind))
   // A processor does what those of its programs do that are not blocked.

@@ -14,12 +14,13 @@ export interface Quantity {
 /** The parts of an execution's wall time, each with its description. The parts of the ledger add up to wall time. */
 export const runParts = {
   useful: 'kernels compute, or read and write memory of their own rank',
-  launch: 'no program runs on the rank: its next kernel is being launched or is starting',
+  launch:
+    'no program runs on the rank: the host is launching its next kernel, or the kernel is enqueued or starting',
   wait: 'blocked at a flag, or finished and waiting for the last rank',
   transfer:
     'copying from or to another rank, or running a kernel that only moves data, with nothing else to do',
   other:
-    'this worker has no program while another worker of the rank has one; also time that cannot be attributed',
+    'this worker has no program while another worker of the rank has one; or the rank is idle because its host waits or does something else, because its stream waits for an event, or for an unknown reason',
 } as const
 export type RunPart = keyof typeof runParts
 export const runPartNames = Object.keys(runParts) as readonly RunPart[]
@@ -163,8 +164,9 @@ export interface BenchResult {
   readonly machine: {
     readonly node: string
     readonly platform: string
-    /** The processor's name. For a GPU, the name of the device and the number of multiprocessors of all ranks. */
+    /** The model of the processor or of the GPU. */
     readonly processor: string
+    /** The number of processors of all ranks: worker threads of a CPU, or multiprocessors of a GPU. */
     readonly cores: number
     /** The memory bandwidth in bytes per second, measured by reading more data than the caches hold. */
     readonly bandwidth: number

@@ -7,7 +7,15 @@ import type { Machine } from '../world/machine.ts'
 
 /** Facts that specialise the kernels of some targets, as options of `arke emit` and `arke check`. */
 export type FactOption =
-  'extents' | 'packed' | 'group' | 'thisCpu' | 'oneDevice' | 'severalDevices' | 'record'
+  'extents' | 'packed' | 'group' | 'thisCpu' | 'oneDevice' | 'severalDevices' | 'record' | 'sharedBytes' | 'registers'
+
+/** What may differ from the usual device of a target: facts of a device that is only described. */
+export interface GivenDevice {
+  /** Scratch memory of a program, in bytes. */
+  readonly sharedBytes?: number
+  /** Registers that the programs on a processor share. */
+  readonly registers?: number
+}
 
 export interface TargetDescription {
   /** The options that the target's kernels depend on. */
@@ -16,7 +24,7 @@ export interface TargetDescription {
    * The machine that operations are given if there is no world. With `severalDevices`, each rank has its own device; a target without
    * that option ignores it.
    */
-  machine(ranks: number, severalDevices: boolean): Machine
+  machine(ranks: number, severalDevices: boolean, given?: GivenDevice): Machine
   /** Bytes of heap per rank for a measurement that has this many worlds open at the same time. */
   measuredHeap(ranks: number, worlds: number): number
 }

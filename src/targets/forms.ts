@@ -3,16 +3,20 @@
  * `arke emit` prints these forms and `arke check` explores the IR. A world launches what the same facts give.
  */
 import type { KernelIR } from '../ir/node.ts'
+import { limitsOf } from '../world/machine.ts'
 import type { Machine } from './cpu/code.ts'
 import { cpuHeader, isScattered, type CpuFacts } from './cpu/facts.ts'
 import { lowerKernel } from './cpu/lower/lower.ts'
 import { printCode } from './cpu/print.ts'
 import { atCpuStage } from './cpu/stages.ts'
+import { describedGpu } from './cuda/description.ts'
 import { decide } from './cuda/emit/decide.ts'
 import { describeDecisions } from './cuda/emit/describe.ts'
 import { renderCuda } from './cuda/emit/emit.ts'
+import { limitsText } from './cuda/emit/header.ts'
 import { noteText } from './cuda/emit/notes.ts'
 import { atStage, LAST_STAGE, shapesOf, specialise, type Shapes } from './cuda/facts.ts'
+import type { GivenDevice } from './description.ts'
 import { defaultCaches, machineOf } from './native/build.ts'
 import { sourceOf } from './native/render.ts'
 import type { StagedTarget } from './stages.ts'
@@ -30,6 +34,8 @@ export interface Given {
   readonly group?: readonly number[]
   /** Ranks may be on several devices; otherwise all are on one. */
   readonly severalDevices?: boolean
+  /** What differs from the target's usual device, which is an H200 for cuda. */
+  readonly device?: GivenDevice
   /** The processor of a native world; by default one with AVX2, whatever the computer. */
   readonly processor?: Machine
 }
@@ -52,8 +58,11 @@ export interface Forms {
   summary(given: Given): string
 }
 
-const cudaFacts = (recorded: KernelIR, { shapes, record = false, severalDevices = false }: Given) =>
-  specialise({ record, oneDevice: !severalDevices }, shapesOf(recorded, shapes))
+const cudaFacts = (recorded: KernelIR, { shapes, record = false, severalDevices = false, device }: Given) =>
+  specialise(
+    { record, oneDevice: !severalDevices, device: limitsOf(describedGpu(device)) },
+    shapesOf(recorded, shapes),
+  )
 
 const cuda: Forms = {
   ir: (recorded, stage, given) => atStage(recorded, stage, cudaFacts(recorded, given)),
@@ -70,8 +79,8 @@ const cuda: Forms = {
     const facts = cudaFacts(recorded, given)
     return decide(atStage(recorded, LAST_STAGE, facts), facts).notes.map(noteText)
   },
-  summary: ({ severalDevices = false, record = false }) =>
-    `cuda, H200, ${severalDevices ? 'several devices' : 'one device'}${record ? ', recording' : ''}`,
+  summary: ({ severalDevices = false, record = false, device }) =>
+    `cuda, ${['H200', ...limitsText(limitsOf(describedGpu(device)))].join(' with ')}, ${severalDevices ? 'several devices' : 'one device'}${record ? ', recording' : ''}`,
 }
 
 /** The printed text does not depend on the computer that prints it, unless its processor is asked for. */

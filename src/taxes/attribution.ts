@@ -1,7 +1,7 @@
 /**
- * Attributes time, for traces and for Arke's own runs. Each nanosecond of each processor of a rank belongs to exactly
- * one part (listed in ledger.ts). In a trace of another program, a rank is one processor. In one of Arke's own runs, a
- * rank has several processors, which are workers or multiprocessors.
+ * Attributes time. Each nanosecond of each processor of a rank belongs to exactly one part (listed in ledger.ts). In a
+ * trace of another program, a rank is one processor. In one of Arke's own runs, a rank has several processors, which
+ * are workers or multiprocessors (processors.ts).
  *
  * An instant of a processor belongs to the first part that claims it. An unclaimed instant is vacant if another
  * processor of the rank is busy. If no processor is busy, all processors get the same part. In this case the part is
@@ -9,10 +9,10 @@
  * cause of the idle time decides the part.
  */
 import { clip, complement, difference, type Intervals, union } from '../timeline/intervals.ts'
-import { busyParts, type IdlePart, type ProcessorPart } from './ledger.ts'
+import { type BusyPart, busyParts, type IdlePart, type Part } from './ledger.ts'
 
 /** The known activities of a processor, as sets of time that may overlap and may extend beyond the window. */
-export type Claims = Readonly<Partial<Record<Exclude<ProcessorPart, IdlePart>, Intervals>>>
+export type Claims = Readonly<Partial<Record<BusyPart, Intervals>>>
 
 export interface RankTime {
   readonly from: number
@@ -31,7 +31,7 @@ export function attribute({
   processors,
   running,
   idle,
-}: RankTime): Record<ProcessorPart, Intervals>[] {
+}: RankTime): Readonly<Record<Part, Intervals>>[] {
   const own = processors.map((claims) => firstClaims(claims, from, to))
   const busy = own.reduce((sum, { claimed }) => union(sum, claimed), none)
   const ran = clip(running, from, to)
@@ -48,12 +48,12 @@ const none: Intervals = new Float64Array(0)
 
 function firstClaims(claims: Claims, from: number, to: number) {
   let claimed = none
-  const take = (part: keyof Claims): readonly [keyof Claims, Intervals] => {
+  const take = (part: BusyPart): readonly [BusyPart, Intervals] => {
     const claim = clip(claims[part] ?? none, from, to)
     const taken = difference(claim, claimed)
     claimed = union(claimed, claim)
     return [part, taken]
   }
-  const parts = Object.fromEntries([...busyParts, 'vacant' as const].map(take))
-  return { parts: parts as Record<keyof Claims, Intervals>, claimed }
+  const parts = Object.fromEntries(busyParts.map(take))
+  return { parts: parts as Record<BusyPart, Intervals>, claimed }
 }

@@ -6,7 +6,7 @@
  */
 import { Column, float64 } from '../timeline/columns.ts'
 import { duration, percent, plural } from '../timeline/figures.ts'
-import { difference, intersection, type Intervals, totalWithin } from '../timeline/intervals.ts'
+import { difference, intersection, type Intervals, totalWithin, union } from '../timeline/intervals.ts'
 import { rankNames } from '../timeline/ranges.ts'
 import { lowerBound } from '../timeline/search.ts'
 import { isDeviceWork, NONE, type RankTimeline, type Timeline } from '../timeline/timeline.ts'
@@ -55,7 +55,7 @@ export interface AuditedRank {
   readonly steps: readonly { readonly step: Step; readonly ledger: Ledger }[]
 }
 
-/** The times of one window of one rank, in nanoseconds. */
+/** The times of one window of one rank in nanoseconds, which are means over the processors of the rank. */
 export interface Ledger {
   readonly from: number
   readonly to: number
@@ -67,7 +67,7 @@ export interface Ledger {
   readonly copy: number
   /** Communication that runs at the same time as compute. */
   readonly overlap: number
-  /** Waiting time during which the same rank computes or transfers data. */
+  /** Waiting time during which the same processor computes or transfers data. */
   readonly hiddenWait: number
   /** The disjoint parts of the time, which add up to `wall`. */
   readonly parts: Readonly<Record<Part, number>>
@@ -282,16 +282,22 @@ function* ledgersOf(
   locality: Locality | null,
   windows: readonly { readonly from: number; readonly to: number }[],
 ): Generator<void, Ledger[]> {
-  const { communicating, copying, waiting, transferring } = partition
-  const overlapping = intersection(partition.parts.compute, communicating)
-  const hidden = difference(waiting, partition.parts.wait)
+  const { communicating, copying } = partition
+  const processors = partition.processors.map(({ parts, waiting, transferring }) => ({
+    parts,
+    overlapping: intersection(parts.compute, communicating),
+    hidden: difference(waiting, parts.wait),
+    split: union(waiting, transferring),
+  }))
   const started = launchTimes(rank)
   const ledgers: Ledger[] = []
   for (const { from, to } of windows) {
     yield
     const within = (set: Intervals): number => totalWithin(set, from, to)
+    const mean = (of: (processor: (typeof processors)[number]) => Intervals): number =>
+      processors.reduce((sum, processor) => sum + within(of(processor)), 0) / processors.length
     const parts = Object.fromEntries(
-      partNames.map((name) => [name, within(partition.parts[name])]),
+      partNames.map((name) => [name, mean((processor) => processor.parts[name])]),
     ) as Record<Part, number>
     const idle = idleParts.reduce((sum, part) => sum + parts[part], 0)
     const communication = within(communicating)
@@ -304,10 +310,10 @@ function* ledgersOf(
       compute: parts.compute,
       communication,
       copy: within(copying),
-      overlap: within(overlapping),
-      hiddenWait: within(hidden),
+      overlap: mean(({ overlapping }) => overlapping),
+      hiddenWait: mean(({ hidden }) => hidden),
       parts,
-      unsplit: communication > 0 && within(waiting) + within(transferring) === 0,
+      unsplit: communication > 0 && mean(({ split }) => split) === 0,
       locality: locality && localityIn(locality, from, to),
       launches: lowerBound(started, to) - lowerBound(started, from),
     })

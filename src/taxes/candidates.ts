@@ -14,7 +14,7 @@ import { chainsOf, type Members, membersOf } from './chains.ts'
 import type { Collectives } from './collectiveTable.ts'
 import { handoversOf } from './handovers.ts'
 import { Labels } from './labels.ts'
-import type { Partition } from './ledger.ts'
+import { idleTime, type Partition } from './ledger.ts'
 import type { Locality } from './locality.ts'
 import { Measured } from './measured.ts'
 import type { RecognisedOperation, Recogniser } from './recognition.ts'
@@ -110,7 +110,8 @@ export class Candidates {
     const { ranks, names } = this.timeline
     // The set of launch tax has as many intervals as there are kernels, so it is built once for all three kinds of
     // candidates.
-    const launch = new Measured(union(partition.parts.dispatch, partition.parts.gap))
+    const { dispatch, gap } = idleTime(partition)
+    const launch = new Measured(union(dispatch, gap))
     const all = [ranks[index], partition, launch, locality, this.labels] as const
     yield* this.addAll(
       'compute-collective-compute',

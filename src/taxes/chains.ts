@@ -19,7 +19,7 @@ import type { Collectives } from './collectiveTable.ts'
 import type { Labels } from './labels.ts'
 import type { Partition } from './ledger.ts'
 import { type Locality, nanoseconds } from './locality.ts'
-import { Measured } from './measured.ts'
+import { MeanMeasured, type Measured } from './measured.ts'
 import { RankTraffic } from './rankTraffic.ts'
 import { recognised, type Recogniser } from './recognition.ts'
 
@@ -86,11 +86,10 @@ export function* chainsOf(
   recognisers: readonly Recogniser[],
 ): Generator<Occurrence> {
   const { start, duration } = rank.events
-  const { parts } = partition
   const flow = flowOf(rank, partition, locality, members)
   const traffic = new RankTraffic(rank, names)
-  const [wait, transfer, unsplit] = [parts.wait, parts.transfer, parts.communication].map(
-    (part) => new Measured(part),
+  const [wait, transfer, unsplit] = (['wait', 'transfer', 'communication'] as const).map(
+    (part) => new MeanMeasured(partition.processors.map(({ parts }) => parts[part])),
   )
   let chained = -Infinity
   let communicated = -Infinity

@@ -11,7 +11,7 @@ import { recordsInside } from '../timeline/workers.ts'
 import { communicationOf } from './calls.ts'
 import type { CollectiveCall, Collectives } from './collectiveTable.ts'
 import type { Partition } from './ledger.ts'
-import { Measured } from './measured.ts'
+import { MeanMeasured } from './measured.ts'
 
 /** The times of one process group, in nanoseconds. */
 export interface GroupTime {
@@ -68,9 +68,9 @@ export function groupTimes(
       own.transfers.push(to)
     }
   }
-  const exposed = partitions.map(({ parts }) => ({
-    wait: new Measured(parts.wait),
-    transfer: new Measured(parts.transfer),
+  const exposed = partitions.map(({ processors }) => ({
+    wait: new MeanMeasured(processors.map(({ parts }) => parts.wait)),
+    transfer: new MeanMeasured(processors.map(({ parts }) => parts.transfer)),
   }))
   return [...groups.values()].map(({ call, collectives: count, own }) => ({
     group: nameOf(call),

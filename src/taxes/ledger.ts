@@ -1,7 +1,7 @@
 /**
- * The result of the audit, in integer nanoseconds. The time of each rank is divided into disjoint parts whose sum is
- * exactly the wall time. Parts are sets of time, so the ledger of any window (a step, a launch) is the same sets,
- * clipped. docs/taxes.md has the definitions and a worked example.
+ * The parts into which the audit divides time, in nanoseconds. The time of each processor of a rank is divided into
+ * disjoint parts whose sum is exactly the wall time. Parts are sets of time, so the ledger of any window (a step, a
+ * launch) is the same sets, clipped. docs/taxes.md has the definitions and a worked example.
  */
 import type { Intervals } from '../timeline/intervals.ts'
 
@@ -17,6 +17,7 @@ export const parts = {
   communication:
     'exposed communication that cannot be split into wait and transfer, because traces of other ranks are missing',
   copy: 'only a copy runs',
+  vacant: 'the processor has nothing to do, while another processor of the rank is busy',
   dispatch: 'idle; the host is inside operators or launch calls before the next work is enqueued',
   gap: 'idle; the next work is enqueued and waits only for the device',
   hostBlocked: 'idle; the host waits for the device',
@@ -44,27 +45,35 @@ export const busyParts = [
   'wait',
   'communication',
   'copy',
-] as const satisfies readonly Part[]
+  'vacant',
+] as const satisfies readonly Exclude<Part, IdlePart>[]
+export type BusyPart = (typeof busyParts)[number]
 
-/**
- * A part of the time of one processor. `vacant` means that the processor has nothing to do while another processor of
- * the rank is busy.
- */
-export type ProcessorPart = Part | 'vacant'
+/** The time of one processor in a window. */
+export interface ProcessorTime {
+  /** Disjoint sets whose union is the window. All processors of a rank have the same idle parts. */
+  readonly parts: Readonly<Record<Part, Intervals>>
+  /** The time in which the processor waits for other ranks, whether compute or a transfer hides it or not. */
+  readonly waiting: Intervals
+  /** The time in which the processor moves data between ranks, whether compute hides it or not. */
+  readonly transferring: Intervals
+}
 
-/** The division of a rank's time from `from` to `to` into disjoint sets whose union is the window. */
+/** The division of a rank's time from `from` to `to`. */
 export interface Partition {
   readonly from: number
   readonly to: number
-  readonly parts: Readonly<Record<Part, Intervals>>
+  /**
+   * The processors of the rank, of which there is at least one. A ledger of the rank is the mean over its processors.
+   */
+  readonly processors: readonly ProcessorTime[]
   /**
    * The time during which any communication ran, and the time during which any copy ran. The sets of communication time
    * and copy time may overlap.
    */
   readonly communicating: Intervals
   readonly copying: Intervals
-  /** All waiting time in collectives, whether it is hidden by compute or not. */
-  readonly waiting: Intervals
-  /** All time in collectives after the arrival of the last rank. */
-  readonly transferring: Intervals
 }
+
+/** The idle time of a rank by its cause, which is the same for all processors. */
+export const idleTime = ({ processors: [one] }: Partition): Readonly<Record<IdlePart, Intervals>> => one.parts

@@ -1,4 +1,4 @@
-/** A set of time that uses binary search to compute how much of it lies in any window. */
+/** Sets of time that use binary search to compute how much of them lies in any window. */
 import type { Intervals } from '../timeline/intervals.ts'
 import { countBefore } from '../timeline/search.ts'
 
@@ -42,5 +42,26 @@ export class Measured {
     let sum = 0
     for (let i = from; i < to; i++) sum += intervals[2 * i + 1] - intervals[2 * i]
     return sum
+  }
+}
+
+/** The mean of several sets of time, such as those of a rank's processors. */
+export class MeanMeasured {
+  private readonly sets: readonly Measured[]
+
+  constructor(sets: readonly Intervals[]) {
+    this.sets = sets.map((set) => new Measured(set))
+  }
+
+  within(from: number, to: number): number {
+    return this.mean((set) => set.within(from, to))
+  }
+
+  of(other: Intervals): number {
+    return this.mean((set) => set.of(other))
+  }
+
+  private mean(time: (set: Measured) => number): number {
+    return this.sets.reduce((sum, set) => sum + time(set), 0) / this.sets.length
   }
 }

@@ -1,23 +1,13 @@
 /**
- * Divides the time of a rank in a trace by means of attribution.ts. The rank counts as one processor, on which compute
- * hides communication, and communication hides copies. For Arke's own runs, the events recorded inside kernels are used
- * instead: the rank computes while at least one of its programs is not blocked, on any worker.
+ * The partition of a rank's time in a trace: which window is audited, what is known about its communication from all
+ * ranks together, and the attribution of the window's time to the rank's processors (processors.ts).
  */
 import { Column, float64 } from '../timeline/columns.ts'
-import { activity, clip, intersection, union, unionOf } from '../timeline/intervals.ts'
-import type { Intervals } from '../timeline/intervals.ts'
-import { isDeviceWork, Kind, NONE, type RankTimeline, type Timeline } from '../timeline/timeline.ts'
-import { recordedInside } from '../timeline/workers.ts'
-import { attribute } from './attribution.ts'
+import { unionOf } from '../timeline/intervals.ts'
+import { isDeviceWork, NONE, type RankTimeline, type Timeline } from '../timeline/timeline.ts'
 import type { Collectives } from './collectiveTable.ts'
-import { IdleTime } from './idle.ts'
 import type { Partition } from './ledger.ts'
-
-/** The division of a rank's communication time into sets that may overlap. */
-export interface CommunicationTime {
-  readonly waiting: Intervals
-  readonly transferring: Intervals
-}
+import { allWork, type CommunicationTime, windowTime } from './processors.ts'
 
 /**
  * The window of a whole recording goes from the first device work with a recorded launch to the last end of device
@@ -75,72 +65,15 @@ export function communicationTimes(
 export function partitionOf(
   rank: RankTimeline,
   names: readonly string[],
-  [from, to]: readonly [number, number],
+  [from, to]: readonly [from: number, to: number],
   communication: CommunicationTime,
 ): Partition {
-  const { kind } = rank.events
-  const during = (...kinds: readonly Kind[]): Intervals =>
-    clip(
-      activity(rank, (event) => kinds.includes(kind[event] as Kind)),
-      from,
-      to,
-    )
-  const kernels = during(Kind.kernel, Kind.memset)
-  const communicating = during(Kind.communication)
-  const copying = during(Kind.memcpy)
-  const running = union(union(kernels, communicating), copying)
-  const inside = recordedInside(rank)
-  const waiting = clip(inside?.wait ?? communication.waiting, from, to)
-  const transferring = clip(inside?.transfer ?? communication.transferring, from, to)
-  const claims = inside
-    ? {
-        compute: intersection(running, inside.compute),
-        transfer: intersection(running, transferring),
-        wait: intersection(running, waiting),
-        copy: copying,
-      }
-    : {
-        compute: kernels,
-        transfer: intersection(communicating, transferring),
-        wait: intersection(communicating, waiting),
-        communication: communicating,
-        copy: copying,
-      }
-  const [parts] = attribute({
-    from,
-    to,
-    processors: [claims],
-    running,
-    idle: (set) => new IdleTime(rank, names).divide(set, nextWork(rank)),
-  })
-  return {
-    from,
-    to,
-    parts,
-    communicating,
-    copying,
-    waiting,
-    transferring,
-  }
-}
-
-/**
- * Returns a function that finds the device work that starts at a given time. Times must ascend. If several works start
- * at that time, one with a known launch is preferred.
- */
-function nextWork(rank: RankTimeline): (time: number) => number {
-  const { start, duration, kind, launch } = rank.events
-  const streams = rank.tracks.filter(({ role }) => role === 'stream')
-  const at = streams.map(({ from }) => from)
-  return (time) => {
-    let found = NONE
-    for (let i = 0; i < streams.length; i++) {
-      const { to } = streams[i]
-      while (at[i] < to && start[at[i]] < time) at[i]++
-      for (let event = at[i]; event < to && start[event] === time; event++)
-        if (isDeviceWork(kind[event]) && duration[event] > 0 && (found === NONE || launch[found] === NONE))
-          found = event
-    }
-    return found
-  }
+  const { processors, communicating, copying } = windowTime(
+    rank,
+    names,
+    [from, to],
+    allWork(rank),
+    communication,
+  )
+  return { from, to, processors, communicating, copying }
 }

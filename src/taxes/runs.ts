@@ -16,7 +16,7 @@ import { isDeviceWork, Kind, NONE, type RankTimeline, type Track } from '../time
 import type { Occurrence } from './candidates.ts'
 import { FAR } from './chains.ts'
 import type { Labels } from './labels.ts'
-import type { Partition } from './ledger.ts'
+import { idleTime, type Partition } from './ledger.ts'
 import { type Locality, nanoseconds } from './locality.ts'
 import { Measured } from './measured.ts'
 import { repetitions } from './repetitions.ts'
@@ -42,8 +42,8 @@ export function* runsOf(
   labels: Labels,
 ): Generator<Occurrence> {
   const { start, duration } = rank.events
-  const { parts } = partition
-  const barred = new Measured(union(parts.hostBlocked, parts.dependency))
+  const { hostBlocked, dependency } = idleTime(partition)
+  const barred = new Measured(union(hostBlocked, dependency))
   const pieceOf = locality && new StreamColumn(rank)
   /**
    * For each piece of a run: its labels, its first and last kernel, and its savings. There may be as many pieces as the

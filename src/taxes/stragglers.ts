@@ -13,8 +13,8 @@ import { Kind, NONE, type RankTimeline, type Timeline } from '../timeline/timeli
 import { fromCommon } from './clocks.ts'
 import { type Clock, toCommon } from './collective.ts'
 import type { CollectiveCall, Collectives } from './collectiveTable.ts'
-import { idleParts, type Part, type Partition } from './ledger.ts'
-import { Measured } from './measured.ts'
+import { idleParts, idleTime, type Part, type Partition } from './ledger.ts'
+import { MeanMeasured } from './measured.ts'
 import { StreamColumn } from './streamColumn.ts'
 
 /** A rank for which other ranks waited. Times are in nanoseconds. */
@@ -81,7 +81,7 @@ export function stragglersOf(
       from: partition?.from ?? -Infinity,
       to: partition?.to ?? Infinity,
       // For a rank without a ledger, all waiting counts as exposed.
-      wait: partition && new Measured(partition.parts.wait),
+      wait: partition && new MeanMeasured(partition.processors.map(({ parts }) => parts.wait)),
     }
   })
   const { first: firstOf, rank: rankOf, event: eventOf, wait: waitOf } = collectives
@@ -242,12 +242,14 @@ function meanwhileOf(
   open = sweep(rank, open, [Kind.memcpy], (event, from, to) =>
     sums.add('copy', timeline.names[name[event]] || '(no name)', null, to - from),
   )
-  if (partition !== null)
+  if (partition !== null) {
+    const causes = idleTime(partition)
     for (const part of idleParts) {
-      const idle = intersection(open, partition.parts[part])
+      const idle = intersection(open, causes[part])
       sums.add(part, null, null, total(idle))
       open = difference(open, idle)
     }
+  }
   sums.add('unattributed', null, null, total(open))
   return sums.list()
 }

@@ -113,20 +113,6 @@ function processor(number: number, tracks: readonly Track[], rank: RankTimeline)
 export const recordsInside = ({ tracks }: RankTimeline): boolean =>
   tracks.some(({ role }) => role === 'worker')
 
-/** The combined activity of all processors of a rank, or null if nothing was recorded inside kernels. */
-export function recordedInside(rank: RankTimeline): Pick<Processor, 'compute' | 'transfer' | 'wait'> | null {
-  const processors = processorsOf(rank)
-  const all = (of: (one: Processor) => Intervals): Intervals =>
-    processors.reduce((sum, one) => union(sum, of(one)), empty)
-  return processors.length === 0
-    ? null
-    : {
-        compute: all(({ compute }) => compute),
-        transfer: all(({ transfer }) => transfer),
-        wait: all(({ wait }) => wait),
-      }
-}
-
 const empty: Intervals = new Float64Array(0)
 
 function reachOf({ from, to }: Track, events: Events): Float64Array {

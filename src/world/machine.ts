@@ -5,7 +5,10 @@
  * is not present.
  */
 
-/** A cache and the ranks that share it. `ranks` is absent if each processor has its own. */
+/**
+ * A cache and the ranks that share it. `ranks` is absent if each processor has its own, or if it is unknown which ranks
+ * share it.
+ */
 export interface CacheDomain {
   readonly level: number
   readonly bytes: number
@@ -35,10 +38,31 @@ export interface Capabilities {
   readonly deviceQueues: boolean
 }
 
+/** What the programs that are resident on one processor share. */
+export interface ProcessorLimits {
+  readonly programs: number
+  readonly threads: number
+  /** 32-bit registers. Each of the equal partitions of the processor has its share of them. */
+  readonly registers: number
+  readonly partitions: number
+  /** The registers of a warp are allocated in multiples of this number. */
+  readonly registerUnit: number
+  /** Scratch memory in bytes, of which the system reserves some for each program. */
+  readonly sharedBytes: number
+  readonly reservedBytes: number
+  /** The scratch memory of a program is allocated in multiples of this number of bytes. */
+  readonly sharedUnit: number
+}
+
 /** The device of a rank, independent of the number of ranks. */
 export interface Device {
-  /** The name by which tables of tuned tiles identify the device. */
+  /**
+   * The name by which tables of tuned tiles identify the device. On a CPU it is the name of the target, because code of
+   * different targets has different tiles on the same processor.
+   */
   readonly name: string
+  /** The model of the processor, if it is known and is not the name. */
+  readonly model?: string
   /**
    * The target whose code the device runs. Measurements on one machine of a family apply to other machines of that
    * family.
@@ -51,10 +75,8 @@ export interface Device {
    * the caches, and data that is stored and soon read again stays in a cache.
    */
   readonly sharedBytes?: number
-  /**
-   * The number of 32-bit registers that the programs on a processor share. Absent if registers do not limit residency.
-   */
-  readonly registers?: number
+  /** Absent if each program has a processor to itself. */
+  readonly perProcessor?: ProcessorLimits
   /**
    * For machines that hold tiles in caches: the number of steps along the inner axis of a product for which a panel of
    * the right operand fills half of the L1 cache. The number was found by measurement.
@@ -88,6 +110,7 @@ export interface Machine extends Device {
    * between groups.
    */
   readonly memories: readonly (readonly number[])[]
+  /** The known caches. Empty if the system does not tell of any. */
   readonly caches: readonly CacheDomain[]
 }
 
@@ -130,6 +153,66 @@ export function oneEach({ cacheBytes, ...device }: DeviceDescription, ranks: num
 export const fewestProcessors = ({ processors }: Pick<Machine, 'processors'>): number =>
   Math.min(...processors)
 
+/** The facts about a device that limit the programs on it. */
+export type DeviceLimits = Required<Pick<Device, 'warp' | 'sharedBytes' | 'perProcessor'>>
+
+export function limitsOf({ name, warp, sharedBytes, perProcessor }: Device): DeviceLimits {
+  if (sharedBytes === undefined || perProcessor === undefined)
+    throw new TypeError(`${name} has no scratch memory, or programs do not share its processors`)
+  return { warp, sharedBytes, perProcessor }
+}
+
+/** What a program of a kernel needs. */
+export interface ProgramNeeds {
+  readonly threads: number
+  readonly sharedBytes: number
+  readonly registersPerThread: number
+}
+
+/**
+ * The number of programs of a kernel that fit one processor together, or 0 if not even one program fits. As a driver
+ * does, it takes the least of what threads, scratch memory, registers and the number of programs allow.
+ */
+export function programsPerProcessor(
+  { warp, sharedBytes, perProcessor }: Pick<Device, 'warp' | 'sharedBytes' | 'perProcessor'>,
+  needs: ProgramNeeds,
+): number {
+  if (!perProcessor) return 1
+  if (needs.sharedBytes > (sharedBytes ?? Infinity)) return 0
+  const warps = Math.ceil(needs.threads / warp)
+  return Math.min(
+    perProcessor.programs,
+    Math.floor(Math.floor(perProcessor.threads / warp) / warps),
+    programsByMemory(perProcessor, needs.sharedBytes),
+    programsByRegisters(perProcessor, warps, needs.registersPerThread * warp),
+  )
+}
+
+const roundUp = (count: number, unit: number): number => unit * Math.ceil(count / unit)
+
+const programsByMemory = (
+  { sharedBytes, reservedBytes, sharedUnit }: ProcessorLimits,
+  needed: number,
+): number => {
+  const bytes = roundUp(needed + reservedBytes, sharedUnit)
+  return bytes === 0 ? Infinity : Math.floor(sharedBytes / bytes)
+}
+
+/**
+ * Each warp takes its registers from one partition. A launch is rejected if its program would exceed all registers with
+ * a whole number of warps in each partition.
+ */
+function programsByRegisters(
+  { registers, partitions, registerUnit }: ProcessorLimits,
+  warps: number,
+  registersPerWarp: number,
+): number {
+  if (registersPerWarp === 0) return Infinity
+  const taken = roundUp(registersPerWarp, registerUnit)
+  if (taken * roundUp(warps, partitions) > registers) return 0
+  return Math.floor((partitions * Math.floor(registers / partitions / taken)) / warps)
+}
+
 /**
  * The number of programs that are resident on a rank at once. `perProcessor` is the number of programs of the kernel that fit one
  * processor together; 1 always fits. It has an effect only if programs share processors.
@@ -140,12 +223,12 @@ export const residentPrograms = (
   perProcessor = 1,
 ): number => processors[rank] * (capabilities.sharedProcessors ? perProcessor : 1)
 
-/**
- * Bytes that no cache of the machine holds, even partly: several times the largest one. The record of a CPU lists no cache beyond L2, hence
- * a least size that exceeds the last-level caches of common CPUs.
- */
+/** Exceeds the caches of common CPUs. Used only if the caches of a machine are unknown. */
+const beyondUnknownCaches = 64e6
+
+/** Bytes that no cache of the machine holds, even partly: several times the largest one. */
 export const beyondCaches = ({ caches }: Pick<Machine, 'caches'>): number =>
-  Math.max(64e6, ...caches.map(({ bytes }) => 5 * bytes))
+  caches.length === 0 ? beyondUnknownCaches : Math.max(...caches.map(({ bytes }) => 5 * bytes))
 
 /**
  * True if waiting threads may spin: devices poll on their own processors, but CPU ranks share `cores`. If there are more ranks than cores, a

@@ -153,6 +153,10 @@ export const product = kernel('product', { a: tensor(f8e4m3, 2), c: tensor(f32, 
     expect((await arke(...fused, '--one-device')).stdout).toBe(stdout)
     expect((await arke(...fused, '--several-devices')).stdout).toContain('ranks: may be on several devices')
     expect((await arke(...fused, '--record')).stdout).toContain('recording: on')
+    const small = await arke(...fused, '--shared-bytes', '101376')
+    expect(small.stdout).toContain('for sm_90a with 101376 bytes of shared memory per program')
+    const smaller = await arke(...fused, '--shared-bytes', '16384')
+    expect(smaller.stderr).toMatch(/allGatherGemm needs \d+ bytes of shared memory, a program has 16384/)
   })
 
   it.each([
@@ -168,6 +172,7 @@ export const product = kernel('product', { a: tensor(f8e4m3, 2), c: tensor(f32, 
     ],
     [['--target', 'native', '--extents', 'a=8x8'], '--extents: native kernels do not depend on it'],
     [['--target', 'native', '--several-devices'], '--several-devices: native kernels do not depend on it'],
+    [['--target', 'native', '--shared-bytes', '9'], '--shared-bytes: native kernels do not depend on it'],
     [['--target', 'native', '--packed', 'q'], '--packed q: allGatherGemm has no tensor q; it has a, b, c'],
     [['--target', 'cuda', '--group', '0,1'], '--group: cuda kernels do not depend on it'],
     [['--target', 'native', '--group', '0,1,0'], 'A rank occurs more than once.'],

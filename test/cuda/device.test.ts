@@ -10,9 +10,12 @@ import { allGatherGemmOperation } from '../../src/ops/allGatherGemm/index.ts'
 import { pictureOf } from '../../src/runs/ledger.ts'
 import { measure } from '../../src/runs/measure.ts'
 import { runPartNames, type RunLedger } from '../../src/runs/results.ts'
+import { compileCuda } from '../../src/targets/cuda/nvrtc.ts'
 import { cudaStatus } from '../../src/targets/cuda/open.ts'
+import { Device } from '../../src/targets/cuda/runtime.ts'
 import type { CudaWorld } from '../../src/targets/cuda/world.ts'
 import { eventsOf, Kind } from '../../src/timeline/timeline.ts'
+import { programsPerProcessor } from '../../src/world/machine.ts'
 
 const status = cudaStatus()
 if (!status.usable) console.warn(`the cuda world is not tested here: ${status.about}`)
@@ -461,4 +464,37 @@ onGpu.each(['cuda'])('a recording on %s', () => {
       expect(ledger.parts.useful > 0, `${variant} is useful`).toBe(true)
     }
   })
+})
+
+/** A kernel whose threads hold `values` floats at the same time. */
+const holding = (threads: number, values: number): string => `
+extern "C" __global__ void __launch_bounds__(${threads}, 1) holding(float* x) {
+  float held[${values}];
+  #pragma unroll
+  for (int i = 0; i < ${values}; ++i) held[i] = x[i * ${threads} + threadIdx.x];
+  __syncthreads();
+  #pragma unroll
+  for (int i = 0; i < ${values}; ++i) x[threadIdx.x * ${values} + i] = held[i];
+}`
+
+onGpu.each(['cuda'])('residency on %s', () => {
+  it.each([32, 96, 128, 256, 384, 512, 1024])(
+    'of programs of %i threads is the same by the machine record as by the driver',
+    async (threads) => {
+      const world = await open(1)
+      const { machine } = world
+      await world.close()
+      const device = Device.open(0)
+      for (const values of [4, 24, 60, 100]) {
+        const { bytes } = compileCuda(holding(threads, values), { architecture: 'sm_90a' })
+        const kernel = device.loadKernel(bytes, 'holding')
+        const { registersPerThread } = kernel
+        for (const sharedBytes of [0, 40_000, 100_000, 232_448]) {
+          const what = `${registersPerThread} registers, ${sharedBytes} bytes`
+          const byRecord = programsPerProcessor(machine, { threads, registersPerThread, sharedBytes })
+          expect(byRecord, what).toBe(kernel.programsPerProcessor({ block: threads, sharedBytes }))
+        }
+      }
+    },
+  )
 })

@@ -18,6 +18,7 @@ import { unlikeUnrecorded } from '../../src/targets/cuda/emit/recorded.ts'
 import { Device } from '../../src/targets/cuda/runtime.ts'
 import { CudaWorld } from '../../src/targets/cuda/world.ts'
 import { emittedFor } from '../../src/targets/cuda/executables.ts'
+import { usualWorld } from '../../src/targets/cuda/facts.ts'
 import { argumentOf } from '../../src/world/arguments.ts'
 import { intercepted } from '../../src/world/intercept.ts'
 import { oneEach, sharedOut } from '../../src/world/machine.ts'
@@ -82,7 +83,7 @@ function loaded({ kernel, args, options }: Launch, { ranks, record, severalDevic
   const ir = kernel.record({ world: ranks, meta: options.meta as Meta | undefined })
   const given = Object.entries(args).map(([name, value]) => [name, argumentOf(value, 0)] as const)
   const values = Object.fromEntries(given) as Parameters<typeof emittedFor>[1]
-  return emittedFor(ir, values, { record, oneDevice: !severalDevices }).kernel.source
+  return emittedFor(ir, values, { ...usualWorld, record, oneDevice: !severalDevices }).kernel.source
 }
 
 /** A scenario that looks at its results finds that nothing was computed; any other error is one. */

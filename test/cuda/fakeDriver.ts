@@ -37,6 +37,8 @@ interface FakeOptions {
   readonly name?: string
   readonly sms?: number
   readonly programsPerSm?: number
+  /** Device attributes that differ from those of a Hopper GPU, by code. */
+  readonly attributes?: Readonly<Record<number, number>>
   /** The fake kernels by name. A kernel without an entry does nothing. */
   readonly kernels?: Readonly<Record<string, FakeKernel>>
 }
@@ -59,6 +61,7 @@ export function fakeDriver({
   name: deviceName = 'fake',
   sms = 132,
   programsPerSm = 2,
+  attributes: unlike = {},
   kernels = {},
 }: FakeOptions = {}): FakeDriver {
   const calls: string[] = []
@@ -121,12 +124,13 @@ export function fakeDriver({
     })
 
   /**
-   * Device attributes: warp size, multiprocessors, L2 bytes, compute capability 9.0, registers per multiprocessor,
-   * shared bytes per program.
+   * Device attributes: warp size, multiprocessors, L2 bytes, compute capability 9.0, shared bytes per program; and per
+   * multiprocessor threads, shared bytes, registers, programs, and the shared bytes that are reserved for each program.
    */
   const attributes: Readonly<Record<number, number>> = {
     ...{ 10: 32, 16: sms, 38: 50 * 2 ** 20, 75: 9, 76: 0 },
-    ...{ 82: 65_536, 97: 232_448 },
+    ...{ 97: 232_448, 39: 2048, 81: 233_472, 82: 65_536, 106: 32, 111: 1024 },
+    ...unlike,
   }
   const functions: Partial<Record<keyof Driver, (...args: Argument[]) => void>> = {
     cuDeviceGetName: (text) => (text as Uint8Array).set(new TextEncoder().encode(`${deviceName}\0`)),

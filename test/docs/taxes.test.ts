@@ -99,15 +99,19 @@ it('the ledger of a run of our own follows from its events', () => {
   const tensors = [...new Set(table('bytes').map(({ tensor }) => tensor))]
   const builder = new TimelineBuilder()
   const ranks = [builder.rank(0), builder.rank(1)]
+  const launches = new Map<string, number>()
   for (const row of table('run')) {
     const rank = ranks[Number(row.rank)]
     const worker = /^worker (\d)$/.exec(row.track)
     const track = worker
       ? rank.track('worker', 0, workerTrack({ stream: 0, leader: Number(worker[1]), role: 0 }))
-      : rank.track('stream', 0, 0)
+      : rank.track(row.track as 'thread' | 'stream', 0, 0)
     const [from, to] = [Number(row.from) * 1000, Number(row.to) * 1000]
     const kind = Kind[row.what as keyof typeof Kind]
     const event = rank.add(kind, track, builder.intern(row.name), from, to - from)
+    if (row.what === 'launch') launches.set(`${row.rank} ${row.name}`, event)
+    const launch = launches.get(`${row.rank} launch ${row.name}`)
+    if (launch !== undefined) rank.linkLaunch(event, launch)
     const bytes = table('bytes').filter(({ kernel }) => kernel === row.name)
     rank.setTraffic(
       event,

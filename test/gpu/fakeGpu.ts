@@ -112,7 +112,10 @@ export class FakeGpu implements Device {
   readonly name = 'Fake GPU'
   readonly processors = 12
   readonly warp = 64
-  readonly registers = 131_072
+  readonly perProcessor = {
+    ...{ programs: 16, threads: 2048, registers: 131_072, partitions: 4, registerUnit: 512 },
+    ...{ sharedBytes: 65_536, reservedBytes: 0, sharedUnit: 256 },
+  }
   readonly sharedBytes = 65_536
   readonly cacheBytes = 2 ** 22
   readonly memory = new Memory()
@@ -274,6 +277,7 @@ class FakeEvent implements StreamEvent {
 }
 
 class FakeKernel implements Kernel {
+  readonly registersPerThread = 32
   readonly device: FakeGpu
   readonly emitted: FakeEmitted
 

@@ -72,7 +72,7 @@ it('is a machine of its own', async () => {
   const world = open()
   expect(world.machine).toMatchObject({
     ...{ name: 'Fake GPU', family: 'fake', processors: [6, 6], memories: [[0, 1]], warp: 64 },
-    ...{ sharedBytes: 65_536, registers: 131_072, capabilities: { matrixUnit: false } },
+    ...{ sharedBytes: 65_536, perProcessor: { registers: 131_072 }, capabilities: { matrixUnit: false } },
   })
   expect(world.clockTick).toBe(1000)
   await world.close()

@@ -105,7 +105,7 @@ describe('the packed timeline', () => {
         let sum = 0
         for (let i = 0; i < part.length; i++)
           if (part[i] === code) sum += partition.end[i] - partition.start[i]
-        const set = input.partitions[r].parts[name]
+        const set = input.partitions[r].processors[0].parts[name]
         let expected = 0
         for (let i = 0; i < set.length; i += 2) expected += set[i + 1] - set[i]
         expect(sum).toBe(expected)
@@ -353,6 +353,7 @@ describe('colours', () => {
       hostAbsent: 'other',
       dependency: 'other',
       unattributed: 'other',
+      vacant: 'other',
     })
   })
 })

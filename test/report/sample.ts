@@ -299,11 +299,9 @@ function partitionOf(rank: Made, end: number, offset: number): Partition {
   return {
     from,
     to,
-    parts,
+    processors: [{ parts, waiting, transferring }],
     communicating: union(waiting, transferring),
     copying,
-    waiting,
-    transferring,
   }
 }
 
@@ -315,7 +313,7 @@ function figuresOf(
   start: number,
 ): RankDocument {
   const of = (time: Intervals): number => total(clip(time, from, to)) / 1000
-  const { parts } = partition
+  const [{ parts, waiting }] = partition.processors
   const wallUs = (to - from) / 1000
   const [compute, wait, transfer, copy, dispatch, gap, blocked] = (
     ['compute', 'wait', 'transfer', 'copy', 'dispatch', 'gap', 'hostBlocked'] as const
@@ -342,7 +340,7 @@ function figuresOf(
       launchUs: dispatch + gap,
       waitUs: wait,
       exposedTransferUs: transfer,
-      hiddenWaitUs: of(difference(partition.waiting, parts.wait)),
+      hiddenWaitUs: of(difference(waiting, parts.wait)),
       localityBytes: 184_000_000 + rank * 1_000_000,
       localityUs: [0.08 * compute, 0.27 * compute],
       otherUs: copy + blocked,

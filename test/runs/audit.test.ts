@@ -1,16 +1,19 @@
 /**
- * Audits a run of Arke's own kernels. With one processor, the audit agrees with the ledger of the run, in finer parts.
+ * Audits runs of Arke's own kernels. For any number of ranks, workers, roles and streams, the audit agrees with the
+ * ledger of the run, in finer parts.
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { readArkeTrace } from '../../src/audit/arkeTrace.ts'
 import { pictureOf } from '../../src/runs/ledger.ts'
+import { runPart } from '../../src/runs/picture.ts'
+import { type RunPart, runPartNames } from '../../src/runs/results.ts'
 import { audit, type Ledger } from '../../src/taxes/audit.ts'
 import { partitionOf } from '../../src/taxes/partition.ts'
-import { partNames } from '../../src/taxes/ledger.ts'
+import { type Part, partNames } from '../../src/taxes/ledger.ts'
 import { writeChrome } from '../../src/timeline/chrome.ts'
 import { type Intervals, total } from '../../src/timeline/intervals.ts'
-import type { Timeline } from '../../src/timeline/timeline.ts'
+import { offsetBetween, type Timeline } from '../../src/timeline/timeline.ts'
 import { Warnings } from '../../src/timeline/warnings.ts'
 import {
   covers,
@@ -26,9 +29,11 @@ const LENGTH = 60
 const has = (set: Intervals, time: number): boolean =>
   Array.from({ length: set.length / 2 }, (_, i) => i).some((i) => set[2 * i] <= time && time < set[2 * i + 1])
 
+/** The parts of each processor of the first rank. */
 function partsOf(timeline: Timeline) {
   const none = { waiting: new Float64Array(0), transferring: new Float64Array(0) }
-  return partitionOf(timeline.ranks[0], timeline.names, [0, LENGTH], none).parts
+  const { processors } = partitionOf(timeline.ranks[0], timeline.names, [0, LENGTH], none)
+  return processors.map(({ parts }) => parts)
 }
 
 const piece = fc
@@ -64,35 +69,59 @@ const kernels: fc.Arbitrary<MadeKernel[]> = fc
     })
   })
 
+/** A rank whose workers include roles, a second stream, and workers without a program. */
+const rank: fc.Arbitrary<MadeRank> = fc.record({
+  kernels: kernels.chain((all) =>
+    fc
+      .array(fc.nat(1), { minLength: all.length, maxLength: all.length })
+      .map((streams) => all.map((kernel, n) => ({ ...kernel, stream: streams[n] }))),
+  ),
+  waits: fc.array(piece, { maxLength: 2 }),
+  workers: fc.uniqueArray(
+    fc
+      .record({ stream: fc.nat(1), leader: fc.nat(3), role: fc.nat(1), idle: fc.boolean(), worker })
+      .map(({ worker, idle, ...place }): MadeWorker => {
+        const programs = idle || place.role > 0 ? [] : worker.programs
+        return { ...place, ...worker, ...(idle ? { waits: [], transfers: [] } : {}), programs }
+      }),
+    { minLength: 1, maxLength: 7, selector: ({ stream, leader, role }) => `${stream} ${leader} ${role}` },
+  ),
+})
+
 const ledgerOfTrace = (timeline: Timeline): Ledger => audit(timeline, new Warnings()).ranks[0].ledger
 
 /** Merges the parts of the audit into the coarser parts of a run's ledger. */
-const asRun = ({ parts }: Pick<Ledger, 'parts'>) => ({
-  useful: parts.compute,
-  launch:
-    parts.dispatch + parts.gap + parts.hostBlocked + parts.hostAbsent + parts.dependency + parts.unattributed,
-  wait: parts.wait,
-  transfer: parts.transfer,
-  other: parts.copy + parts.communication,
-})
+function asRun({ parts }: Pick<Ledger, 'parts'>): Record<RunPart, number> {
+  const sums = Object.fromEntries(runPartNames.map((part) => [part, 0])) as Record<RunPart, number>
+  for (const part of partNames) sums[runPart[part]] += parts[part]
+  return sums
+}
+
+async function exported(timeline: Timeline): Promise<Timeline> {
+  const text = new TextEncoder().encode([...writeChrome(timeline)].join(''))
+  const { ranks, names, warnings } = await readArkeTrace(text)
+  expect(warnings).toEqual([])
+  return { ranks: ranks.map(({ timeline }) => timeline), names }
+}
 
 describe("the audit of a run of Arke's kernels", () => {
-  it('agrees with the ledger of a run on one processor, also from the exported trace', async () => {
+  it('agrees with the ledger of the run, also from the exported trace', async () => {
     await fc.assert(
-      fc.asyncProperty(kernels, worker, async (kernels, worker) => {
-        const timeline = timelineOf([{ kernels, workers: [{ ...worker, leader: 0 }] }])
-        const [from, to] = timeline.ranks[0].deviceSpan!
-        const { ledger } = pictureOf(timeline, { from, to }, { bandwidth: 1 }).ranks[0]
-        const text = new TextEncoder().encode([...writeChrome(timeline)].join(''))
-        const read = await readArkeTrace(text)
-        const again = { ranks: read.ranks.map(({ timeline }) => timeline), names: read.names }
-        for (const one of [timeline, again]) {
-          const audited = ledgerOfTrace(one)
-          expect(audited.wall).toBe(ledger.wall)
-          expect(asRun(audited)).toEqual(ledger.parts)
-        }
+      fc.asyncProperty(fc.array(rank, { minLength: 1, maxLength: 3 }), async (ranks) => {
+        const timeline = timelineOf(ranks)
+        for (const one of [timeline, await exported(timeline)])
+          for (const { index, ledger } of audit(one, new Warnings()).ranks) {
+            const shift = offsetBetween(timeline.ranks[index], timeline.ranks[0])
+            const window = { from: ledger.from + shift, to: ledger.to + shift }
+            const own = pictureOf(timeline, window, { bandwidth: 1 }).ranks[index].ledger
+            expect(ledger.wall).toBe(own.wall)
+            const [found, expected] = [asRun(ledger), own.parts]
+            for (const part of runPartNames)
+              expect(found[part], `${part} of rank ${index}`).toBeCloseTo(expected[part], 9)
+            expect(partNames.reduce((sum, part) => sum + ledger.parts[part], 0)).toBeCloseTo(ledger.wall, 9)
+          }
       }),
-      { seed: 6, numRuns: 100 },
+      { seed: 6, numRuns: 150 },
     )
   })
 
@@ -126,30 +155,34 @@ describe("the audit of a run of Arke's kernels", () => {
     )
   })
 
-  it('counts an instant as wait or transfer when no program computes, and as a gap when none runs', () => {
+  it('divides the time of each worker, and counts a kernel without a running program as a gap', () => {
     fc.assert(
       fc.property(workers, fc.array(piece, { minLength: 1, maxLength: 3 }), (workers, pieces) => {
         // A kernel starts at 0, so that times are relative to the rank's base.
         const kernels = [{ from: 0, to: 1 }, ...pieces].map((one) => ({ ...one, name: 'kernel' }))
         const parts = partsOf(timelineOf([{ kernels, workers }]))
-        const expected = Array.from({ length: LENGTH }, (_, time) => {
-          const states = workers.map(({ programs, waits, transfers }) =>
-            covers(waits, time)
-              ? 'wait'
-              : covers(transfers, time)
-                ? 'transfer'
-                : covers(programs, time)
-                  ? 'compute'
-                  : undefined,
-          )
-          const state = (['compute', 'transfer', 'wait'] as const).find((one) => states.includes(one))
+        const stateOf = ({ programs, waits, transfers }: MadeWorker, time: number): Part | undefined =>
+          covers(waits, time)
+            ? 'wait'
+            : covers(transfers, time)
+              ? 'transfer'
+              : covers(programs, time)
+                ? 'compute'
+                : undefined
+        const partAt = (worker: MadeWorker | undefined, time: number): Part => {
+          if (!covers(kernels, time)) return 'unattributed'
           // Without worker tracks, nothing was recorded inside kernels.
-          const unknown = workers.length === 0 ? 'compute' : 'gap'
-          return covers(kernels, time) ? (state ?? unknown) : 'unattributed'
-        })
-        const found = expected.map((_, time) => partNames.find((part) => has(parts[part], time)))
-        expect(found).toEqual(expected)
-        expect(partNames.reduce((sum, part) => sum + total(parts[part]), 0)).toBe(LENGTH)
+          if (!worker) return 'compute'
+          const rest = workers.some((one) => stateOf(one, time)) ? 'vacant' : 'gap'
+          return stateOf(worker, time) ?? rest
+        }
+        const times = Array.from({ length: LENGTH }, (_, time) => time)
+        const processors = workers.length === 0 ? [undefined] : workers
+        expect(
+          parts.map((own) => times.map((time) => partNames.find((part) => has(own[part], time)))),
+        ).toEqual(processors.map((worker) => times.map((time) => partAt(worker, time))))
+        for (const own of parts)
+          expect(partNames.reduce((sum, part) => sum + total(own[part]), 0)).toBe(LENGTH)
       }),
       { seed: 5, numRuns: 100 },
     )
@@ -158,7 +191,7 @@ describe("the audit of a run of Arke's kernels", () => {
   it('does not change for traces in which nothing was recorded inside kernels', () => {
     const kernels = [{ name: 'kernel', from: 0, to: LENGTH }]
     const annotations = [{ from: 10, to: 20 }]
-    expect(total(partsOf(timelineOf([{ kernels, workers: [], annotations }])).compute)).toBe(LENGTH)
+    expect(total(partsOf(timelineOf([{ kernels, workers: [], annotations }]))[0].compute)).toBe(LENGTH)
   })
 
   it('splits the communication of a single rank, and reports the cost of its group', () => {

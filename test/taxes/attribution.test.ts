@@ -4,20 +4,19 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { attribute, type Claims } from '../../src/taxes/attribution.ts'
-import { busyParts, type IdlePart, idleParts, partNames, type ProcessorPart } from '../../src/taxes/ledger.ts'
+import { busyParts, type IdlePart, idleParts, partNames } from '../../src/taxes/ledger.ts'
 import { type Intervals, total, unionOf } from '../../src/timeline/intervals.ts'
 
 const LENGTH = 50
 const set = fc
   .array(fc.tuple(fc.integer({ min: -5, max: LENGTH }), fc.integer({ min: 1, max: 20 })), { maxLength: 3 })
   .map((pieces) => unionOf(pieces.flatMap(([from, length]) => [from, from + length])))
-const claimable = [...busyParts, 'vacant'] as const
+const claimable = busyParts
 const processor: fc.Arbitrary<Claims> = fc.record(
   Object.fromEntries(claimable.map((part) => [part, set])) as Record<(typeof claimable)[number], typeof set>,
   { requiredKeys: [] },
 )
 const processors = fc.array(processor, { minLength: 1, maxLength: 4 })
-const everyPart: readonly ProcessorPart[] = [...partNames, 'vacant']
 
 const has = (intervals: Intervals | undefined, time: number): boolean => {
   for (let i = 0; intervals && i < intervals.length; i += 2)
@@ -51,11 +50,11 @@ describe('time over processors', () => {
           processors.forEach((claims, n) => {
             const others = processors.some((one) => claimAt(one, time) !== undefined)
             const rest = others ? 'vacant' : has(running, time) ? 'gap' : 'hostAbsent'
-            expect(everyPart.filter((part) => has(found[n][part], time))).toEqual([
+            expect(partNames.filter((part) => has(found[n][part], time))).toEqual([
               claimAt(claims, time) ?? rest,
             ])
           })
-        const sum = found.flatMap((parts) => everyPart.map((part) => total(parts[part])))
+        const sum = found.flatMap((parts) => partNames.map((part) => total(parts[part])))
         expect(sum.reduce((all, one) => all + one, 0)).toBe(processors.length * LENGTH)
       }),
       { seed: 3, numRuns: 300 },

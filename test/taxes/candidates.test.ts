@@ -5,7 +5,7 @@ import { type Candidate, Candidates } from '../../src/taxes/candidates.ts'
 import { Collectives } from '../../src/taxes/collectiveTable.ts'
 import { kernelLabel } from '../../src/taxes/labels.ts'
 import { localityOf } from '../../src/taxes/locality.ts'
-import type { Partition } from '../../src/taxes/ledger.ts'
+import { idleTime, type Partition } from '../../src/taxes/ledger.ts'
 import { Measured } from '../../src/taxes/measured.ts'
 import type { Recognised, Recogniser } from '../../src/taxes/recognition.ts'
 import { repetitions } from '../../src/taxes/repetitions.ts'
@@ -370,9 +370,9 @@ describe('laws', () => {
             split ? { dispatch, wait: exposed } : { dispatch, communication: exposed },
           )
         })
-        const launch = partitions.reduce((sum, { parts }) => sum + total(parts.dispatch), 0)
+        const launch = partitions.reduce((sum, one) => sum + total(idleTime(one).dispatch), 0)
         const exposed = partitions.reduce(
-          (sum, { parts }) => sum + total(parts.wait) + total(parts.communication),
+          (sum, { processors: [{ parts }] }) => sum + total(parts.wait) + total(parts.communication),
           0,
         )
         const all = candidates(timeline, partitions, split)

@@ -47,7 +47,9 @@ const partition = (timeline: Timeline, communication = nothing): Partition => {
 }
 const totals = (of: Partition): Partial<Record<Part, number>> =>
   Object.fromEntries(
-    partNames.map((part) => [part, total(of.parts[part])]).filter(([, time]) => (time as number) > 0),
+    partNames
+      .map((part) => [part, total(of.processors[0].parts[part])])
+      .filter(([, time]) => (time as number) > 0),
   )
 
 const op = (from: number, to: number, thread = 0): Host => ({ kind: Kind.operator, thread, from, to })
@@ -293,7 +295,9 @@ describe('any timeline', () => {
             return { times, intervals: Float64Array.from(edges) }
           }
           const [waiting, transferring] = [sets(waits), sets(transfers)]
-          const found = partitionOf(rank, timeline.names, window, {
+          const {
+            processors: [found],
+          } = partitionOf(rank, timeline.names, window, {
             waiting: waiting.intervals,
             transferring: transferring.intervals,
           })

@@ -5,10 +5,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { collectivesOf } from '../../src/taxes/collectives.ts'
-import { type Part, partNames, type Partition } from '../../src/taxes/ledger.ts'
 import { stragglersOf } from '../../src/taxes/stragglers.ts'
 import { TimelineBuilder } from '../../src/timeline/builder.ts'
-import type { Intervals } from '../../src/timeline/intervals.ts'
 import { Kind, NONE } from '../../src/timeline/timeline.ts'
 import { Warnings } from '../../src/timeline/warnings.ts'
 import { type Call, jobOf, type JobOptions, record } from './job.ts'
@@ -135,7 +133,8 @@ describe('stragglers', () => {
           const kept = timeline.ranks.map(() => timeline.ranks.map(() => [0, 0]))
           for (const { last, members } of collectives)
             for (const { rank, event, wait } of members) {
-              const { from, to, parts } = partitions[rank]
+              const { from, to, processors } = partitions[rank]
+              const [{ parts }] = processors
               const start = timeline.ranks[rank].events.start[event]
               const spans: Span[] = [[start, start + (wait ?? 0)]]
               kept[last ?? rank][rank][0] += overlap(spans, [[from, to]])
@@ -200,22 +199,11 @@ describe('stragglers', () => {
       rank.setCommunication(event, rank.communication(call), NONE)
     }
     const timeline = builder.freeze()
-    const none: Intervals = new Float64Array(0)
-    const parts = Object.fromEntries(partNames.map((part) => [part, none])) as Record<Part, Intervals>
-    const partition: Partition = {
-      from: 0,
-      to: 80_000,
-      parts: {
-        ...parts,
-        hostBlocked: Float64Array.of(42_000, 48_000),
-        dispatch: Float64Array.of(0, 5_000, 48_000, 59_000),
-        wait: Float64Array.of(0, 12_000, 50_000, 70_000),
-      },
-      communicating: none,
-      copying: none,
-      waiting: none,
-      transferring: none,
-    }
+    const partition = partitionWith(0, 80_000, {
+      hostBlocked: [42_000, 48_000],
+      dispatch: [0, 5_000, 48_000, 59_000],
+      wait: [0, 12_000, 50_000, 70_000],
+    })
     const { collectives, clocks } = collectivesOf(timeline, new Warnings())
     expect(stragglersOf(timeline, collectives, clocks, [partition, partition])).toEqual([
       {

@@ -1,5 +1,5 @@
 /** Timelines for tests of memory traffic: device work with its operator and the operator's shapes. */
-import { partNames, type Part, type Partition } from '../../src/taxes/ledger.ts'
+import { partNames, type Part, type Partition, type ProcessorTime } from '../../src/taxes/ledger.ts'
 import { TimelineBuilder } from '../../src/timeline/builder.ts'
 import type { Intervals } from '../../src/timeline/intervals.ts'
 import { type Communication, Kind, type Timeline, unknownCommunication } from '../../src/timeline/timeline.ts'
@@ -84,14 +84,12 @@ export function partitionWith(
   const none = new Float64Array(0)
   const parts = Object.fromEntries(
     partNames.map((part) => [part, Float64Array.from(given[part] ?? [])]),
-  ) as unknown as Partition['parts']
+  ) as unknown as ProcessorTime['parts']
   return {
     from,
     to,
-    parts,
+    processors: [{ parts, waiting: none, transferring: none }],
     communicating: none,
     copying: none,
-    waiting: none,
-    transferring: none,
   }
 }

@@ -25,7 +25,12 @@ export function pieces({ computeUs, taxes, other }: RankDocument): Record<Catego
     transfer: taxes.exposedTransferUs ?? 0,
     unsplit: other.unsplitCommUs,
     copy: other.exposedCopyUs,
-    other: other.hostBlockedUs + other.hostAbsentUs + other.dependencyUs + other.unattributedUs,
+    other:
+      other.hostBlockedUs +
+      other.hostAbsentUs +
+      other.dependencyUs +
+      other.unattributedUs +
+      (other.vacantUs ?? 0),
   }
 }
 
@@ -240,6 +245,7 @@ function breakdown(name: CategoryName, { idle, other, taxes }: RankDocument): (r
         ['host absent', other.hostAbsentUs],
         ['dependency', other.dependencyUs],
         ['unattributed', other.unattributedUs],
+        ['vacant processors', other.vacantUs ?? 0],
       ])
     case 'compute':
     case 'transfer':

@@ -63,7 +63,7 @@ function headerSection(result: BenchResult): Markup {
       ? []
       : [ranks.length === 1 ? plural(ranks[0], 'rank') : `${ranks.join(', ')} ranks`]),
     plural(points.length, 'point'),
-    `${machine.processor}, ${plural(machine.cores, 'core')}`,
+    `${machine.processor}, ${plural(machine.cores, 'processor')}`,
     `node ${machine.node}`,
   ]
   const found = findings(points)

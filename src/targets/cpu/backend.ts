@@ -226,12 +226,13 @@ function writeScalar(words: Int32Array, { params }: Kernel, name: string, value:
   else view.setInt32(at, value, true)
 }
 
-/** Describes the machine. Each core is assumed to have its own L1 and L2 cache. */
-function machineOf({ target, engine, panelSteps }: CpuPlatform, ranks: number, workers: number): Machine {
-  const { l1, l2 } = engine.machine
-  const caches = [
-    { level: 1, bytes: l1 },
-    { level: 2, bytes: l2 },
-  ]
-  return cpuMachine(target, ranks, { workers, panelSteps, caches })
+/** Describes the machine by what the system tells of its processors. Other facts of a CPU are unknown. */
+function machineOf({ target, threads, panelSteps }: CpuPlatform, ranks: number, workers: number): Machine {
+  const all = Array.from({ length: ranks }, (_, rank) => rank)
+  const caches = threads.caches.map(({ level, bytes, isShared }) => ({
+    level,
+    bytes,
+    ...(isShared && { ranks: all }),
+  }))
+  return cpuMachine(target, ranks, { workers, panelSteps, caches, model: threads.model })
 }

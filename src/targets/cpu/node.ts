@@ -3,13 +3,15 @@
  * file imports only what serving needs. Within the CPU targets, only this file imports Node modules.
  */
 import { createRequire } from 'node:module'
-import { availableParallelism } from 'node:os'
+import { readFileSync } from 'node:fs'
+import { availableParallelism, cpus } from 'node:os'
 import { pathToFileURL } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { parentPort, Worker } from 'node:worker_threads'
 import { isBuilt, moduleFile } from '../../files.ts'
 import { onInterrupt } from '../interrupts.ts'
+import { systemCaches, type SystemCache } from './caches.ts'
 import { serve, type Load } from './serve.ts'
 import type { Assignment, Failure, Thread, Threads } from './threads.ts'
 
@@ -98,8 +100,24 @@ async function serveAssignment(assignment: Assignment): Promise<void> {
   serve({ ...assignment, load: module[loader.name], now, failed })
 }
 
+let caches: readonly SystemCache[] | undefined
+
+function readText(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return undefined
+  }
+}
+
 export const nodeThreads: Threads = {
   cores: availableParallelism(),
+  get model() {
+    return cpus()[0]?.model.trim() || undefined
+  },
+  get caches() {
+    return (caches ??= systemCaches(readText))
+  },
   now,
   start: () => new NodeThread(),
   block: (words, index, value, milliseconds) => void Atomics.wait(words, index, value, milliseconds),

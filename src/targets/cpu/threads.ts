@@ -2,6 +2,7 @@
  * The interface between a CPU world and its platform: threads that serve queues, a clock, and notice of the process's
  * end.
  */
+import type { SystemCache } from './caches.ts'
 
 /** A module that a thread imports, and the name of its export that turns an executable's bytes into entry points. */
 export interface Loader {
@@ -40,6 +41,10 @@ export interface Thread {
 
 export interface Threads {
   readonly cores: number
+  /** The model of the processor, or undefined if the system does not tell. */
+  readonly model: string | undefined
+  /** The caches that the system tells of. */
+  readonly caches: readonly SystemCache[]
   /** Nanoseconds of a monotonic clock that all threads share. */
   now(): number
   /** Starts a thread that does not keep the process alive. */

@@ -76,6 +76,7 @@ const SIGNATURES = {
   cuLibraryLoadData: [P, P, P, P, U32, P, P, U32],
   cuLibraryGetKernel: [P, P, 'str'],
   cuKernelSetAttribute: [I32, I32, P, I32],
+  cuKernelGetAttribute: [P, I32, P, I32],
   cuKernelGetFunction: [P, P],
   cuOccupancyMaxActiveBlocksPerMultiprocessor: [P, P, I32, U64],
   // Addresses are passed as numbers, which cost less than bigints: this is the most frequent call.

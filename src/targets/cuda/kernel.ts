@@ -7,7 +7,8 @@ import { NativeBlock } from './node.ts'
 import type { Device } from './runtime.ts'
 import type { Stream } from './stream.ts'
 
-/** CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES. */
+/** CU_FUNC_ATTRIBUTE_NUM_REGS and CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES. */
+const REGISTERS = 4
 const MAX_DYNAMIC_SHARED = 8
 
 export class Kernel implements gpu.Kernel {
@@ -26,6 +27,11 @@ export class Kernel implements gpu.Kernel {
   functionIn(context: bigint): bigint {
     this.device.makeCurrent(context)
     return readHandle((out) => this.device.driver.cuKernelGetFunction(out, this.handle))
+  }
+
+  get registersPerThread(): number {
+    const { driver, index } = this.device
+    return readInt((out) => driver.cuKernelGetAttribute(out, REGISTERS, this.handle, index))
   }
 
   programsPerProcessor(shape: Pick<gpu.LaunchShape, 'block' | 'sharedBytes'>): number {

@@ -3,6 +3,8 @@
 // ranks.ts. Contract: a driver call that fails throws a CudaError. This file runs machine code and does not compile
 // any.
 
+import type { ProcessorLimits } from '../../world/machine.ts'
+import { gpuUnits } from '../../world/machines.ts'
 import type * as gpu from '../gpu/device.ts'
 import { findCuda, readHandle, readInt, type Driver } from './driver.ts'
 import { mapHeaps } from './heaps.ts'
@@ -17,10 +19,14 @@ const DEVICE_ATTRIBUTE = {
   warp: 10,
   processors: 16,
   cacheBytes: 38,
+  threadsPerProcessor: 39,
   major: 75,
   minor: 76,
-  registers: 82,
+  sharedBytesPerProcessor: 81,
+  registersPerProcessor: 82,
   sharedBytes: 97,
+  programsPerProcessor: 106,
+  reservedBytes: 111,
 } as const
 const STREAM_NON_BLOCKING = 1
 /** The driver clamps this value to the highest priority that the device has. */
@@ -34,8 +40,7 @@ export class Device implements gpu.Device {
   readonly name: string
   readonly warp: number
   readonly processors: number
-  /** The number of 32-bit registers per multiprocessor. */
-  readonly registers: number
+  readonly perProcessor: ProcessorLimits
   readonly cacheBytes: number
   readonly sharedBytes: number
   readonly computeCapability: number
@@ -65,7 +70,14 @@ export class Device implements gpu.Device {
     this.name = new TextDecoder().decode(text.subarray(0, text.indexOf(0)))
     this.warp = attribute(DEVICE_ATTRIBUTE.warp)
     this.processors = attribute(DEVICE_ATTRIBUTE.processors)
-    this.registers = attribute(DEVICE_ATTRIBUTE.registers)
+    this.perProcessor = {
+      programs: attribute(DEVICE_ATTRIBUTE.programsPerProcessor),
+      threads: attribute(DEVICE_ATTRIBUTE.threadsPerProcessor),
+      registers: attribute(DEVICE_ATTRIBUTE.registersPerProcessor),
+      sharedBytes: attribute(DEVICE_ATTRIBUTE.sharedBytesPerProcessor),
+      reservedBytes: attribute(DEVICE_ATTRIBUTE.reservedBytes),
+      ...gpuUnits,
+    }
     this.cacheBytes = attribute(DEVICE_ATTRIBUTE.cacheBytes)
     this.sharedBytes = attribute(DEVICE_ATTRIBUTE.sharedBytes)
     this.computeCapability = attribute(DEVICE_ATTRIBUTE.major) * 10 + attribute(DEVICE_ATTRIBUTE.minor)

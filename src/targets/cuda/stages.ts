@@ -12,10 +12,9 @@ import { withMulticast } from './emit/clusters.ts'
 import { insertCombines, insertConversions } from './emit/conversions.ts'
 import { byTma, conflictIn, decide } from './emit/decide.ts'
 import { isCourierFree } from './emit/groups.ts'
-import { mayCarryEpochs, type EmitFacts } from './emit/recipe.ts'
+import { deviceOf, mayCarryEpochs, type EmitFacts } from './emit/recipe.ts'
 import { orderThreads } from './emit/order.ts'
 import { partialsOf } from './emit/scratch.ts'
-import { SHARED_LIMIT } from './emit/tiles.ts'
 import { carryEpochs, planWords } from './emit/words.ts'
 
 const passes: Readonly<Record<keyof typeof cudaOnly, Stage<EmitFacts>['passes']>> = {
@@ -55,13 +54,5 @@ function withCourier(ir: KernelIR, facts: EmitFacts): KernelIR {
   const detached = detachCourier(ir)
   if (!detached) return ir
   const { roles, sharedBytes } = decide(withLayouts(detached, facts), facts)
-  return isCourierFree(roles, programsByMemory(sharedBytes)) ? detached : ir
+  return isCourierFree(roles, sharedBytes, deviceOf(facts)) ? detached : ir
 }
-
-/**
- * The number of programs per multiprocessor that fit in shared memory. The hardware reserves 1024 bytes for each
- * program.
- */
-const programsByMemory = (bytes: number): number =>
-  Math.floor((SHARED_LIMIT + RESERVED_SHARED) / (bytes + RESERVED_SHARED))
-const RESERVED_SHARED = 1024

@@ -22,7 +22,7 @@ export function describeMachine(
     caches: memories.map((sharing, at) => ({ level: 2, bytes: devices[at].cacheBytes, ranks: sharing })),
     warp: device.warp,
     sharedBytes: device.sharedBytes,
-    registers: device.registers,
+    perProcessor: device.perProcessor,
     ...measuredOn(device.name),
     capabilities,
   }

@@ -11,6 +11,8 @@
  *     `synchronize` and `copyOut` block. A caller that has launched kernels that wait must not make a blocking call
  *     before these kernels have ended.
  */
+import type { ProcessorLimits } from '../../world/machine.ts'
+
 /** A failed driver call. */
 export class DeviceError extends Error {}
 
@@ -20,8 +22,8 @@ export interface Device {
   readonly processors: number
   /** The number of threads in a warp (wave). */
   readonly warp: number
-  /** The number of 32-bit registers per multiprocessor. */
-  readonly registers: number
+  /** What the programs on one multiprocessor share. */
+  readonly perProcessor: ProcessorLimits
   /** The most shared memory that one program can use, in bytes. */
   readonly sharedBytes: number
   /** The bytes of the cache that all multiprocessors share. */
@@ -136,6 +138,7 @@ export interface LaunchShape {
 export interface Kernel {
   /** The number of programs that can be resident on one multiprocessor. */
   programsPerProcessor(shape: Pick<LaunchShape, 'block' | 'sharedBytes'>): number
+  readonly registersPerThread: number
   /** Lays out shape and arguments in native memory, so that each launch costs one driver call. */
   prepare(shape: LaunchShape, args: readonly KernelArgument[]): Launch
 }

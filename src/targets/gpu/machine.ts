@@ -111,7 +111,8 @@ export class Machine {
     const used = [...new Set(this.placement.ranks.map(({ device }) => device))]
     this.recorder = options.record ? new Recorder(used, platform) : undefined
     const record = this.recorder !== undefined
-    this.facts = { record, oneDevice: used.length === 1 }
+    const [{ warp, sharedBytes, perProcessor }] = used
+    this.facts = { record, oneDevice: used.length === 1, device: { warp, sharedBytes, perProcessor } }
     for (let rank = 0; rank < this.ranks; rank++) this.queue(rank, 0)
     this.#forget = onInterrupt(
       async () => void (await this.stop('interrupted')),

@@ -6,7 +6,7 @@
 import type { DType } from '../../ir/dtype.ts'
 import type { KernelIR } from '../../ir/node.ts'
 import type { HeapTensor } from '../../world/backend.ts'
-import type { Capabilities } from '../../world/machine.ts'
+import type { Capabilities, DeviceLimits } from '../../world/machine.ts'
 import type { LaunchArguments, RankMemory } from './arguments.ts'
 import type { Device } from './device.ts'
 
@@ -16,6 +16,8 @@ export interface WorldFacts {
   readonly record: boolean
   /** True if all ranks share one device, so flags need not be visible to other devices. */
   readonly oneDevice: boolean
+  /** What limits the programs on a device. All devices of a world are of the same kind. */
+  readonly device: DeviceLimits
 }
 
 /** The source of a kernel parameter's value. */

@@ -84,10 +84,3 @@ function lanesOf(macros: string): number {
   if (has(macros, '__AVX512F__', '__AVX512BW__', '__AVX512VL__')) return 16
   return has(macros, '__AVX2__', '__FMA__') ? 8 : 4
 }
-
-/** Parses a cache size as Linux prints it: `32K`, `1M`, or a number of bytes. */
-export function cacheBytes(text: string): number | undefined {
-  const match = /^(\d+)([KM]?)$/.exec(text.trim())
-  if (!match) return undefined
-  return Number(match[1]) * { '': 1, K: 1024, M: 1024 * 1024 }[match[2] as '' | 'K' | 'M']
-}

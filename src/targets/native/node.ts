@@ -29,11 +29,11 @@ import { homedir } from 'node:os'
 import { join } from 'node:path'
 import process from 'node:process'
 import type { Entry } from '../cpu/abi.ts'
+import { nodeThreads } from '../cpu/node.ts'
 import type { CodeModule } from '../cpu/code.ts'
 import type { Engine } from '../cpu/executable.ts'
 import { onInterrupt } from '../interrupts.ts'
 import {
-  cacheBytes,
   compileArguments,
   contentKey,
   defaultCaches,
@@ -353,20 +353,11 @@ function cacheFolder(environment: Environment): string {
   return join(caches ? caches : join(homedir(), '.cache'), 'arke', 'native')
 }
 
-/** The cache sizes that Linux reports for the first processor. On other systems, common default sizes. */
+/** The cache sizes for which code is generated: those of the processor if they are known, otherwise common sizes. */
 function readCaches(): Caches {
-  const sizes: Record<string, number> = {}
-  for (let index = 0; index < 8; index++) {
-    try {
-      const read = (name: string): string =>
-        readFileSync(`/sys/devices/system/cpu/cpu0/cache/index${index}/${name}`, 'utf8').trim()
-      const bytes = cacheBytes(read('size'))
-      if (bytes && read('type') !== 'Instruction') sizes[`l${read('level')}`] = bytes
-    } catch {
-      break
-    }
-  }
-  return { l1: sizes['l1'] ?? defaultCaches.l1, l2: sizes['l2'] ?? defaultCaches.l2 }
+  const bytes = (level: number): number | undefined =>
+    nodeThreads.caches.find((cache) => cache.level === level)?.bytes
+  return { l1: bytes(1) ?? defaultCaches.l1, l2: bytes(2) ?? defaultCaches.l2 }
 }
 
 const require = createRequire(import.meta.url)

@@ -19,20 +19,12 @@ import { notesOf } from './notes.ts'
 import { planOverlap } from './overlap.ts'
 import { isByWarpgroups, productIn } from './products.ts'
 import { Ranges } from './ranges.ts'
-import type { EmitFacts, EmitNote } from './recipe.ts'
+import { deviceOf, type EmitFacts, type EmitNote } from './recipe.ts'
 import { planRecord, recordBytes } from './record.ts'
 import { STAGING_BOX } from './render/store.ts'
 import { scratchOf } from './scratch.ts'
 import { planStart } from './start.ts'
-import {
-  BASE_ALIGNMENT,
-  expectFits,
-  planTiles,
-  SHARED_LIMIT,
-  SharedSpace,
-  type Region,
-  type Tile,
-} from './tiles.ts'
+import { BASE_ALIGNMENT, expectFits, planTiles, SharedSpace, type Region, type Tile } from './tiles.ts'
 import { tileGroupOf } from './tileOrder.ts'
 import { Uses } from './uses.ts'
 
@@ -61,7 +53,7 @@ interface Basis {
 
 function basisOf(ir: KernelIR, facts: EmitFacts): Basis {
   const { ranges, tiles, copies } = memoryOf(ir, facts)
-  return { ranges, tiles, copies, roles: planRoles(ir, copies) }
+  return { ranges, tiles, copies, roles: planRoles(ir, copies, deviceOf(facts).perProcessor.registers) }
 }
 
 function memoryOf(ir: KernelIR, facts: EmitFacts): Omit<Basis, 'roles'> {
@@ -100,11 +92,11 @@ function decided(ir: KernelIR, facts: EmitFacts): Decisions {
     const made = copies.ofStore(node, layouts.of(node.inputs[1]))
     if (made) stores.set(node, made)
   }
-  const space = new SharedSpace()
+  const space = new SharedSpace(deviceOf(facts).sharedBytes)
   const reserved = facts.record ? recordBytes(roles) : 0
   const shared = planShared(ir, { tiles, stores, groupOf, roles, layouts, reserved }, space)
   const record = facts.record ? planRecord(roles, space) : undefined
-  expectFits(space.used, ir, [...tiles.values()])
+  expectFits(space, ir, [...tiles.values()])
   const early = record ? undefined : planEarly(ir, roles)
   const arrivers = planArrivers(ir, groupOf)
   const all = [...walk(ir.body)]
@@ -221,8 +213,7 @@ function planStaging(
     const group = groupOf.get(node)!
     if (staging.has(group)) continue
     const bytes = (2 * group.warps * STAGING_BOX) / 4
-    if (space.used + 1024 + bytes + small + BASE_ALIGNMENT <= SHARED_LIMIT)
-      staging.set(group, space.take(bytes, 1024))
+    if (space.hasRoom(1024 + bytes + small)) staging.set(group, space.take(bytes, 1024))
     else stores.delete(node)
   }
   return staging

@@ -2,6 +2,7 @@
 import { attribute, walk, type Node } from '../../../ir/node.ts'
 import { origin, paramName } from '../../../ir/ops/index.ts'
 import { typeName } from '../../../ir/type.ts'
+import { programsPerProcessor } from '../../../world/machine.ts'
 import { isFragment, isSplat } from './assign.ts'
 import type { CopyPlan } from './copies.ts'
 import type { Decisions } from './decide.ts'
@@ -9,6 +10,7 @@ import { registersOf, type Group } from './groups.ts'
 import { headerOf } from './header.ts'
 import type { Layout } from './layout.ts'
 import type { Product } from './products.ts'
+import { deviceOf } from './recipe.ts'
 import type { Epoch } from './start.ts'
 import type { Region } from './tiles.ts'
 import { wordOrder } from './words.ts'
@@ -41,7 +43,10 @@ const baseName = (ref: Node): string => {
   return base.op === 'param' ? paramName(base) : named(base)
 }
 
-function roles({ roles, arrivers, ir }: Decisions): string[] {
+function roles({ roles, arrivers, ir, facts, sharedBytes }: Decisions): string[] {
+  const needs = { threads: roles.block, sharedBytes, registersPerThread: roles.registers }
+  // The compiler uses at most the registers with which one program fits.
+  const resident = Math.max(1, programsPerProcessor(deviceOf(facts), needs))
   const group = (one: Group): string => {
     const registers = `${registersOf(one, roles)} registers per thread`
     const changed = one.registers ? ` (setmaxnreg ${one.registers.change}s them)` : ''
@@ -51,7 +56,7 @@ function roles({ roles, arrivers, ir }: Decisions): string[] {
   const barriers = [...walk(ir.body)].filter((node) => node.op === 'barriers')
   const arrivals = (node: Node): number => attribute<number>(node, 'arrivals') * (arrivers.get(node) ?? 1)
   return [
-    `${roles.block} threads per program`,
+    `${roles.block} threads per program; a multiprocessor has room for at least ${plural(resident, 'program')}`,
     ...[...roles.groups.values()].map(group),
     ...(roles.groups.size === 0 ? [group(roles.whole)] : []),
     ...barriers.map((node) => `${named(node)}: ${plural(arrivals(node), 'arrival')} per phase`),

@@ -9,6 +9,7 @@ import { attribute, walk, type Block, type KernelIR, type Node } from '../../../
 import { KernelError } from '../../../ir/site.ts'
 import { accessesOf, entryOf, opOf, opsWith, type MemoryName, type SyncName } from '../../../ir/ops/index.ts'
 import type { RefType, ValueType } from '../../../ir/type.ts'
+import { programsPerProcessor, type DeviceLimits, type ProgramNeeds } from '../../../world/machine.ts'
 import { togetherOf } from '../../../ir/passes/courier.ts'
 import { isFragment, isIndexed, isSplat } from './assign.ts'
 import type { CopyPlanner } from './copies.ts'
@@ -45,10 +46,10 @@ export interface RolesPlan {
   readonly groups: ReadonlyMap<Block, Group>
   /** The lowest thread barrier id that no group uses. */
   readonly freeBarrier: number
+  /** The registers per thread at launch, with one program per multiprocessor. */
+  readonly registers: number
 }
 
-/** Registers per multiprocessor. */
-const REGISTERS = 65536
 /**
  * Registers for a single thread that waits for flags and iterates over tiles. 40 registers are too few for some
  * kernels.
@@ -67,7 +68,7 @@ const MOST_REGISTERS = 240
 
 export const planRoles = analysis('roles of a GPU', rolesIn)
 
-function rolesIn(ir: KernelIR, copies: CopyPlanner): RolesPlan {
+function rolesIn(ir: KernelIR, copies: CopyPlanner, registersPerProcessor: number): RolesPlan {
   const all = [...walk(ir.body)]
   const roles = all.filter((node) => node.op === 'roles')
   const block = roles.length > 0 ? Math.max(...roles.map(totalWarps)) * 32 : 32 * defaultWarps(all)
@@ -84,10 +85,12 @@ function rolesIn(ir: KernelIR, copies: CopyPlanner): RolesPlan {
     together: block,
     registers: undefined,
   }
+  // An instruction can address at most 255 registers.
+  const registers = Math.min(255, roundDown(registersPerProcessor / block))
   const groups = new Map<Block, Group>()
   let barrier = 1
-  for (const node of roles) barrier = planGroups(node, block, copies, groups, barrier)
-  return { block, whole, groups, freeBarrier: barrier }
+  for (const node of roles) barrier = planGroups(node, { block, registers }, copies, groups, barrier)
+  return { block, whole, groups, freeBarrier: barrier, registers }
 }
 
 const totalWarps = (roles: Node): number =>
@@ -101,7 +104,7 @@ function defaultWarps(nodes: readonly Node[]): number {
 
 function planGroups(
   roles: Node,
-  block: number,
+  launch: Pick<RolesPlan, 'block' | 'registers'>,
   copies: CopyPlanner,
   groups: Map<Block, Group>,
   firstBarrier: number,
@@ -111,7 +114,7 @@ function planGroups(
   const solo = roles.blocks.map((role) => needsOneThread(role, copies))
   const branches = branchesOf(names, togetherOf(roles))
   const few = branches.map((branch) => fewRegisters(branch, roles, solo))
-  const change = registerChange(branches, warps, few, block)
+  const change = registerChange(branches, warps, few, launch)
   const isPartial = (branch: readonly number[]): number => Number(warpsOf(branch, warps) % 4 !== 0)
   // Whole warpgroups come first, so that each starts at a multiple of four warps, as wgmma requires.
   branches.sort((a, b) => isPartial(a) - isPartial(b))
@@ -199,13 +202,20 @@ function sendingRegisters(role: Block, warps: number): number {
  * registers must either be redistributed with `setmaxnreg`, or suffice for a second program per multiprocessor if
  * shared memory has room for one.
  */
-export function isCourierFree({ groups, block }: RolesPlan, programsByMemory: number): boolean {
+export function isCourierFree(
+  { groups, block }: RolesPlan,
+  sharedBytes: number,
+  device: DeviceLimits,
+): boolean {
   const named = (wanted: string) => [...groups].find(([, { name }]) => name === wanted)
   const [producer, courier] = [named('producer'), named('courier')]
   if (!producer?.[1].solo || !courier) return false
   const [role, { registers, warps }] = courier
-  const programs = Math.floor(REGISTERS / (block * sendingRegisters(role, warps)))
-  return registers !== undefined || programs >= Math.min(2, programsByMemory)
+  const programs = (needs: Omit<ProgramNeeds, 'threads'>): number =>
+    programsPerProcessor(device, { threads: block, ...needs })
+  const byMemory = programs({ sharedBytes, registersPerThread: 0 })
+  const byRegisters = programs({ sharedBytes: 0, registersPerThread: sendingRegisters(role, warps) })
+  return registers !== undefined || byRegisters >= Math.min(2, byMemory)
 }
 
 /**
@@ -216,9 +226,8 @@ function registerChange(
   branches: readonly (readonly number[])[],
   warps: readonly number[],
   few: readonly (number | undefined)[],
-  block: number,
+  { block, registers: launched }: Pick<RolesPlan, 'block' | 'registers'>,
 ): ReadonlyMap<readonly number[], Group['registers']> | undefined {
-  const launched = launchedRegisters(block)
   const isAny = few.some((count) => count !== undefined) && few.includes(undefined)
   if (!isAny || launched >= MOST_REGISTERS || few.some((count) => count !== undefined && count > launched))
     return undefined
@@ -237,11 +246,8 @@ function registerChange(
 }
 
 /** The number of registers per thread of a group. */
-export const registersOf = ({ registers }: Group, { block }: RolesPlan): number =>
-  registers?.count ?? launchedRegisters(block)
-
-/** The registers per thread at launch, with one program per multiprocessor. An instruction can address at most 255. */
-const launchedRegisters = (block: number): number => Math.min(255, roundDown(REGISTERS / block))
+export const registersOf = ({ registers }: Group, plan: RolesPlan): number =>
+  registers?.count ?? plan.registers
 
 const roundDown = (count: number): number => Math.floor(count / 8) * 8
 

@@ -4,8 +4,16 @@
  */
 import type { KernelIR } from '../../../ir/node.ts'
 import { paramName } from '../../../ir/ops/index.ts'
+import type { DeviceLimits, ProcessorLimits } from '../../../world/machine.ts'
 import { noteText } from './notes.ts'
-import { ARCHITECTURE, mayCarryEpochs, type EmitFacts, type EmitNote, type TensorFacts } from './recipe.ts'
+import {
+  ARCHITECTURE,
+  deviceOf,
+  mayCarryEpochs,
+  type EmitFacts,
+  type EmitNote,
+  type TensorFacts,
+} from './recipe.ts'
 
 export function headerOf(ir: KernelIR, facts: EmitFacts, notes: readonly EmitNote[]): string[] {
   const meta = Object.entries(ir.meta).map(([name, value]) => `${name} = ${String(value)}`)
@@ -13,11 +21,36 @@ export function headerOf(ir: KernelIR, facts: EmitFacts, notes: readonly EmitNot
   const tensors = ir.body.params.filter(({ type }) => type.kind === 'tensor').map(paramName)
   return [
     meta.length > 0 ? `${world}; ${meta.join(', ')}` : world,
-    `Assumes, for ${ARCHITECTURE}:`,
+    `Assumes, for ${[ARCHITECTURE, ...limitsText(deviceOf(facts))].join(' with ')}:`,
     ...tensors.map((name) => `  ${name}: ${ofTensor(facts.tensors[name])}`),
     `  ${ofWorld(facts)}`,
     ...notes.map((note) => `note: ${noteText(note)}`),
   ].map((line) => `// ${line}`)
+}
+
+const ofProcessor: Readonly<Record<keyof ProcessorLimits, string>> = {
+  programs: 'programs',
+  threads: 'threads',
+  registers: 'registers',
+  partitions: 'partitions',
+  registerUnit: 'registers in a unit of allocation',
+  sharedBytes: 'bytes of shared memory',
+  reservedBytes: 'reserved bytes per program',
+  sharedUnit: 'bytes in a unit of allocation',
+}
+
+/** The limits of a device that differ from those of an H200, as one text, or nothing. */
+export function limitsText({ warp, sharedBytes, perProcessor }: DeviceLimits): readonly string[] {
+  const usual = deviceOf({})
+  const names = Object.keys(ofProcessor) as (keyof ProcessorLimits)[]
+  const texts = [
+    ...(warp === usual.warp ? [] : [`${warp} threads per warp`]),
+    ...(sharedBytes === usual.sharedBytes ? [] : [`${sharedBytes} bytes of shared memory per program`]),
+    ...names
+      .filter((name) => perProcessor[name] !== usual.perProcessor[name])
+      .map((name) => `${perProcessor[name]} ${ofProcessor[name]} per multiprocessor`),
+  ]
+  return texts.length === 0 ? [] : [texts.join(', ')]
 }
 
 function ofTensor(facts: TensorFacts | undefined): string {

@@ -5,6 +5,8 @@
 import type { DType, StorageDType } from '../../../ir/dtype.ts'
 import { dtypes } from '../../../ir/dtype.ts'
 import type { Emitted, OpaqueParam, Param } from '../../gpu/platform.ts'
+import { limitsOf, type DeviceLimits } from '../../../world/machine.ts'
+import { h200 } from '../../../world/machines.ts'
 import type { Swizzle } from '../tensormap.ts'
 
 /** The target architecture of the emitted text. */
@@ -29,7 +31,12 @@ export interface EmitFacts {
   readonly record?: boolean
   /** True if all ranks share one device, so flags need not be visible to other devices. */
   readonly oneDevice?: boolean
+  /** What limits a program and the programs on a multiprocessor; by default that of an H200. */
+  readonly device?: DeviceLimits
 }
+
+const usualDevice: DeviceLimits = limitsOf(h200)
+export const deviceOf = ({ device = usualDevice }: Pick<EmitFacts, 'device'>): DeviceLimits => device
 
 /**
  * Whether flag-in-data words may replace flags (words.ts). A recorded kernel waits for flags, because its log shows

@@ -75,9 +75,17 @@ export interface Region {
   readonly bytes: number
 }
 
-/** Allocates shared memory. Tiles are allocated first, so that their alignment wastes no memory. */
+/**
+ * Allocates the shared memory of a program, which may have `limit` bytes. Tiles are allocated first, so that their
+ * alignment wastes no memory.
+ */
 export class SharedSpace {
+  readonly limit: number
   #end = 0
+
+  constructor(limit: number) {
+    this.limit = limit
+  }
 
   take(bytes: number, alignment: number): Region {
     const at = Math.ceil(this.#end / alignment) * alignment
@@ -88,23 +96,24 @@ export class SharedSpace {
   get used(): number {
     return this.#end
   }
+
+  /** True if so many more bytes fit. */
+  hasRoom(bytes: number): boolean {
+    return this.#end + bytes + BASE_ALIGNMENT <= this.limit
+  }
 }
 
-/**
- * The shared memory that a program can have on sm_90, in bytes. Aligning the base takes up to `BASE_ALIGNMENT` bytes of
- * it.
- */
-export const SHARED_LIMIT = 227 * 1024
+/** Aligning the base takes up to this many bytes of a program's shared memory. */
 export const BASE_ALIGNMENT = 1024
 
-export function expectFits(used: number, ir: KernelIR, tiles: readonly Tile[]): void {
-  if (used + BASE_ALIGNMENT <= SHARED_LIMIT) return
+export function expectFits(space: SharedSpace, ir: KernelIR, tiles: readonly Tile[]): void {
+  if (space.hasRoom(0)) return
   const list = tiles.map(
     (tile) =>
       `${tile.stages}x${tile.rows}x${tile.columns} ${tile.dtype} (${tile.stages * tile.stageBytes} bytes, ${tile.node.site})`,
   )
   throw new KernelError(
-    `${ir.name} needs ${used + BASE_ALIGNMENT} bytes of shared memory, a program has ${SHARED_LIMIT}: use smaller tiles or ` +
+    `${ir.name} needs ${space.used + BASE_ALIGNMENT} bytes of shared memory, a program has ${space.limit}: use smaller tiles or ` +
       `fewer stages. Its tiles: ${list.join('; ')}`,
     tiles[0]?.node.site,
   )
