@@ -11,6 +11,7 @@ export {
   type Params,
 } from './lang/kernel.ts'
 export { type Program } from './lang/program.ts'
+export { type Counter, type Seed } from './lang/random.ts'
 export {
   ceilDiv,
   type Barrier,

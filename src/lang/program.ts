@@ -9,6 +9,7 @@ import { KernelError, Site } from '../ir/site.ts'
 import { valueType } from '../ir/type.ts'
 import { access, Atomics, operand, type Access, type Masked, type Operand } from './access.ts'
 import { flatten, namesOf, unflatten, type Carried } from './carried.ts'
+import { randomInputs, type Counter, type Seed } from './random.ts'
 import { expectSynchronous, type Recorder } from './recorder.ts'
 import {
   Barrier,
@@ -131,6 +132,37 @@ export class Program {
   /** The vector 0, 1, …, extent - 1. */
   arange(extent: number): Fragment<'i32', 1> {
     return this.#value(this.#emit('iota', [], { extent }))
+  }
+  /**
+   * Random numbers of Philox4x32-10: a function of a seed and a counter, the same on every target. In u32, word 0 of each
+   * counter's block of random bits. In f32, numbers from 0 to 1 (exclusive), of 24 random bits each.
+   */
+  random<D extends 'u32' | 'f32', R extends Rank>(dtype: D, seed: Seed, counter: Counter<R>): Value<D, R> {
+    return this.#random(dtype, randomInputs(this.#recorder, seed, counter), 0)
+  }
+  /** All four words of each counter's block, which cost little more than one. */
+  random4<D extends 'u32' | 'f32', R extends Rank>(
+    dtype: D,
+    seed: Seed,
+    counter: Counter<R>,
+  ): [Value<D, R>, Value<D, R>, Value<D, R>, Value<D, R>] {
+    const inputs = randomInputs(this.#recorder, seed, counter)
+    const [a, b, c, d] = [0, 1, 2, 3].map((word) => this.#random<D, R>(dtype, inputs, word))
+    return [a, b, c, d]
+  }
+  #random<D extends 'u32' | 'f32', R extends Rank>(
+    dtype: D,
+    inputs: readonly Node[],
+    word: number,
+  ): Value<D, R> {
+    const bits = this.#value<'u32', R>(this.#emit('random', inputs, { word }))
+    if (dtype === 'u32') return bits as Value<DType, R> as Value<D, R>
+    if (dtype === 'f32')
+      return bits
+        .shr(8)
+        .to('f32')
+        .mul(2 ** -24) as Value<DType, R> as Value<D, R>
+    throw new KernelError(`random: makes u32 or f32, not ${String(dtype)}`, Site.here())
   }
   /**
    * Returns accumulator + a x b. Both `a` and `b` may be shared tiles or fragments, although a GPU's matrix unit

@@ -181,6 +181,24 @@ function gatherings(): Probe[] {
   }))
 }
 
+/** Random words and numbers of scalars, vectors and matrices, of indices and of numbers from memory. */
+function randomNumbers(): Probe[] {
+  const params = { x: tensor('i32', 2), words: tensor('u32', 2), out: tensor('f32', 2) }
+  const made = kernel('randomNumbers', params, (t, { x, words, out }) => {
+    const lanes = t.arange(B)
+    const seed = t.load(x.at([0, 0]))
+    t.store(words.at([0, 0]), t.random('u32', 1, t.rank))
+    t.store(words.at([1, lanes]), t.random('u32', [seed, 2], t.load(x.at([1, lanes]))))
+    t.store(words.at([2, lanes]), t.random('u32', 2 ** 40, lanes))
+    const [a, b, c, d] = t.random4('f32', seed, [t.load(x.tile([1, 2], [16, 24])), 0, t.rank])
+    t.store(out.tile([0, 0], [16, 24]), a.add(b).add(c).add(d))
+    const at = t.arange(16).mul(24).expand(1).add(t.arange(24).expand(0))
+    const drawn = t.random('f32', 7, at)
+    t.store(out.tile([1, 1], [16, 24]), drawn.sub(drawn.maximum(1).expand(1)))
+  })
+  return [{ name: 'ops/random', kernel: made as never, ranks: 2 }]
+}
+
 /** Tiles, shared tiles, gathered rows, masks, slices and accesses to other ranks, for every storage dtype. */
 function moves(): Probe[] {
   return storage.map((dtype) => ({
@@ -436,6 +454,7 @@ export function opProbes(): Probe[] {
       values,
       reductions,
       gatherings,
+      randomNumbers,
       moves,
       orders,
       atomics,

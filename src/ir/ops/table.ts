@@ -2,12 +2,13 @@
 import { controlOps } from './control.ts'
 import { memoryOps } from './memory.ts'
 import type { Facts, Op } from './op.ts'
+import { randomOps } from './random.ts'
 import { stageOps } from './stages.ts'
 import { syncOps } from './sync.ts'
 import { valueOps } from './values.ts'
 import { viewOps } from './views.ts'
 
-const all = { ...valueOps, ...viewOps, ...memoryOps, ...syncOps, ...controlOps, ...stageOps }
+const all = { ...valueOps, ...randomOps, ...viewOps, ...memoryOps, ...syncOps, ...controlOps, ...stageOps }
 
 export type OpName = keyof typeof all
 export const ops: Readonly<Record<OpName, Op>> = all

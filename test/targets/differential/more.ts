@@ -51,5 +51,18 @@ const interleave: Step = (on) => {
   on.add(entry(value, Math.max(a.magnitude, b.magnitude), Math.max(a.error, b.error)))
 }
 
-export const moreExactSteps: readonly Step[] = [rounded, alongAxis, reshape, interleave]
+/** Words of random bits, or uniform numbers, of counters and seeds from the pool. */
+const random: Step = (on) => {
+  const { t, choices } = on
+  const counter = on.exact(({ dtype }) => dtype === 'i32' || dtype === 'u32')
+  if (!counter) return
+  const words = counter.value as Value<'i32', 1>
+  const seed = choices.below(2) === 0 ? choices.below(5) : ([on.item, choices.below(3)] as const)
+  const at = choices.below(2) === 0 ? words : ([words, choices.below(3), on.item] as const)
+  const dtype = choices.pick(['u32', 'f32'] as const)
+  const all = choices.rarely(3) ? t.random4(dtype, seed, at).slice(2) : [t.random(dtype, seed, at)]
+  for (const one of all) on.add(entry(one, 1))
+}
+
+export const moreExactSteps: readonly Step[] = [rounded, alongAxis, reshape, interleave, random]
 export const moreBoundedSteps: readonly Step[] = [transcendental]
