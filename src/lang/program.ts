@@ -24,6 +24,7 @@ import {
   type Tuple,
 } from './tensor.ts'
 import {
+  all,
   constant,
   index,
   stretch,
@@ -307,6 +308,16 @@ export class Program {
   }
   arrive(barrier: Barrier): void {
     this.#emit('barrier.arrive', [barrier.node])
+  }
+
+  // Diagnostics
+
+  /**
+   * Stops the world unless the condition holds. The error names the rank, the program, this line and the message. A
+   * fragment must hold in all elements.
+   */
+  assert(condition: Value<'bool'>, message: string): void {
+    this.#emit('assert', [all(condition).node], { message })
   }
 
   // Control flow

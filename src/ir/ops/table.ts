@@ -1,5 +1,6 @@
 /** The table of all ops. A new op needs a record here, and changes in the targets that handle it specially. */
 import { controlOps } from './control.ts'
+import { diagnosticOps } from './diagnostics.ts'
 import { memoryOps } from './memory.ts'
 import type { Facts, Op } from './op.ts'
 import { randomOps } from './random.ts'
@@ -8,7 +9,16 @@ import { syncOps } from './sync.ts'
 import { valueOps } from './values.ts'
 import { viewOps } from './views.ts'
 
-const all = { ...valueOps, ...randomOps, ...viewOps, ...memoryOps, ...syncOps, ...controlOps, ...stageOps }
+const all = {
+  ...valueOps,
+  ...randomOps,
+  ...viewOps,
+  ...memoryOps,
+  ...syncOps,
+  ...controlOps,
+  ...diagnosticOps,
+  ...stageOps,
+}
 
 export type OpName = keyof typeof all
 export const ops: Readonly<Record<OpName, Op>> = all

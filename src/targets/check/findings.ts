@@ -15,6 +15,7 @@ export type FindingKind =
   | 'flag-reuse'
   | 'lost-signal'
   | 'phase'
+  | 'assertion'
   | 'asymmetric-allocation'
   | 'error'
   | 'wrong-result'

@@ -1,6 +1,7 @@
 /** Maps every op without blocks to the instruction that it becomes. The compiler (code.ts) handles control flow. */
 import { opsWith, type OpName } from '../../ir/ops/index.ts'
 import type { Maker, Structural } from './code.ts'
+import * as diagnostics from './diagnostics.ts'
 import * as engines from './engines.ts'
 import * as memory from './instructions.ts'
 import { constant, evaluated, program, programs, rank } from './values.ts'
@@ -44,6 +45,8 @@ export const makers: Readonly<Record<Exclude<OpName, Structural>, Maker>> = {
   barriers: memory.barriers,
   'barrier.arrive': memory.arrive,
   'barrier.wait': memory.waitPhase,
+
+  assert: diagnostics.assert,
 
   meet: engines.meet,
   'fence.async': engines.fenceAsync,

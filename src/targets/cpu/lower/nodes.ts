@@ -17,6 +17,7 @@ import { lowerCopy } from './copies.ts'
 import { lowerFragment, lowerReduction } from './fragments.ts'
 import { lowerGathered } from './gathered.ts'
 import { lowerLoad, lowerStore } from './memory.ts'
+import { assert } from './diagnostics.ts'
 import { isFragment } from './plan.ts'
 import { lowerDot } from './products.ts'
 import { lowerRoles } from './roles.ts'
@@ -79,6 +80,8 @@ const lowerings: Readonly<Record<OpName, Lower>> = {
   },
   'barrier.arrive': arrive,
   'barrier.wait': waitPhase,
+
+  assert,
 
   param: () => undefined,
   result(l, node) {

@@ -208,6 +208,7 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
     ...opsWith({ effect: 'control' }, unconstrained),
     ...opsWith({ effect: 'declare' }, unconstrained),
     ...opsWith({ effect: 'sync' }, unconstrained),
+    ...opsWith({ effect: 'report' }, unconstrained),
     // Values computed from indices alone fit any layout, and the indices of gathered rows pass through shared memory.
     ...opsWith({ isView: true }, unconstrained),
     ...opsWith({ elements: 'indices' }, unconstrained),

@@ -20,7 +20,7 @@ import type { LoopPlan } from './loops.ts'
 import type { Overlap } from './overlap.ts'
 import { Params } from './params.ts'
 import type { Ranges } from './ranges.ts'
-import type { EmitFacts } from './recipe.ts'
+import type { EmitFacts, EmittedAssertion } from './recipe.ts'
 import { Recorder, type RecordPlan } from './record.ts'
 import { is16Bit, registerType, type Operand } from './spell.ts'
 import type { TileGroup } from './tileOrder.ts'
@@ -104,6 +104,7 @@ export class Emission {
   /** Device functions that were made for this kernel. */
   readonly functions = new Map<string, Declaration>()
   readonly waitSites: string[] = []
+  readonly assertions: EmittedAssertion[] = []
   readonly signals = new Set<string>()
   readonly waits = new Set<string>()
   /** Undefined if the kernel does not record events. */
@@ -386,6 +387,11 @@ export class Emission {
     const where = site?.line ?? '(unknown line)'
     const known = this.waitSites.indexOf(where)
     return known >= 0 ? known + 1 : this.waitSites.push(where)
+  }
+
+  /** The number of an assertion, from 1. */
+  assertion(site: Site | undefined, message: string): number {
+    return this.assertions.push({ site: site?.toString() ?? '(unknown line)', message })
   }
 
   paramName(node: Node): string {

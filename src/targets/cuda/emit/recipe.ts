@@ -106,10 +106,18 @@ export interface EmittedKernel {
   readonly waits: readonly string[]
   /** The source lines of the waits. Entry i - 1 belongs to site i of a wait record. */
   readonly waitSites: readonly string[]
+  /** The assertions. Entry i - 1 has number i. */
+  readonly assertions: readonly EmittedAssertion[]
   /** Performance notes for the kernel's author. */
   readonly notes: readonly EmitNote[]
   /** For a kernel that records, the source sites that its events refer to by index. */
   readonly recordedSites?: readonly RecordedSite[]
+}
+
+export interface EmittedAssertion {
+  /** The position in the kernel's source, as file:line:column. */
+  readonly site: string
+  readonly message: string
 }
 
 export interface EmitNote {

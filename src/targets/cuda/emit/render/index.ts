@@ -5,6 +5,7 @@ import type { Emission } from '../emission.ts'
 import { atomic } from './atomics.ts'
 import * as control from './control.ts'
 import * as declarations from './declarations.ts'
+import { assert } from './diagnostics.ts'
 import { dot } from './dot.ts'
 import { rows } from './exchange.ts'
 import { gatherings } from './gathered.ts'
@@ -64,6 +65,8 @@ export const renderers: Readonly<Record<OpName, Renderer>> = {
   barriers: declarations.barriers,
   'barrier.arrive': sync.barrierArrive,
   'barrier.wait': sync.barrierWait,
+
+  assert,
 
   param: silent,
   result: control.result,
