@@ -83,6 +83,7 @@ export type {
   Traffic,
 } from './operation/definition.ts'
 export { scenariosOf, type OperationScenarioOptions } from './operation/scenarios.ts'
+export type { DroppedPrints, OnPrint, Printed, PrintedValue } from './world/prints.ts'
 export type { Stall } from './world/stops.ts'
 export type { FlagSignals, PossibleSignal } from './world/signallers.ts'
 export { explore, type Exploration, type ExploreOptions } from './targets/check/explore.ts'

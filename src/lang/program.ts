@@ -9,6 +9,7 @@ import { KernelError, Site } from '../ir/site.ts'
 import { valueType } from '../ir/type.ts'
 import { access, Atomics, operand, type Access, type Masked, type Operand } from './access.ts'
 import { flatten, namesOf, unflatten, type Carried } from './carried.ts'
+import { firstElements } from './printed.ts'
 import { randomInputs, type Counter, type Seed } from './random.ts'
 import { expectSynchronous, type Recorder } from './recorder.ts'
 import {
@@ -318,6 +319,24 @@ export class Program {
    */
   assert(condition: Value<'bool'>, message: string): void {
     this.#emit('assert', [all(condition).node], { message })
+  }
+
+  /**
+   * Prints values with the rank, the program and this line, when the host synchronises. Of a fragment, the first eight
+   * elements are printed.
+   */
+  print(label: string, ...values: readonly Value[]): void {
+    const shown = values.map(firstElements)
+    this.#emit(
+      'print',
+      shown.flatMap((elements) => elements.map(({ node }) => node)),
+      {
+        label,
+        dtypes: values.map(({ dtype }) => dtype),
+        shapes: values.map(({ shape }) => shape.join('x')),
+        counts: shown.map((elements) => elements.length),
+      },
+    )
   }
 
   // Control flow

@@ -3,6 +3,7 @@
  * layouts: scalars, vectors, broadcast scalars, values computed from indices, and matrices whose rows are reduced.
  */
 import { dtypes, type DType, type DotDType, type StorageDType } from '../../src/ir/dtype.ts'
+import { withPrintBuffer } from '../../src/ir/passes/prints.ts'
 import { flags, kernel, scalar, tensor, type Kernel, type Meta } from '../../src/lang/kernel.ts'
 import type { Program } from '../../src/lang/program.ts'
 import { ceilDiv, type Tensor } from '../../src/lang/tensor.ts'
@@ -197,6 +198,23 @@ function randomNumbers(): Probe[] {
     t.store(out.tile([1, 1], [16, 24]), drawn.sub(drawn.maximum(1).expand(1)))
   })
   return [{ name: 'ops/random', kernel: made as never, ranks: 2 }]
+}
+
+/** Assertions and printed values, in roles as well. */
+function diagnostics(): Probe[] {
+  const params = { x: tensor('f32', 2), n: scalar('i64') }
+  const made = kernel('diagnostics', params, (t, { x, n }) => {
+    const tile = t.load(x.tile([0, 0], [16, 24]))
+    t.assert(tile.gt(0), 'all are positive')
+    t.assert(n.lt(9), 'n is below 9')
+    t.print('tile', tile, n, tile.sum(1).gt(1), t.rank)
+    t.roles({
+      one: { warps: 4, body: () => t.print('n', n) },
+      other: { warps: 4, body: () => t.assert(t.load(x.at([1, t.arange(B)])).lt(7), 'all are below 7') },
+    })
+  })
+  const record: Kernel['record'] = (asked) => withPrintBuffer(made.record(asked))
+  return [{ name: 'ops/diagnostics', kernel: { record }, ranks: 2 }]
 }
 
 /** Tiles, shared tiles, gathered rows, masks, slices and accesses to other ranks, for every storage dtype. */
@@ -455,6 +473,7 @@ export function opProbes(): Probe[] {
       reductions,
       gatherings,
       randomNumbers,
+      diagnostics,
       moves,
       orders,
       atomics,

@@ -1,6 +1,7 @@
-/** Assertions as instructions. */
+/** Assertions and prints as instructions. */
 import { attribute } from '../../ir/node.ts'
 import { accessOf, partyOf } from './access.ts'
+import { printed } from '../../world/prints.ts'
 import type { Maker } from './code.ts'
 import { StopRun } from './findings.ts'
 
@@ -18,5 +19,15 @@ export const assert: Maker = (node, _, [condition]) => ({
       message,
       parties: [partyOf(by, 'fails the assertion')],
     })
+  },
+})
+
+export const print: Maker = (node, _, inputs) => ({
+  node,
+  sync: false,
+  run(agent, machine) {
+    const { rank, program, launch } = agent
+    const numbers = inputs.map((register) => agent.registers[register] as number)
+    if (machine.prints) machine.prints.push(printed(node, launch.kernel, rank, program, numbers))
   },
 })

@@ -8,6 +8,7 @@ import type { Node } from '../../ir/node.ts'
 import { KernelError } from '../../ir/site.ts'
 import { rankNames } from '../../timeline/ranges.ts'
 import type { Members } from '../../world/members.ts'
+import type { Printed } from '../../world/prints.ts'
 import {
   pendingOf,
   signalLines,
@@ -92,6 +93,8 @@ export class Machine {
   readonly flags: FlagMemory
   readonly engines = new Engines()
   readonly findings = new Map<string, Finding>()
+  /** What programs printed since the host last waited. Undefined if nothing is printed. */
+  prints: Printed[] | undefined
   /** The choices that this run could not vary. */
   readonly cuts = new Set<Cut>()
   readonly #scheduler: Scheduler

@@ -47,6 +47,7 @@ export const makers: Readonly<Record<Exclude<OpName, Structural>, Maker>> = {
   'barrier.wait': memory.waitPhase,
 
   assert: diagnostics.assert,
+  print: diagnostics.print,
 
   meet: engines.meet,
   'fence.async': engines.fenceAsync,

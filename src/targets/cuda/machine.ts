@@ -4,6 +4,7 @@
  * world is aborted, every call throws a `WorldStopped` until the world is reset.
  */
 import { bytesText, Heap, mostAlignment } from '../../world/heap.ts'
+import type { OnPrint } from '../../world/prints.ts'
 import { Signallers } from '../../world/signallers.ts'
 import { noRoom, nothingEnded, Stops } from '../../world/stops.ts'
 import { limitsOf, Watchdog, type Limits } from '../../world/watchdog.ts'
@@ -32,6 +33,8 @@ export interface CudaWorldOptions {
   readonly ranks: number
   readonly heap?: number
   readonly timeout?: number
+  /** See `OpenOptions.onPrint`. */
+  readonly onPrint?: OnPrint
   /** If true, kernels record their events; see recording.ts. */
   readonly record?: boolean
   /**

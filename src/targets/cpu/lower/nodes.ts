@@ -39,6 +39,11 @@ const ofGpu: Lower = (_, { op }) => {
   throw new Error(`${op} exists only in kernels lowered for a GPU`)
 }
 
+/** The world replaces `print` before it compiles a kernel (src/ir/passes/prints.ts). */
+const expandedBefore: Lower = (_, { op }) => {
+  throw new Error(`${op} is left: give the kernel a print buffer first`)
+}
+
 const lowerings: Readonly<Record<OpName, Lower>> = {
   ...opsWith({ elements: 'same' }, lowerElementwise),
   ...opsWith({ elements: 'stretched' }, lowerFragment),
@@ -82,6 +87,7 @@ const lowerings: Readonly<Record<OpName, Lower>> = {
   'barrier.wait': waitPhase,
 
   assert,
+  print: expandedBefore,
 
   param: () => undefined,
   result(l, node) {

@@ -67,6 +67,7 @@ export const renderers: Readonly<Record<OpName, Renderer>> = {
   'barrier.wait': sync.barrierWait,
 
   assert,
+  print: (node, emission) => emission.refuse(node, 'is left: give the kernel a print buffer first'),
 
   param: silent,
   result: control.result,
