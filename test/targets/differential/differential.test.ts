@@ -79,7 +79,7 @@ describe('the generator', () => {
       'const iota rank program programs neg abs not exp2 exp log2 log sin cos erf pow floor ceil round sqrt rsqrt tanh sigmoid add sub mul div mod min max and or xor ' +
       'shl shr eq ne lt le gt ge select cast reduce.sum reduce.max reduce.min argmax argmin cumsum reshape interleave random expand broadcast transpose dot on dim slice pick tile ' +
       'rows at shared load store copy atomic.add atomic.and atomic.or atomic.xor atomic.min atomic.max signal wait for while if ' +
-      'persistent pipeline teams last result'
+      'persistent pipeline teams last result epoch fence reached assert atomic.sub atomic.xchg atomic.cas'
     expect(expected.split(' ').filter((op) => !used.has(op))).toEqual([])
   })
 })

@@ -107,7 +107,7 @@ function record(
     memorySteps[0](on)
     if (kind === 'bounded') loadSmall(on)
     steps(on, choices.between(1, 14))
-    if (mode === 'mail') mail(on)
+    if (mode === 'mail') mail(on, vocabulary)
     steps(on, choices.below(5))
     for (const one of new Set([...on.unused().reverse(), ...on.pool.slice(-5)])) storeEntry(on, one)
   }
@@ -135,7 +135,7 @@ function record(
  * Writes, signals, waits and reads from a neighbour, once per item. Programs process items in order, so no program
  * waits for a later item.
  */
-function mail(on: Builder): void {
+function mail(on: Builder, vocabulary: Vocabulary): void {
   const { t, choices, item } = on
   const { mail, ready } = on.args
   const shape = [choices.pick(extents), choices.pick(extents)] as const
@@ -144,6 +144,10 @@ function mail(on: Builder): void {
   t.store(mail.pick(item).tile([0, 0], shape), value)
   t.signal(ready.at([item]))
   const peer = on.peer()
-  t.wait(ready.on(peer).at([item]))
+  const flag = ready.on(peer).at([item])
+  const how = vocabulary === 'all' && choices.rarely(2) ? { atLeast: 1 } : {}
+  t.wait(flag, how)
+  // After the wait, this is true on every target.
+  if (vocabulary === 'all' && choices.rarely(2)) on.add(t.reached(flag, how))
   on.add(t.load(mail.on(peer).pick(item).tile([0, 0], shape)))
 }
