@@ -31,6 +31,5 @@ extern "C" __global__ void read_clock(volatile u64* told, u32 changes) {
   signals: [],
   waits: [],
   waitSites: [],
-  assertions: [],
   notes: [],
 }

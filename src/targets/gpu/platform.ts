@@ -79,8 +79,8 @@ export interface Emitted {
   readonly writes: readonly string[]
   /** The source lines of the waits. Entry i - 1 belongs to site i of a wait record. */
   readonly waitSites: readonly string[]
-  /** The assertions. Entry i - 1 has number i. */
-  readonly assertions: readonly EmittedAssertion[]
+  /** The assertions of a kernel that has any. Entry i - 1 has number i. */
+  readonly assertions?: readonly EmittedAssertion[]
   /** For a kernel that records, the source sites that its events refer to by index. */
   readonly recordedSites?: readonly RecordedSite[]
   /** The names of the tensors whose words may contain epochs (flag-in-data). */

@@ -137,7 +137,7 @@ export class Queue implements Line {
 
   #expectHeld(step: Step): void {
     const { control, part } = step
-    if (!control || part.executable.emitted.assertions.length === 0) return
+    if (!control || !part.executable.emitted.assertions) return
     const failure = failureOf(control)
     if (failure) this.onFailure(step, failure)
   }

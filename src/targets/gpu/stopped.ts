@@ -86,7 +86,7 @@ const nodeAt = ({ executable }: Part, line: string, isWanted: (node: Node) => bo
 
 /** Describes the program in which an assertion failed. */
 export function failedProgram({ part }: Step, { program, assertion }: Failure): StoppedWorker {
-  const { site, message } = part.executable.emitted.assertions[assertion - 1]
+  const { site, message } = part.executable.emitted.assertions![assertion - 1]
   return { ...placeOf(part), program, site, what: `fails the assertion: ${message}` }
 }
 

@@ -72,7 +72,7 @@ function rendered(ir: KernelIR, facts: EmitFacts): EmittedKernel {
     signals: [...emission.signals],
     waits: [...emission.waits],
     waitSites: emission.waitSites,
-    assertions: emission.assertions,
+    ...(emission.assertions.length > 0 && { assertions: emission.assertions }),
     notes: plans.notes,
     ...(emission.recorder && { recordedSites: emission.recorder.sites }),
   }
