@@ -11,6 +11,7 @@ export {
   type Params,
 } from './lang/kernel.ts'
 export { type Program } from './lang/program.ts'
+export { type Counter, type Seed } from './lang/random.ts'
 export {
   ceilDiv,
   type Barrier,
@@ -85,6 +86,7 @@ export type {
   Traffic,
 } from './operation/definition.ts'
 export { scenariosOf, type OperationScenarioOptions } from './operation/scenarios.ts'
+export type { DroppedPrints, OnPrint, Printed, PrintedValue } from './world/prints.ts'
 export type { Stall } from './world/stops.ts'
 export type { FlagSignals, PossibleSignal } from './world/signallers.ts'
 export { explore, type Exploration, type ExploreOptions } from './targets/check/explore.ts'

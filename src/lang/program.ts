@@ -10,6 +10,8 @@ import { valueType } from '../ir/type.ts'
 import { access, Atomics, operand, type Access, type Masked, type Operand } from './access.ts'
 import { MOST_IN_CLUSTER } from '../ir/clusters.ts'
 import { flatten, namesOf, unflatten, type Carried } from './carried.ts'
+import { firstElements } from './printed.ts'
+import { randomInputs, type Counter, type Seed } from './random.ts'
 import { expectSynchronous, type Recorder } from './recorder.ts'
 import {
   Barrier,
@@ -25,6 +27,7 @@ import {
   type Tuple,
 } from './tensor.ts'
 import {
+  all,
   constant,
   index,
   stretch,
@@ -169,6 +172,37 @@ export class Program {
   /** The vector 0, 1, …, extent - 1. */
   arange(extent: number): Fragment<'i32', 1> {
     return this.#value(this.#emit('iota', [], { extent }))
+  }
+  /**
+   * Random numbers of Philox4x32-10: a function of a seed and a counter, the same on every target. In u32, word 0 of each
+   * counter's block of random bits. In f32, numbers from 0 to 1 (exclusive), of 24 random bits each.
+   */
+  random<D extends 'u32' | 'f32', R extends Rank>(dtype: D, seed: Seed, counter: Counter<R>): Value<D, R> {
+    return this.#random(dtype, randomInputs(this.#recorder, seed, counter), 0)
+  }
+  /** All four words of each counter's block, which cost little more than one. */
+  random4<D extends 'u32' | 'f32', R extends Rank>(
+    dtype: D,
+    seed: Seed,
+    counter: Counter<R>,
+  ): [Value<D, R>, Value<D, R>, Value<D, R>, Value<D, R>] {
+    const inputs = randomInputs(this.#recorder, seed, counter)
+    const [a, b, c, d] = [0, 1, 2, 3].map((word) => this.#random<D, R>(dtype, inputs, word))
+    return [a, b, c, d]
+  }
+  #random<D extends 'u32' | 'f32', R extends Rank>(
+    dtype: D,
+    inputs: readonly Node[],
+    word: number,
+  ): Value<D, R> {
+    const bits = this.#value<'u32', R>(this.#emit('random', inputs, { word }))
+    if (dtype === 'u32') return bits as Value<DType, R> as Value<D, R>
+    if (dtype === 'f32')
+      return bits
+        .shr(8)
+        .to('f32')
+        .mul(2 ** -24) as Value<DType, R> as Value<D, R>
+    throw new KernelError(`random: makes u32 or f32, not ${String(dtype)}`, Site.here())
   }
   /**
    * Returns accumulator + a x b. Both `a` and `b` may be shared tiles or fragments, although a GPU's matrix unit
@@ -381,6 +415,34 @@ export class Program {
   }
   arrive(barrier: Barrier): void {
     this.#emit('barrier.arrive', [barrier.node])
+  }
+
+  // Diagnostics
+
+  /**
+   * Stops the world unless the condition holds. The error names the rank, the program, this line and the message. A
+   * fragment must hold in all elements.
+   */
+  assert(condition: Value<'bool'>, message: string): void {
+    this.#emit('assert', [all(condition).node], { message })
+  }
+
+  /**
+   * Prints values with the rank, the program and this line, when the host synchronises. Of a fragment, the first eight
+   * elements are printed.
+   */
+  print(label: string, ...values: readonly Value[]): void {
+    const shown = values.map(firstElements)
+    this.#emit(
+      'print',
+      shown.flatMap((elements) => elements.map(({ node }) => node)),
+      {
+        label,
+        dtypes: values.map(({ dtype }) => dtype),
+        shapes: values.map(({ shape }) => shape.join('x')),
+        counts: shown.map((elements) => elements.length),
+      },
+    )
   }
 
   // Control flow

@@ -432,6 +432,16 @@ function expectValue(value: unknown, what: string): Value {
   )
 }
 
+/** Whether all elements hold. */
+export function all(condition: Value<'bool'>): Value<'bool', 0> {
+  const value = expectValue(condition, 'a condition') as Value<'bool'>
+  if (value.dtype !== 'bool' || value.shape.length === 0) return value as Value<'bool', 0>
+  const numbers = value.to('i32')
+  const rows =
+    numbers.shape.length === 2 ? (numbers as Value<'i32', 2>).minimum(1) : (numbers as Value<'i32', 1>)
+  return rows.minimum().ne(0)
+}
+
 export function stretch(operand: Value, shape: Shape): Value {
   const value = expectValue(operand, 'an operand')
   if (sameShape(value.shape, shape)) return value

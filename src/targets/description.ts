@@ -7,7 +7,15 @@ import type { Machine } from '../world/machine.ts'
 
 /** Facts that specialise the kernels of some targets, as options of `arke emit` and `arke check`. */
 export type FactOption =
-  'extents' | 'packed' | 'group' | 'thisCpu' | 'oneDevice' | 'severalDevices' | 'record' | 'sharedBytes' | 'registers'
+  | 'extents'
+  | 'packed'
+  | 'group'
+  | 'thisCpu'
+  | 'oneDevice'
+  | 'severalDevices'
+  | 'record'
+  | 'sharedBytes'
+  | 'registers'
 
 /** What may differ from the usual device of a target: facts of a device that is only described. */
 export interface GivenDevice {

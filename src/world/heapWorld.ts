@@ -4,6 +4,7 @@
  */
 import { dtypes } from '../ir/dtype.ts'
 import type { KernelIR } from '../ir/node.ts'
+import { withPrintBuffer } from '../ir/passes/prints.ts'
 import type { Kernel, Meta, Params } from '../lang/kernel.ts'
 import type { Timeline } from '../timeline/timeline.ts'
 import { expectApart, wrongGroup } from './arguments.ts'
@@ -12,8 +13,11 @@ import { bytesText, granule, Heap, OutOfHeap } from './heap.ts'
 import { elements, HostWorld, isWords } from './host.ts'
 import { Launches } from './launches.ts'
 import type { Machine } from './machine.ts'
+import { PrintBuffers } from './printBuffers.ts'
+import { reportPrint, type OnPrint } from './prints.ts'
 import {
   WorldError,
+  WorldStopped,
   type Launch,
   type LaunchArguments,
   type LaunchOptions,
@@ -45,16 +49,20 @@ export abstract class HeapWorld<
   /** Freed allocations whose memory is reused once no launch is running or pending. */
   #leaving: Stored[] = []
   readonly #launches: Launches<L>
+  readonly #prints: PrintBuffers
   /** The launches that `wantedFor` collects instead of enqueueing them. Undefined at other times. */
   #collected: Launch[] | undefined
   readonly #marks = new WeakMap<StreamEvent, readonly E[]>()
 
-  constructor(backend: B, options: { readonly record?: boolean }) {
+  constructor(backend: B, options: { readonly record?: boolean; readonly onPrint?: OnPrint }) {
     super(backend.ranks)
     this.target = backend.target
     this.machine = backend.machine
     this.backend = backend
     this.#heap = new Heap(backend.memory.bytes)
+    this.#prints = new PrintBuffers(backend.memory, this.everyRank, options.onPrint ?? reportPrint, (bytes) =>
+      this.#allocate('the print buffer', bytes, granule),
+    )
     this.#launches = new Launches(backend, {
       everyRank: this.everyRank,
       records: options.record ?? false,
@@ -62,8 +70,10 @@ export abstract class HeapWorld<
       membersOf: (options) => this.membersOf(options),
       expectLocal: (rank) => this.expectLocal(rank),
       stored: (handle) => this.stored(handle),
+      printedBy: (recorded) => this.#prints.argumentsOf(recorded),
     })
     backend.onIdle = () => {
+      this.#prints.drain()
       if (this.#leaving.length === 0) return
       for (const { offset } of this.#leaving) this.#heap.free(offset)
       this.#leaving = []
@@ -200,7 +210,10 @@ export abstract class HeapWorld<
     const members = this.membersOf(options)
     const ir = this.#launches.recorded(kernel, options.meta as Meta | undefined, members)
     const ranks = options.ranks ?? this.#launches.ranksOf(members)
-    return { ir, wanted: ranks.length > 0 ? this.#launches.wanted(kernel, ir, args, members, ranks) : [] }
+    return {
+      ir: withPrintBuffer(ir),
+      wanted: ranks.length > 0 ? this.#launches.wanted(kernel, ir, args, members, ranks) : [],
+    }
   }
 
   /** Returns the code that the launches in `launches` need, without launching anything. */
@@ -265,11 +278,17 @@ export abstract class HeapWorld<
 
   override async synchronize(): Promise<void> {
     this.expectSymmetric()
-    await this.backend.reach()
+    try {
+      await this.backend.reach()
+    } catch (error) {
+      if (error instanceof WorldStopped) this.#prints.drain()
+      throw error
+    }
   }
 
   override async reset(): Promise<void> {
     await this.backend.reset(() => {
+      this.#prints.drain()
       for (const stored of this.everyStored)
         if (stored.kind === 'flags' || this.backend.isCounting?.(stored)) this.#zero(stored)
     })
@@ -282,6 +301,10 @@ export abstract class HeapWorld<
   }
 
   override async close(): Promise<void> {
-    await this.backend.close(() => this.#launches.forget(), this.#heap.reached)
+    const release = (): void => {
+      this.#prints.drain()
+      this.#launches.forget()
+    }
+    await this.backend.close(release, this.#heap.reached)
   }
 }

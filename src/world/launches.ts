@@ -5,6 +5,7 @@
  */
 import { clusterOf } from '../ir/clusters.ts'
 import type { KernelIR } from '../ir/node.ts'
+import { withPrintBuffer } from '../ir/passes/prints.ts'
 import type { Kernel, Meta } from '../lang/kernel.ts'
 import {
   argumentOf,
@@ -34,6 +35,8 @@ export interface Tensors {
   membersOf(options: Pick<LaunchOptions, 'group'>): Members
   expectLocal(rank: number): void
   stored(handle: Handle): Stored
+  /** The arguments for the print buffer of a kernel. */
+  printedBy(recorded: KernelIR): Readonly<Record<string, Stored>>
 }
 
 /** A per-rank launch and the arguments for which it was laid out. */
@@ -115,6 +118,7 @@ export class Launches<P extends Part> {
     const tensors = this.#tensors
     expectArguments(kernel, args, ranks, (handle) => tensors.wrongHandle(handle, members))
     const { writes } = usesOf(ir)
+    const prints = this.#tensors.printedBy(ir)
     return ranks.map((rank) => {
       const given: Record<string, Handle | number> = {}
       const values: Record<string, Stored | number> = {}
@@ -125,7 +129,9 @@ export class Launches<P extends Part> {
         if (typeof value !== 'number' && value.kind === 'flags') flags[name] = value
       }
       expectDistinct(kernel.name, writes, Object.entries(values))
-      return { kernel, ir, rank: inWorld(members, rank), members, stream, given, values, flags }
+      const all = { ...values, ...prints }
+      const code = withPrintBuffer(ir)
+      return { kernel, ir: code, rank: inWorld(members, rank), members, stream, given, values: all, flags }
     })
   }
 

@@ -9,6 +9,7 @@ import type { Kernel, Meta, Params } from '../lang/kernel.ts'
 import { formatFinding, StopRun, type Finding } from '../targets/check/findings.ts'
 import { RandomScheduler } from '../targets/check/scheduler.ts'
 import { CheckWorld } from '../targets/check/world.ts'
+import { reportPrint, type OnPrint } from './prints.ts'
 import type { Stall } from './stops.ts'
 import {
   mostRanks,
@@ -48,6 +49,8 @@ export interface OpenOptions {
   readonly timeout?: number
   /** For CPU ranks: called once when all programs have waited for 3 s. By default it prints `message` on stderr. */
   readonly onStall?: (stall: Stall) => void
+  /** Called for each line of `t.print`, when the host synchronises. By default, `message` is printed on stderr. */
+  readonly onPrint?: OnPrint
   /** True to record launches, programs, waits and remote copies for `World.timeline`. */
   readonly record?: boolean
 }
@@ -56,8 +59,8 @@ type Open = (options: OpenOptions) => World | Promise<World>
 
 /** Every target that can run kernels. */
 export const worlds: Readonly<Record<string, Open>> = {
-  check: ({ ranks, residency, seed = 1 }) =>
-    new ReportingWorld({ ranks, residency, scheduler: new RandomScheduler(seed) }),
+  check: ({ ranks, residency, onPrint = reportPrint, seed = 1 }) =>
+    new ReportingWorld({ ranks, residency, onPrint, scheduler: new RandomScheduler(seed) }),
   // Other targets are loaded on demand, so that checking kernels does not pay for loading them.
   wasm: async (options) => {
     await startThreads(options)

@@ -195,8 +195,12 @@ function cpu(
 ): Emitted['contents'] {
   return orRefusal(() => {
     // The module is rendered; `unlike` is text for people.
-    const { module, sites, needsResidency, unlike: _, ...rest } = lowerKernel(ir, options)
-    const lines = { sites: sites.map(String), needsResidency: String(needsResidency?.site) }
+    const { module, sites, needsResidency, messages, unlike: _, ...rest } = lowerKernel(ir, options)
+    const lines = {
+      ...(messages.length > 0 && { messages }),
+      sites: sites.map(String),
+      needsResidency: String(needsResidency?.site),
+    }
     return { ...render(module), txt: withoutLines(comment({ ...rest, ...lines })) }
   })
 }

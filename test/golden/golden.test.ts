@@ -108,7 +108,8 @@ describe('emitted text', () => {
   it('covers every op of the IR', patient, async () => {
     const { usedOps } = await some()
     const missing = Object.keys(ops).filter(
-      (op) => op !== 'param' && !usedOps.has(op) && !renderedOps.has(op),
+      // A pass replaces `print` before a kernel is compiled.
+      (op) => !['param', 'print'].includes(op) && !usedOps.has(op) && !renderedOps.has(op),
     )
     expect(missing).toEqual([])
   })

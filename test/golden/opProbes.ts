@@ -3,6 +3,7 @@
  * layouts: scalars, vectors, broadcast scalars, values computed from indices, and matrices whose rows are reduced.
  */
 import { dtypes, type DType, type DotDType, type StorageDType } from '../../src/ir/dtype.ts'
+import { withPrintBuffer } from '../../src/ir/passes/prints.ts'
 import { flags, kernel, scalar, tensor, type Kernel, type Meta } from '../../src/lang/kernel.ts'
 import type { Program } from '../../src/lang/program.ts'
 import { ceilDiv, type Tensor } from '../../src/lang/tensor.ts'
@@ -180,6 +181,41 @@ function gatherings(): Probe[] {
       },
     ) as never,
   }))
+}
+
+/** Random words and numbers of scalars, vectors and matrices, of indices and of numbers from memory. */
+function randomNumbers(): Probe[] {
+  const params = { x: tensor('i32', 2), words: tensor('u32', 2), out: tensor('f32', 2) }
+  const made = kernel('randomNumbers', params, (t, { x, words, out }) => {
+    const lanes = t.arange(B)
+    const seed = t.load(x.at([0, 0]))
+    t.store(words.at([0, 0]), t.random('u32', 1, t.rank))
+    t.store(words.at([1, lanes]), t.random('u32', [seed, 2], t.load(x.at([1, lanes]))))
+    t.store(words.at([2, lanes]), t.random('u32', 2 ** 40, lanes))
+    const [a, b, c, d] = t.random4('f32', seed, [t.load(x.tile([1, 2], [16, 24])), 0, t.rank])
+    t.store(out.tile([0, 0], [16, 24]), a.add(b).add(c).add(d))
+    const at = t.arange(16).mul(24).expand(1).add(t.arange(24).expand(0))
+    const drawn = t.random('f32', 7, at)
+    t.store(out.tile([1, 1], [16, 24]), drawn.sub(drawn.maximum(1).expand(1)))
+  })
+  return [{ name: 'ops/random', kernel: made as never, ranks: 2 }]
+}
+
+/** Assertions and printed values, in roles as well. */
+function diagnostics(): Probe[] {
+  const params = { x: tensor('f32', 2), n: scalar('i64') }
+  const made = kernel('diagnostics', params, (t, { x, n }) => {
+    const tile = t.load(x.tile([0, 0], [16, 24]))
+    t.assert(tile.gt(0), 'all are positive')
+    t.assert(n.lt(9), 'n is below 9')
+    t.print('tile', tile, n, tile.sum(1).gt(1), t.rank)
+    t.roles({
+      one: { warps: 4, body: () => t.print('n', n) },
+      other: { warps: 4, body: () => t.assert(t.load(x.at([1, t.arange(B)])).lt(7), 'all are below 7') },
+    })
+  })
+  const record: Kernel['record'] = (asked) => withPrintBuffer(made.record(asked))
+  return [{ name: 'ops/diagnostics', kernel: { record }, ranks: 2 }]
 }
 
 /** Tiles, shared tiles, gathered rows, masks, slices and accesses to other ranks, for every storage dtype. */
@@ -526,6 +562,8 @@ export function opProbes(): Probe[] {
       values,
       reductions,
       gatherings,
+      randomNumbers,
+      diagnostics,
       moves,
       orders,
       atomics,

@@ -115,12 +115,15 @@ describe('facts', () => {
   })
 })
 
+/** The attributes of the ops that have any. */
+const attributes = { dtype: 'i32', word: 1 }
+
 /**
  * The types of operands that an op takes: the first dtype for which it is defined, in fragments of eight elements.
  */
 function operands(op: OpName): ValueType[] | undefined {
-  const dtypes: DType[] = ['f32', 'i32', 'bool']
-  for (const count of [1, 2, 3])
+  const dtypes: DType[] = ['f32', 'i32', 'bool', 'u32']
+  for (const count of [1, 2, 3, 6])
     for (const dtype of dtypes)
       for (const first of dtypes) {
         const types = Array.from({ length: count }, (_, i) => valueType(i === 0 ? first : dtype, [8]))
@@ -128,7 +131,7 @@ function operands(op: OpName): ValueType[] | undefined {
           node(
             op,
             types.map((type, i) => param(type, `x${i}`)),
-            { dtype: 'i32' },
+            attributes,
           )
           return types
         } catch {
@@ -150,18 +153,18 @@ describe('an op whose elements are the same', () => {
     const numbers = fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 8, maxLength: 8 })
     fc.assert(
       fc.property(
-        fc.tuple(numbers, numbers, numbers),
+        fc.array(numbers, { minLength: 6, maxLength: 6 }),
         fc.shuffledSubarray([0, 1, 2, 3, 4, 5, 6, 7], { minLength: 8 }),
         (data, order) => {
           const given = types.map(({ dtype }, i) =>
             Float64Array.from(data[i], (x) => (dtype === 'bool' ? x % 2 : x)),
           )
-          const plain = evaluate(op, types, given, { dtype: 'i32' }) as Float64Array
+          const plain = evaluate(op, types, given, attributes) as Float64Array
           const moved = evaluate(
             op,
             types,
             given.map((one) => Float64Array.from(order, (at) => one[at])),
-            { dtype: 'i32' },
+            attributes,
           ) as Float64Array
           expect([...moved]).toEqual(order.map((at) => plain[at]))
         },

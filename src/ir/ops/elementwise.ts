@@ -39,7 +39,8 @@ export function map(count: number, inputs: readonly Datum[], f: (...x: number[])
   const [a, b, c] = inputs as Float64Array[]
   if (inputs.length === 1) for (let i = 0; i < count; i++) out[i] = f(a[i])
   else if (inputs.length === 2) for (let i = 0; i < count; i++) out[i] = f(a[i], b[i])
-  else for (let i = 0; i < count; i++) out[i] = f(a[i], b[i], c[i])
+  else if (inputs.length === 3) for (let i = 0; i < count; i++) out[i] = f(a[i], b[i], c[i])
+  else for (let i = 0; i < count; i++) out[i] = f(...(inputs as Float64Array[]).map((x) => x[i]))
   return out
 }
 

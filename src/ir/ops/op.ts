@@ -14,10 +14,11 @@ import { typeName, type RefType, type Shape, type Type, type ValueType } from '.
  * read     reads memory; an unused weak load may be removed (see `isRemovable`)
  * write    writes memory
  * sync     orders memory or blocks
+ * report   tells the host something
  * control  owns blocks
  * declare  allocates program-local storage
  */
-export type Effect = 'pure' | 'read' | 'write' | 'sync' | 'control' | 'declare'
+export type Effect = 'pure' | 'read' | 'write' | 'sync' | 'report' | 'control' | 'declare'
 
 /**
  * The value of a node in the evaluator. A scalar is a number. A fragment is an array of its elements in row-major

@@ -1,14 +1,26 @@
 /** The table of all ops. A new op needs a record here, and changes in the targets that handle it specially. */
 import { controlOps } from './control.ts'
+import { diagnosticOps } from './diagnostics.ts'
 import { inFlightOps } from './inflight.ts'
 import { memoryOps } from './memory.ts'
 import type { Facts, Op } from './op.ts'
+import { randomOps } from './random.ts'
 import { stageOps } from './stages.ts'
 import { syncOps } from './sync.ts'
 import { valueOps } from './values.ts'
 import { viewOps } from './views.ts'
 
-const all = { ...valueOps, ...viewOps, ...memoryOps, ...inFlightOps, ...syncOps, ...controlOps, ...stageOps }
+const all = {
+  ...valueOps,
+  ...randomOps,
+  ...viewOps,
+  ...memoryOps,
+  ...inFlightOps,
+  ...syncOps,
+  ...controlOps,
+  ...diagnosticOps,
+  ...stageOps,
+}
 
 export type OpName = keyof typeof all
 export const ops: Readonly<Record<OpName, Op>> = all

@@ -107,6 +107,7 @@ const finders: Readonly<Record<Exclude<OpName, ControlName>, Find>> = {
   ...opsWith({ effect: 'write' }, unknown),
   ...opsWith({ effect: 'declare' }, unknown),
   ...opsWith({ effect: 'sync' }, unknown),
+  ...opsWith({ effect: 'report' }, unknown),
   param: unknown,
   // Every signal is assumed to have arrived.
   reached: () => 1,

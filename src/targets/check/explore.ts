@@ -4,6 +4,7 @@
  */
 import { Site } from '../../ir/site.ts'
 import { mostRanks, WorldError, type Scenario } from '../../world/world.ts'
+import { reportPrint, type OnPrint } from '../../world/prints.ts'
 import { CutRun, findingKey, RunOver, StopRun, type Cut, type Finding } from './findings.ts'
 import type { Scheduler } from './machine.ts'
 import { ExhaustiveSearch, RandomScheduler } from './scheduler.ts'
@@ -28,6 +29,8 @@ export interface ExploreOptions {
   readonly keepGoing?: boolean
   /** The number of scheduling points after which a run is cut. */
   readonly stepLimit?: number
+  /** Called for each line of `t.print` in the first run. By default, the line is printed on stderr. */
+  readonly onPrint?: OnPrint
   readonly onProgress?: (done: number) => void
   /** Called after each run. If it returns true, the exploration ends with the findings so far. */
   readonly shouldStop?: () => boolean
@@ -84,6 +87,7 @@ async function runOnce(
     scheduler,
     stepLimit,
     watchPromises: isFirst,
+    onPrint: isFirst && (stage ?? 'recorded') === 'recorded' ? (options.onPrint ?? reportPrint) : undefined,
   })
   try {
     const value = await scenario.run(world)

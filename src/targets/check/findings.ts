@@ -16,6 +16,7 @@ export type FindingKind =
   | 'lost-signal'
   | 'phase'
   | 'multicast'
+  | 'assertion'
   | 'asymmetric-allocation'
   | 'error'
   | 'wrong-result'

@@ -8,6 +8,7 @@ import type { Node } from '../../ir/node.ts'
 import { KernelError } from '../../ir/site.ts'
 import { rankNames } from '../../timeline/ranges.ts'
 import type { Members } from '../../world/members.ts'
+import type { Printed } from '../../world/prints.ts'
 import {
   pendingOf,
   signalLines,
@@ -104,6 +105,8 @@ export class Machine {
   readonly engines = new Engines()
   readonly multicasts = new Multicasts()
   readonly findings = new Map<string, Finding>()
+  /** What programs printed since the host last waited. Undefined if nothing is printed. */
+  prints: Printed[] | undefined
   /** The choices that this run could not vary. */
   readonly cuts = new Set<Cut>()
   readonly #scheduler: Scheduler

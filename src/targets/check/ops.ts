@@ -2,6 +2,7 @@
 import { opsWith, type OpName } from '../../ir/ops/index.ts'
 import { clusterMeet } from './clusters.ts'
 import type { Maker, Structural } from './code.ts'
+import * as diagnostics from './diagnostics.ts'
 import * as engines from './engines.ts'
 import * as memory from './instructions.ts'
 import { constant, evaluated, program, programs, rank } from './values.ts'
@@ -50,6 +51,9 @@ export const makers: Readonly<Record<Exclude<OpName, Structural>, Maker>> = {
   'barrier.wait': memory.waitPhase,
 
   'cluster.meet': clusterMeet,
+  assert: diagnostics.assert,
+  print: diagnostics.print,
+
   meet: engines.meet,
   'fence.async': engines.fenceAsync,
   drain: engines.complete,

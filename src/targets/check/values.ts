@@ -31,7 +31,7 @@ export const programs: Maker = (node, out) => ({
 export const evaluated: Maker = (node, out, inputs) => {
   const { evaluate } = opOf(node)
   if (!evaluate) throw new Error(`${node.op} cannot be evaluated: its op record has no "evaluate" function`)
-  const [a, b, c] = inputs
+  const [a, b] = inputs
   const run =
     inputs.length === 1
       ? (agent: Agent): void => void (agent.registers[out] = evaluate(node, [agent.registers[a] as Datum]))
@@ -42,12 +42,8 @@ export const evaluated: Maker = (node, out, inputs) => {
           }
         : (agent: Agent): void => {
             const { registers } = agent
-            registers[out] = evaluate(
-              node,
-              inputs.length === 0
-                ? []
-                : [registers[a] as Datum, registers[b] as Datum, registers[c] as Datum],
-            )
+            const data = inputs.map((register) => registers[register] as Datum)
+            registers[out] = evaluate(node, data)
           }
   return { node, sync: false, run }
 }

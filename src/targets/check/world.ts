@@ -27,6 +27,7 @@ import type { Machine as MachineRecord } from '../../world/machine.ts'
 import { cpuMachine } from '../../world/machines.ts'
 import { expectPlace, inWorld, rankName, type Members } from '../../world/members.ts'
 import { doesNotFit } from '../../world/residency.ts'
+import { inOrder, type OnPrint } from '../../world/prints.ts'
 import type { Disagreement } from '../../world/symmetric.ts'
 import {
   WorldError,
@@ -67,6 +68,8 @@ export interface CheckWorldOptions {
   readonly stepLimit?: number
   /** True if every promise that the world returns must be awaited. */
   readonly watchPromises?: boolean
+  /** Receives what programs print. Without it, prints are ignored. */
+  readonly onPrint?: OnPrint
 }
 
 const mostPrograms = 1 << 16
@@ -104,6 +107,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
   /** For each stream and rank, the launches that the next launch on this stream must follow. */
   readonly #awaited = new Map<number, (readonly Running[])[]>()
   #stopped: RunOver | undefined
+  readonly #onPrint: OnPrint | undefined
   #isClosed = false
   readonly #promises: Promises
 
@@ -115,6 +119,8 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
     const { ranks, stepLimit, watchPromises = true } = options
     this.#promises = new Promises(watchPromises)
     this.interpreter = new Machine(options.scheduler, { ranks, stepLimit })
+    this.#onPrint = options.onPrint
+    if (options.onPrint) this.interpreter.prints = []
     this.machine = cpuMachine(this.target, ranks, { workers: options.residency ?? defaultResidency })
   }
 
@@ -439,7 +445,12 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
   protected async reach(launches?: readonly Running[]): Promise<void> {
     this.#remember(() => {
       this.expectSymmetric()
-      this.interpreter.run(launches)
+      try {
+        this.interpreter.run(launches)
+      } finally {
+        const { prints } = this.interpreter
+        if (prints) for (const line of inOrder(prints.splice(0))) this.#onPrint!(line)
+      }
     })
     return Promise.resolve()
   }

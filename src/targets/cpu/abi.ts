@@ -51,7 +51,7 @@ export const stopReason = {
   worker: 3,
 } as const
 
-export const faultCode = { none: 0, divisionByZero: 1, badStep: 2, badRank: 3 } as const
+export const faultCode = { none: 0, divisionByZero: 1, badStep: 2, badRank: 3, assertion: 4 } as const
 export type Fault = keyof typeof faultCode
 
 /** The values of a worker slot's `state` word. */

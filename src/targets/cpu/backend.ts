@@ -4,9 +4,10 @@
  * host.ts.
  */
 import type { DType } from '../../ir/dtype.ts'
-import type { KernelIR } from '../../ir/node.ts'
+import { attribute, type KernelIR } from '../../ir/node.ts'
 import type { Kernel, ScalarParam } from '../../lang/kernel.ts'
 import type { Timeline } from '../../timeline/timeline.ts'
+import type { Handle } from '../../world/arguments.ts'
 import type { Backend, Loaded, Part, Wanted } from '../../world/backend.ts'
 import { residentPrograms, type Machine } from '../../world/machine.ts'
 import { cpuMachine } from '../../world/machines.ts'
@@ -97,19 +98,20 @@ export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
    * The parameter words of the launch block. Kernels compute the address of another rank's copy from the address of
    * the copy of the group's rank 0, or, with a table of heaps, from their own copy.
    */
-  #image({ kernel, given, values, rank, members }: Wanted): Int32Array {
+  #image({ kernel, ir, given, values, rank, members }: Wanted): Int32Array {
     const base = spacingOf(members)?.first ?? rank
-    const names = Object.keys(kernel.params)
+    const names = ir.body.params.map((param) => attribute<string>(param, 'name'))
     const words = new Int32Array((names.length * paramOf.bytes) / 4)
     const view = new DataView(words.buffer)
     names.forEach((name, index) => {
       const at = index * paramOf.bytes
-      const [handle, stored] = [given[name], values[name]]
-      if (typeof handle === 'number' || typeof stored === 'number')
-        return writeScalar(words, kernel, name, handle as number)
+      const stored = values[name]
+      if (typeof stored === 'number') return writeScalar(words, kernel, name, given[name] as number)
       const pointer = (offset: number): bigint => BigInt(this.memory.address(base, offset))
       view.setBigUint64(at + paramOf.pointer, pointer(stored.offset), true)
-      handle.shape.forEach((extent, axis) => view.setInt32(at + paramOf.extents + axis * 4, extent, true))
+      // A packed tensor keeps the shape that its kernels see.
+      const { shape } = (given[name] as Handle | undefined) ?? stored
+      shape.forEach((extent, axis) => view.setInt32(at + paramOf.extents + axis * 4, extent, true))
       if (stored.kind === 'flags') view.setBigUint64(at + paramOf.epochs, pointer(stored.epochsOffset), true)
     })
     return words

@@ -61,6 +61,8 @@ export type BinaryName =
   | 'remU'
   | 'minU'
   | 'maxU'
+  /** The upper 32 bits of the product of two unsigned i32 or vi32. */
+  | 'mulHighU'
 export type CompareName = 'eq' | 'ne' | 'lt' | 'le' | 'gt' | 'ge' | 'ltU' | 'leU' | 'gtU' | 'geU'
 export type ConvertName =
   /** Reinterprets the same bits: i32 and f32, vi32 and vf32, i64 and f64. */
@@ -87,8 +89,8 @@ export type Expression =
   | { readonly kind: 'lanes'; readonly type: 'vi32' }
   | { readonly kind: 'unary'; readonly type: CodeType; readonly name: UnaryName; readonly a: Expression }
   /**
-   * Both operands have the result's type. vf32 supports add to max. vi32 supports add, sub, mul, min to maxU, and, or,
-   * xor and shifts. A vector shift takes one i32 amount for all lanes. Shift amounts are below 32 (64 for i64).
+   * Both operands have the result's type. vf32 supports add to max. vi32 supports add, sub, mul, mulHighU, min to maxU,
+   * and, or, xor and shifts. A vector shift takes one i32 amount for all lanes. Shift amounts are below 32 (64 for i64).
    */
   | {
       readonly kind: 'binary'

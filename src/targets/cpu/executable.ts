@@ -12,6 +12,8 @@ export interface Lowered {
   readonly counterWords: number
   /** The author's source lines, indexed by the site number in slots and events. */
   readonly sites: readonly (Site | undefined)[]
+  /** The messages of the assertions, by the same number. */
+  readonly messages: readonly (string | undefined)[]
   readonly params: readonly string[]
   /** A source line that makes programs depend on concurrently running programs, or undefined if the kernel has none. */
   readonly needsResidency: { readonly site: Site | undefined } | undefined

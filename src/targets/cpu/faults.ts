@@ -11,7 +11,11 @@ const faults: Readonly<Record<Fault, string>> = {
   divisionByZero: 'divides by zero',
   badStep: 'runs a loop whose step is not positive',
   badRank: 'addresses a rank that does not exist',
+  assertion: 'fails the assertion',
 }
+
+const faultText = (fault: Fault, message: string | undefined): string =>
+  message === undefined ? faults[fault] : `${faults[fault]}: ${message}`
 
 const faultOf = (code: number): Fault | undefined =>
   (Object.keys(faultCode) as Fault[]).find((name) => name !== 'none' && faultCode[name] === code)
@@ -120,7 +124,7 @@ function stoppedWorkers(
         ...(failure !== undefined
           ? { what: `failed: ${failure.split('\n')[0]}` }
           : fault
-            ? { what: faults[fault] }
+            ? { what: faultText(fault, launched.executable.lowered.messages[read(slotOf.site)]) }
             : waiting(read, wait, launched, awaited)),
       },
     })

@@ -17,6 +17,7 @@ import { CpuStops } from './stops.ts'
 import { ExecutableTable } from './table.ts'
 import type { Loader, Threads } from './threads.ts'
 import { waitAsync } from './waitAsync.ts'
+import type { OnPrint } from '../../world/prints.ts'
 import { Signallers } from '../../world/signallers.ts'
 import { nothingEnded, reportStall, stallOf, type Stall } from '../../world/stops.ts'
 import { limitsOf, Watchdog, type Limits } from '../../world/watchdog.ts'
@@ -52,6 +53,8 @@ export interface HostOptions {
   readonly timeout?: number
   /** All programs have waited for some time; by default the message is printed on stderr. */
   readonly onStall?: (stall: Stall) => void
+  /** See `OpenOptions.onPrint`. */
+  readonly onPrint?: OnPrint
   readonly record?: boolean
 }
 

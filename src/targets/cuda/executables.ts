@@ -33,10 +33,10 @@ export function asEmitted(
   kernel: EmittedKernel,
   { carriesEpochs, unlike }: Pick<Emitted, 'carriesEpochs' | 'unlike'> = { carriesEpochs: [], unlike: [] },
 ): CudaEmitted {
-  const { name, block, sharedBytes, writes, waitSites, recordedSites } = kernel
+  const { name, block, sharedBytes, writes, waitSites, assertions, recordedSites } = kernel
   const params = kernel.params.map(paramOf)
   return {
-    ...{ kernel, name, block, sharedBytes, params, writes, waitSites, recordedSites },
+    ...{ kernel, name, block, sharedBytes, params, writes, waitSites, assertions, recordedSites },
     ...{ carriesEpochs, unlike },
   }
 }

@@ -435,6 +435,25 @@ const flags = (scope: 'sys' | 'gpu') =>
   asm volatile("st.release.sys.global.u32 [%0], %1;" :: "l"(&record->site), "r"(site) : "memory");
 }`,
     },
+    Failure: {
+      note: [
+        `The header of a Control: the number of the first assertion that failed, and the program in which it did.`,
+      ],
+      uses: ['u32'],
+      text: `struct Failure { u32 abort; u32 records; u32 assertion; u32 program; };`,
+    },
+    assertion_failed: {
+      note: [
+        `The first failure of a launch is kept. The launch is aborted, so that no program waits for one that failed.`,
+        `The program runs on, and the host discards what it computes.`,
+      ],
+      uses: ['u32', 'Control', 'Failure'],
+      text: `${inline} void assertion_failed(Control* control, u32 assertion) {
+  Failure* failure = (Failure*)control;
+  if (atomicCAS(&failure->assertion, 0u, assertion) == 0) *(volatile u32*)&failure->program = blockIdx.x;
+  *(volatile u32*)&failure->abort = 1;
+}`,
+    },
     flag_wait: {
       note: [
         `Spins until the flag has reached the wanted epoch. False when the launch was aborted: the program then runs on`,

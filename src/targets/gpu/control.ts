@@ -23,7 +23,10 @@ export interface WaitRecord {
   readonly wanted: number
 }
 
-/** The header words: the abort word, the number of records that the block can hold, and two unused words. */
+/**
+ * The header words: the abort word, the number of records that the block can hold, the number of the first assertion that
+ * failed (0: none), and the program in which it failed.
+ */
 const HEAD_WORDS = 4
 /** The value of `owner` if the program waited in a loop or at a barrier of its own program, and not for a flag. */
 export const NO_FLAG = 0xffff_ffff
@@ -41,6 +44,19 @@ export function recordsOf({ device, address }: Control, programs: number): WaitR
     if (site > 0) records.push({ program, site, owner, value, wanted })
   }
   return records
+}
+
+/** A failed assertion of a launch. */
+export interface Failure {
+  readonly program: number
+  /** The index in the kernel's `assertions`, plus 1. */
+  readonly assertion: number
+}
+
+/** The first assertion that failed in the launch, or undefined. */
+export function failureOf({ device, address }: Control): Failure | undefined {
+  const [assertion, program] = transfersOf(device).read(address + 8n, 'u32', 2)
+  return assertion === 0 ? undefined : { assertion, program }
 }
 
 /** The control blocks of one device. */

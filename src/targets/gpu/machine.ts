@@ -4,10 +4,11 @@
  * world is aborted, every call throws a `WorldStopped` until the world is reset.
  */
 import { bytesText, Heap, mostAlignment } from '../../world/heap.ts'
+import type { OnPrint } from '../../world/prints.ts'
 import { Signallers } from '../../world/signallers.ts'
 import { noRoom, nothingEnded, Stops } from '../../world/stops.ts'
 import { limitsOf, Watchdog, type Limits } from '../../world/watchdog.ts'
-import { WorldError, WorldStopped } from '../../world/world.ts'
+import { WorldError, WorldStopped, type StoppedWorker } from '../../world/world.ts'
 import { onInterrupt } from '../interrupts.ts'
 import { abort, Controls } from './control.ts'
 import { hostNow } from './clock.ts'
@@ -18,7 +19,7 @@ import type { Emitted, Platform, WorldFacts } from './platform.ts'
 import { mostUnderWay, Queue, type Part, type Step } from './queue.ts'
 import { Recorder } from './recorder.ts'
 import { DeviceError, type Device, type Kernel, type StreamEvent } from './device.ts'
-import { doingsOf, type Doings } from './stopped.ts'
+import { doingsOf, failedProgram, type Doings } from './stopped.ts'
 import { Settled, type Held } from './settled.ts'
 import { GpuMemory } from './memory.ts'
 
@@ -26,6 +27,8 @@ export interface GpuWorldOptions {
   readonly ranks: number
   readonly heap?: number
   readonly timeout?: number
+  /** See `OpenOptions.onPrint`. */
+  readonly onPrint?: OnPrint
   /** If true, kernels record their events; see recording.ts. */
   readonly record?: boolean
   /**
@@ -82,6 +85,8 @@ export class Machine {
   readonly #watchdog: Watchdog
   readonly #timeout: number
   readonly #stops = new Stops()
+  /** The programs in which an assertion failed since the last reset. */
+  readonly #failures: StoppedWorker[] = []
   /** Removes the handlers of signals and of the process's exit. */
   readonly #forget: () => void
   /** The reason why this process can no longer use the device; undefined while the device works. */
@@ -192,6 +197,7 @@ export class Machine {
     const controls = this.controls(rank)
     controls.reserve(mostUnderWay)
     const queue = new Queue(rank, number, place.createStream(), controls)
+    queue.onFailure = (step, failure) => this.#failed(failedProgram(step, failure))
     this.#queues.push(queue)
     this.recorder?.attach(queue, place.device)
     return queue
@@ -316,6 +322,7 @@ export class Machine {
     const goals = queues.map((queue) => queue.launched)
     this.#look(() => queues.forEach((queue) => queue.mark()))
     for (const [n, queue] of queues.entries()) await this.#until(() => queue.settle() >= goals[n])
+    await this.#expectNotStopped()
     this.recorder?.recording.waited(from, hostNow())
     if (!this.isIdle) return
     this.settled.clear()
@@ -326,6 +333,7 @@ export class Machine {
   async reachEvents(events: readonly StreamEvent[]): Promise<void> {
     await this.#expectNotStopped()
     for (const event of events) await this.#until(() => event.isReached())
+    await this.#expectNotStopped()
   }
 
   async #until(isDone: () => boolean): Promise<void> {
@@ -394,6 +402,11 @@ export class Machine {
     return this.#stops.stop(reason, () => this.#end(reason))
   }
 
+  #failed(worker: StoppedWorker): void {
+    this.#failures.push(worker)
+    void this.stop('a kernel raised a fault')
+  }
+
   async #end(reason: string): Promise<WorldStopped> {
     const underWay = this.#queues.flatMap((queue) => queue.underWay)
     this.#watchdog.wait()
@@ -416,7 +429,7 @@ export class Machine {
     }
     this.#watchdog.done()
     const what = this.#lost === undefined ? reason : `${reason}; ${this.#lost}`
-    return new WorldStopped(what, doings.workers, doings.signals)
+    return new WorldStopped(what, [...this.#failures, ...doings.workers], doings.signals)
   }
 
   /**
@@ -451,6 +464,7 @@ export class Machine {
     clear()
     for (let rank = 0; rank < this.ranks; rank++) this.#zero(rank, 0, this.#private.reached)
     this.recorder?.recording.clear()
+    this.#failures.length = 0
     this.#stops.resume()
     this.settled.clear()
     this.onIdle()

@@ -54,6 +54,12 @@ export interface OpaqueParam {
   readonly tensor: string
 }
 
+export interface EmittedAssertion {
+  /** The position in the kernel's source, as file:line:column. */
+  readonly site: string
+  readonly message: string
+}
+
 export interface RecordedSite {
   /** The line in the kernel's source, as file:line. */
   readonly line: string
@@ -75,6 +81,8 @@ export interface Emitted {
   readonly writes: readonly string[]
   /** The source lines of the waits. Entry i - 1 belongs to site i of a wait record. */
   readonly waitSites: readonly string[]
+  /** The assertions of a kernel that has any. Entry i - 1 has number i. */
+  readonly assertions?: readonly EmittedAssertion[]
   /** For a kernel that records, the source sites that its events refer to by index. */
   readonly recordedSites?: readonly RecordedSite[]
   /** The names of the tensors whose words may contain epochs (flag-in-data). */

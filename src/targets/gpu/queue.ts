@@ -7,7 +7,7 @@ import type { Part as WorldPart } from '../../world/backend.ts'
 import type { Given } from '../../world/launchTraffic.ts'
 import type { Members } from '../../world/members.ts'
 import type { SymmetricFlags } from '../../world/world.ts'
-import type { Control, Controls } from './control.ts'
+import { failureOf, type Control, type Controls, type Failure } from './control.ts'
 import { u64, type Stream, type StreamEvent } from './device.ts'
 import type { Executable } from './executables.ts'
 import type { Accesses, Line } from './settled.ts'
@@ -59,6 +59,8 @@ export class Queue implements Line {
   #marked = 0
   /** The value of `launched` when a graph last waited for this queue. */
   joined = 0
+  /** Called for a launch that has ended with a failed assertion. */
+  onFailure: (step: Step, failure: Failure) => void = () => {}
   /** True if the last launch bars early reads (emit/decide.ts); for a graph, if any of its launches does. */
   barsEarlyReads = false
 
@@ -125,11 +127,19 @@ export class Queue implements Line {
     while (this.#marks.length > 0 && this.#marks[0].event.isReached()) {
       const { event, launched } = this.#marks.shift()!
       this.#events.push(event)
-      for (const ended of this.#launched.splice(0, launched - this.settled))
-        if ('control' in ended && ended.control) this.#controls.giveBack(ended.control)
+      const ended = this.#launched.splice(0, launched - this.settled)
       this.settled = launched
+      for (const step of ended.flat()) this.#expectHeld(step)
+      for (const one of ended) if ('control' in one && one.control) this.#controls.giveBack(one.control)
     }
     return this.settled
+  }
+
+  #expectHeld(step: Step): void {
+    const { control, part } = step
+    if (!control || !part.executable.emitted.assertions) return
+    const failure = failureOf(control)
+    if (failure) this.onFailure(step, failure)
   }
 
   close(): void {

@@ -4,7 +4,7 @@ import { origin } from '../../ir/ops/index.ts'
 import { pendingOf, type FlagSignals, type Launched, type Signallers } from '../../world/signallers.ts'
 import { doing } from '../../world/stops.ts'
 import type { StoppedWorker, SymmetricFlags } from '../../world/world.ts'
-import { NO_FLAG, recordsOf, type WaitRecord } from './control.ts'
+import { NO_FLAG, recordsOf, type Failure, type WaitRecord } from './control.ts'
 import type { Part, Step } from './queue.ts'
 
 /** What programs were doing, and who could signal the flags that they waited for. */
@@ -83,6 +83,12 @@ function describe(
 /** The first such node of the author's line. */
 const nodeAt = ({ executable }: Part, line: string, isWanted: (node: Node) => boolean): Node | undefined =>
   [...walk(executable.ir.body)].find((node) => isWanted(node) && node.site?.line === line)
+
+/** Describes the program in which an assertion failed. */
+export function failedProgram({ part }: Step, { program, assertion }: Failure): StoppedWorker {
+  const { site, message } = part.executable.emitted.assertions![assertion - 1]
+  return { ...placeOf(part), program, site, what: `fails the assertion: ${message}` }
+}
 
 function silent(steps: readonly Step[]): StoppedWorker {
   const [{ part }] = steps

@@ -222,6 +222,12 @@ function spellBinary(expression: Expression & { kind: 'binary' }, spelling: Spel
       spelling.use(unsigned)
       return compound(`(${type})((${unsigned})${a} >> ${b})`)
     }
+    case 'mulHighU':
+      if (type !== 'i32' && type !== 'vi32') throw impossible(name, type)
+      spelling.use(`multiply_high_${type}`)
+      return atom(
+        `multiply_high(${spellExpression(expression.a, spelling)}, ${spellExpression(expression.b, spelling)})`,
+      )
     case 'div':
     case 'rem':
     case 'divU':

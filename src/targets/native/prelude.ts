@@ -131,6 +131,7 @@ const pieces = {
   vf32: { needs: ['f32'], text: vector('vf32', 'f32', 4) },
   vi32: { needs: ['i32'], text: vector('vi32', 'i32', 4) },
   vu32: { needs: ['u32'], text: vector('vu32', 'u32', 4) },
+  vu64: { needs: ['u64'], text: vector('vu64', 'u64', 8) },
   vu16: { needs: ['u16'], text: vector('vu16', 'u16', 2) },
   vu8: { needs: ['u8'], text: vector('vu8', 'u8', 1) },
   vi8: { needs: ['i8'], text: vector('vi8', 'i8', 1) },
@@ -200,6 +201,18 @@ ${byLane('fma(vf32 a, vf32 b, vf32 c)', '__builtin_fmaf(a[i], b[i], c[i])')(lane
 #else
 static inline vf32 fma(vf32 a, vf32 b, vf32 c) { return a * b + c; }
 #endif`,
+  },
+
+  multiply_high_i32: {
+    needs: ['i32', 'u32', 'u64'],
+    text: () => 'static inline i32 multiply_high(i32 a, i32 b) { return (i32)((u64)(u32)a * (u32)b >> 32); }',
+  },
+  multiply_high_vi32: {
+    needs: ['vi32', 'vu32', 'vu64'],
+    text: () => `static inline vi32 multiply_high(vi32 a, vi32 b) {
+  vu64 product = __builtin_convertvector((vu32)a, vu64) * __builtin_convertvector((vu32)b, vu64);
+  return __builtin_convertvector(product >> 32, vi32);
+}`,
   },
 
   // Returns the second operand unless the first is smaller (or larger). Correct for integers, and for a float against a

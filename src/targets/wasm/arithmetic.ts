@@ -60,6 +60,9 @@ const compareSuffix: Record<CompareName, { float?: string; integer: string; poin
   geU: { integer: 'ge_u' },
 }
 
+/** The byte indices of a shuffle that takes the upper 32 bits of each 64-bit lane of two vectors. */
+const upperHalves = [4, 12, 20, 28].flatMap((at) => [at, at + 1, at + 2, at + 3])
+
 /** Composes an instruction's name. The tables above contain only parts whose combinations exist. */
 const named = (type: string, suffix: string): Opcode => `${type}_${suffix}` as Opcode
 
@@ -143,6 +146,18 @@ export class Arithmetic {
       code.op(named(type === 'i32x4' && ['and', 'or', 'xor'].includes(name) ? 'v128' : type, suffix))
       return
     }
+    if (type === 'i32x4' && name === 'mulHighU') {
+      // The products of the lower and of the upper two lanes have 64 bits each. A shuffle takes their upper halves.
+      this.values.twice(a, b, (left, right) => {
+        for (const op of ['i64x2_extmul_low_i32x4_u', 'i64x2_extmul_high_i32x4_u'] as const) {
+          left()
+          right()
+          code.op(op)
+        }
+      })
+      code.op('i8x16_shuffle').append(upperHalves)
+      return
+    }
     if (type === 'i32x4') {
       const minimum = vectorMinimum[name]
       if (!minimum) throw unsupported(name, a.type)
@@ -154,6 +169,15 @@ export class Arithmetic {
     const scalar = type as 'i32' | 'i64'
     if (name === 'div' || name === 'divU' || name === 'rem' || name === 'remU')
       return this.divide(name, scalar, a, b)
+    if (name === 'mulHighU') {
+      if (scalar === 'i64') throw unsupported(name, a.type)
+      for (const operand of [a, b]) {
+        this.values.emit(operand)
+        code.op('i64_extend_i32_u')
+      }
+      code.op('i64_mul').op('i64_const').signed(32).op('i64_shr_u').op('i32_wrap_i64')
+      return
+    }
     this.values.twice(a, b, (left, right) => {
       const less = { min: 'lt_s', max: 'gt_s', minU: 'lt_u', maxU: 'gt_u' }[
         name as 'min' | 'max' | 'minU' | 'maxU'

@@ -211,6 +211,8 @@ export const opcode = {
   i32x4_min_u: simd(0xb7),
   i32x4_max_s: simd(0xb8),
   i32x4_max_u: simd(0xb9),
+  i64x2_extmul_low_i32x4_u: simd(0xde),
+  i64x2_extmul_high_i32x4_u: simd(0xdf),
   f32x4_abs: simd(0xe0),
   f32x4_neg: simd(0xe1),
   f32x4_sqrt: simd(0xe3),

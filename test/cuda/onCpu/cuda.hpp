@@ -150,6 +150,12 @@ template <typename To> To to_whole(float x) {
 inline u32 __float2uint_rz(float x) { return to_whole<u32>(x); }
 inline i32 __float2int_rz(float x) { return to_whole<i32>(x); }
 inline i64 __float2ll_rz(float x) { return to_whole<i64>(x); }
+inline u32 atomicCAS(u32* at, u32 expected, u32 desired) {
+  const u32 old = *at;
+  if (old == expected) *at = desired;
+  return old;
+}
+inline u32 __umulhi(u32 a, u32 b) { return (u32)((u64)a * b >> 32); }
 inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 
 inline float f16_to_f32(u16 bits) { _Float16 half; memcpy(&half, &bits, 2); return (float)half; }

@@ -12,6 +12,7 @@ import koffi from 'koffi'
 import type { EmittedKernel } from '../../../src/targets/cuda/emit/recipe.ts'
 import { Device } from '../../../src/targets/cuda/runtime.ts'
 import { CudaWorld } from '../../../src/targets/cuda/world.ts'
+import type { OnPrint } from '../../../src/world/prints.ts'
 import { fakeDriver, type FakeKernel, type FakeLaunch } from '../fakeDriver.ts'
 
 const compiler = process.env.ARKE_CXX ?? 'g++'
@@ -97,7 +98,7 @@ function compiled(emitted: EmittedKernel): { readonly kernel: FakeKernel; close:
 }
 
 /** Opens a world whose kernels are compiled for this CPU. */
-export function openOnCpu(ranks: number): CudaWorld {
+export function openOnCpu(ranks: number, options: { readonly onPrint?: OnPrint } = {}): CudaWorld {
   const kernels: Record<string, FakeKernel> = {}
   const { driver } = fakeDriver({ sms: 8 * ranks, programsPerSm: 1, kernels })
   const compile = (emitted: EmittedKernel): Uint8Array => {
@@ -108,6 +109,6 @@ export function openOnCpu(ranks: number): CudaWorld {
   }
   return new CudaWorld(
     { devices: [new Device(driver, 0)], compile },
-    { ranks, heap: 1 << 22, timeout: 20_000 },
+    { ranks, heap: 1 << 22, timeout: 20_000, ...options },
   )
 }

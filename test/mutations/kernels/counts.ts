@@ -122,4 +122,54 @@ const rounds = original<RoundsMutation>({
   },
 })
 
-export const counts = [rounds]
+// Every worker sends a number to the root, which polls once and adds the numbers if both are there.
+
+const pollMutants = {
+  'polls-for-one-too-few': {
+    kind: 'race',
+    lines: ['post', 'collect'],
+    also: [{ kind: 'uninitialised', lines: ['collect'] }],
+  },
+  'polls-relaxed': { kind: 'race', lines: ['post', 'collect'] },
+} satisfies Mutants
+type PollMutation = keyof typeof pollMutants
+
+const pollKernel = (mutation?: PollMutation) =>
+  kernel(
+    'poll',
+    { inbox: tensor(f32, 1), out: tensor(f32, 1), sent: flags(0, { arrivals: WORKERS }) },
+    (t, { inbox, out, sent }) => {
+      t.if(t.rank.ne(0), () => {
+        t.store(inbox.on(0).at([t.rank.sub(1)]), t.rank.to(f32)) // @line post
+        t.signal(sent.on(0))
+      })
+      const atLeast = mutation === 'polls-for-one-too-few' ? WORKERS - 1 : WORKERS
+      const options = { atLeast, ...(mutation === 'polls-relaxed' && { order: 'relaxed' as const }) }
+      const sum = t.if(
+        t.rank.eq(0).and(t.reached(sent, options)),
+        () => t.for(WORKERS, t.constant(f32, 0), (w, all) => all.add(t.load(inbox.at([w])))), // @line collect
+        () => t.constant(f32, 3),
+      )
+      t.store(out.at([0]), sum)
+      t.if(t.rank.eq(0), () => t.wait(sent))
+    },
+  )
+
+const poll = original<PollMutation>({
+  name: 'poll',
+  file,
+  ranks: RANKS,
+  mutants: pollMutants,
+  scenario(mutation) {
+    const polling = pollKernel(mutation)
+    return scenario('poll', { ranks: RANKS }, async (world) => {
+      const inbox = world.empty(f32, [WORKERS], { name: 'inbox' })
+      const out = world.empty(f32, [1], { name: 'out' })
+      const sent = world.flags([], { name: 'sent', arrivals: WORKERS })
+      world.launch(polling, { inbox, out, sent }, { grid: 1 })
+      expectClose(await world.read(out, 0), [3])
+    })
+  },
+})
+
+export const counts = [rounds, poll]

@@ -43,6 +43,7 @@ function lower(ir: KernelIR): Lowered {
     frameBytes: 64,
     counterWords: 4,
     sites: nodes.map(({ site }) => site),
+    messages: [],
     params: ir.body.params.map(({ attributes }) => attributes.name as string),
     needsResidency: waits && { site: waits.site },
     unlike: [],

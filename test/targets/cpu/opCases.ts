@@ -204,6 +204,7 @@ const integerBinary = (bits: number): Record<BinaryName, (a: bigint, b: bigint) 
     max: (a, b) => (a > b ? a : b),
     minU: (a, b) => (u(a) < u(b) ? a : b),
     maxU: (a, b) => (u(a) > u(b) ? a : b),
+    mulHighU: (a, b) => (u(a) * u(b)) >> BigInt(bits),
     and: (a, b) => a & b,
     or: (a, b) => a | b,
     xor: (a, b) => a ^ b,
@@ -301,8 +302,9 @@ function casesOf(type: ScalarType, vector: boolean): OpCase[] {
       expected: (a) => [BigInt(a) === 0n ? 1 : 0],
     })
 
-  const noDivision = (name: BinaryName): boolean => !vector || !/^(div|rem)/.test(name)
-  for (const name of float ? keysOf(floatBinary) : keysOf(integers).filter(noDivision)) {
+  const exists = (name: BinaryName): boolean =>
+    name === 'mulHighU' ? bits === 32 : !vector || !/^(div|rem)/.test(name)
+  for (const name of float ? keysOf(floatBinary) : keysOf(integers).filter(exists)) {
     const isShift = name.startsWith('sh')
     const below = (value: Value): Value => signed(bits, BigInt(value) & BigInt(bits - 1))
     cases.push({

@@ -8,6 +8,7 @@ import { describe, expect, it } from 'vitest'
 import { walk, type Node } from '../../../src/ir/node.ts'
 import type { OpName } from '../../../src/ir/ops/index.ts'
 import { KernelError } from '../../../src/ir/site.ts'
+import type { ValueType } from '../../../src/ir/type.ts'
 import { print } from '../../../src/ir/print.ts'
 import { genes } from './choices.ts'
 import { compareTargets, differenceOf, resultsOn, type Results } from './compare.ts'
@@ -76,9 +77,9 @@ describe('the generator', () => {
       }
     const expected =
       'const iota rank program programs neg abs not exp2 exp log2 log sin cos erf pow floor ceil round sqrt rsqrt tanh sigmoid add sub mul div mod min max and or xor ' +
-      'shl shr eq ne lt le gt ge select cast reduce.sum reduce.max reduce.min argmax argmin cumsum reshape interleave expand broadcast transpose dot on dim slice pick tile ' +
+      'shl shr eq ne lt le gt ge select cast reduce.sum reduce.max reduce.min argmax argmin cumsum reshape interleave random expand broadcast transpose dot on dim slice pick tile ' +
       'rows at shared load store copy copy.nbi quiet put.signal atomic.add atomic.and atomic.or atomic.xor atomic.min atomic.max signal wait for while if ' +
-      'persistent pipeline teams last result'
+      'persistent pipeline teams last result epoch fence reached assert atomic.sub atomic.xchg atomic.cas'
     expect(expected.split(' ').filter((op) => !used.has(op))).toEqual([])
   })
 })
@@ -137,6 +138,22 @@ describe('a target with a bug', () => {
           )
         : undefined
 
+  /** A mutation that transposes what it reshapes, so that a matrix is read along its columns. */
+  const columnMajor: Mutation = () => (node: Node, copier) => {
+    const [from] = node.inputs
+    if (node.op !== 'reshape' || (from.type as ValueType).shape.length !== 2) return undefined
+    const { op, attributes, blocks, site } = node
+    return copier.emit(op, [copier.emit('transpose', [copier.get(from)])], attributes, blocks, site)
+  }
+  const anotherWord: Mutation = () => (node: Node, copier) =>
+    node.op === 'random'
+      ? copier.emit(
+          'random',
+          node.inputs.map((input) => copier.get(input)),
+          { word: (Number(node.attributes.word) + 1) % 4 },
+        )
+      : undefined
+
   const mistakes: Readonly<Record<string, readonly [OpName, Mutation]>> = {
     'adds where it should subtract': confuse('sub', 'add'),
     'compares with ≤ in place of <': confuse('lt', 'le'),
@@ -156,11 +173,21 @@ describe('a target with a bug', () => {
     'has the sine for the cosine': confuse('cos', 'sin'),
     'rounds down where it should round to nearest': confuse('round', 'floor'),
     'has another base of logarithms': confuse('log', 'log2'),
+    'has another base of exponentials': confuse('exp', 'exp2'),
+    'has the cosine for the sine': confuse('sin', 'cos'),
+    'has the hyperbolic tangent for the error function': confuse('erf', 'tanh'),
+    'swaps base and exponent': ['pow', swapped('pow')],
+    'rounds up where it should round down': confuse('floor', 'ceil'),
+    'rounds down where it should round up': confuse('ceil', 'floor'),
+    'finds the largest for the smallest': confuse('argmin', 'argmax'),
+    'reshapes in column-major order': ['reshape', columnMajor],
+    'confuses the words of a random block': ['random', anotherWord],
+    'swaps counter and key': ['random', swapped('random')],
   }
 
   /** Kernels with the memory contents that a correct implementation produces. */
   const kernels: { readonly right: Generated; readonly ops: ReadonlySet<string>; results?: Results }[] = []
-  const lists = fc.sample(genes(400), { seed: 31, numRuns: 150 })
+  const lists = fc.sample(genes(400), { seed: 31, numRuns: 400 })
   const kernelAt = (at: number) =>
     (kernels[at] ??= (() => {
       const right = generate(lists[at], 'bounded')

@@ -149,6 +149,10 @@ function mail(on: Builder, vocabulary: Vocabulary): void {
     t.signal(ready.at([item]))
   }
   const peer = on.peer()
-  t.wait(ready.on(peer).at([item]))
+  const flag = ready.on(peer).at([item])
+  const how = vocabulary === 'all' && choices.rarely(2) ? { atLeast: 1 } : {}
+  t.wait(flag, how)
+  // After the wait, this is true on every target.
+  if (vocabulary === 'all' && choices.rarely(2)) on.add(t.reached(flag, how))
   on.add(t.load(mail.on(peer).pick(item).tile([0, 0], shape)))
 }

@@ -3,12 +3,12 @@
  * those kernels, which `generate` makes without these steps, stay the same.
  */
 import type { DType } from '../../../src/ir/dtype.ts'
-import type { Value } from '../../../src/index.ts'
+import type { Tensor, Value } from '../../../src/index.ts'
 import { extents, isArithmetic, type Builder } from './builder.ts'
 import { call, entry, transcendentalOf, transcendentals } from './entries.ts'
 import type { Step } from './expressions.ts'
 import { tile } from './memory.ts'
-import { storage } from './params.ts'
+import { accumulated, accumulators, commutative, storage } from './params.ts'
 
 /** Rounds to integers: exact on every target. */
 const rounded: Step = (on) => {
@@ -85,5 +85,63 @@ const sendShared: Step = (on) => {
   t.quiet({ reads: choices.below(2) === 0 })
 }
 
-export const moreExactSteps: readonly Step[] = [rounded, alongAxis, reshape, interleave, transfer, sendShared]
+/** Words of random bits, or uniform numbers, of counters and seeds from the pool. */
+const random: Step = (on) => {
+  const { t, choices } = on
+  const counter = on.exact(({ dtype }) => dtype === 'i32' || dtype === 'u32')
+  if (!counter) return
+  const words = counter.value as Value<'i32', 1>
+  const seed = choices.below(2) === 0 ? choices.below(5) : ([on.item, choices.below(3)] as const)
+  const at = choices.below(2) === 0 ? words : ([words, choices.below(3), on.item] as const)
+  const dtype = choices.pick(['u32', 'f32'] as const)
+  const all = choices.rarely(3) ? t.random4(dtype, seed, at).slice(2) : [t.random(dtype, seed, at)]
+  for (const one of all) on.add(entry(one, 1))
+}
+
+/** Assertions that hold. */
+const assert: Step = (on) => {
+  const a = on.exact(({ dtype }) => dtype === 'i32' || dtype === 'u32')
+  if (a) on.t.assert(call(a.value, 'le', a.value) as Value<'bool'>, 'a number equals itself')
+}
+
+/** Fences, and this launch's epoch of the flags, which every program reads alike. */
+const order: Step = (on) => {
+  const { t, choices } = on
+  if (choices.below(2) === 0) return on.add(t.epoch(on.args.ready, choices.pick(['signal', 'wait'])))
+  t.fence(choices.pick(['acquire', 'release', 'acqRel', 'seqCst']), choices.pick(['device', 'system']))
+}
+
+/** Exchanges on elements with a single writer, whose previous contents are therefore known. */
+const exchange: Step = (on) => {
+  const { t, choices } = on
+  const value = on.exact(({ dtype, shape }) => dtype === 'i32' && shape.length === 0)
+  const slot = on.slot('i32')
+  if (!value || !slot) return
+  const place = (slot as unknown as Tensor<'i32', 2>).at([choices.below(3), choices.below(3)])
+  const given = value.value as Value<'i32', 0>
+  on.add(
+    choices.below(2) === 0
+      ? t.atomic.xchg(place, given)
+      : t.atomic.cas(place, choices.pick([88, 0, 1]), given, { order: 'acqRel' }),
+  )
+}
+
+/** Subtractions commute with the additions to the same accumulators. */
+const subtract: Step = (on) => {
+  const { t, args, choices, shape } = on
+  const dtype = choices.pick(accumulated)
+  const value = on.exact((one) => one.dtype === dtype && one.shape.length === 0)
+  if (!value) return
+  const all = args[`accumulate_${dtype}`] as unknown as Tensor<'i32', 2>
+  const target = shape.last ? all : all.on(on.peer())
+  // i64 is exact up to 2^53 only.
+  const small = dtype === 'i64' ? call(value.value, 'and', 0xffff) : value.value
+  t.atomic.sub(target.at([commutative.indexOf('add'), choices.below(accumulators)]), small as Value<'i32', 0>)
+}
+
+export const moreExactSteps: readonly Step[] = [
+  ...[rounded, alongAxis, reshape, interleave, random],
+  ...[assert, order, exchange, subtract],
+  ...[transfer, sendShared],
+]
 export const moreBoundedSteps: readonly Step[] = [transcendental]

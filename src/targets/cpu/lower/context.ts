@@ -49,6 +49,8 @@ export interface Shared {
 /** Numbers the author's source lines. */
 export class Sites {
   readonly list: (Site | undefined)[] = [undefined]
+  /** The messages of the assertions, by the number of their line. */
+  readonly messages: (string | undefined)[] = []
   readonly #numbers = new Map<Site, number>()
 
   number(node: Node): number {

@@ -5,7 +5,7 @@
  */
 import type { DType } from '../../../ir/dtype.ts'
 import { dtypes } from '../../../ir/dtype.ts'
-import type { Node } from '../../../ir/node.ts'
+import { attribute, type Node } from '../../../ir/node.ts'
 import { entryOf, opOf, type ElementwiseName } from '../../../ir/ops/index.ts'
 import { and, binary, compare, constant, convert, i32, select, unary, use } from '../build.ts'
 import type { BinaryName, CodeType, CompareName, Expression } from '../code.ts'
@@ -13,6 +13,7 @@ import { constantOf, valueOf, type Lowering } from './context.ts'
 import { cast, isVector } from './convert.ts'
 import { erf, exp, exp2, log, log2, sigmoid, tanh } from './math.ts'
 import { cosine, power, sine } from './math64.ts'
+import { philoxWord } from './random.ts'
 import { raise } from './sync.ts'
 
 type Plain = Exclude<CodeType, 'ptr'>
@@ -90,6 +91,9 @@ const elements: Readonly<Record<ElementwiseName, Element>> = {
     const root = unary('sqrt', convert('promote', 'f64', a))
     return convert('demote', 'f32', binary('div', constant('f64', 1), root))
   }),
+  random: onBoth((l, node, [a, b, c, d, low, high]) =>
+    philoxWord(l.writer, attribute<number>(node, 'word'), [a, b, c, d], [low, high]),
+  ),
   add: same('add'),
   sub: same('sub'),
   mul: same('mul'),

@@ -86,6 +86,7 @@ function codeOf(recorded: KernelIR, options: CpuFacts): Lowered {
     frameBytes: shared.frame.bytes,
     counterWords: shared.counterWords,
     sites: shared.sites.list,
+    messages: shared.sites.messages,
     params: ir.body.params.map((param) => attribute<string>(param, 'name')),
     needsResidency: waiting && { site: waiting.site },
     unlike: options.record ? unlikeUnrecorded(ir, options, borrowed) : [],

@@ -17,6 +17,7 @@ import { lowerCopy } from './copies.ts'
 import { lowerFragment, lowerReduction } from './fragments.ts'
 import { lowerGathered } from './gathered.ts'
 import { lowerLoad, lowerStore } from './memory.ts'
+import { assert } from './diagnostics.ts'
 import { isFragment } from './plan.ts'
 import { lowerDot } from './products.ts'
 import { lowerRoles } from './roles.ts'
@@ -41,6 +42,11 @@ const ofGpu: Lower = (_, { op }) => {
 /** Ops that the stages of a CPU replace. */
 const replaced: Lower = (_, { op }) => {
   throw new Error(`${op} is replaced before a kernel is lowered for a CPU`)
+}
+
+/** The world replaces `print` before it compiles a kernel (src/ir/passes/prints.ts). */
+const expandedBefore: Lower = (_, { op }) => {
+  throw new Error(`${op} is left: give the kernel a print buffer first`)
 }
 
 const lowerings: Readonly<Record<OpName, Lower>> = {
@@ -87,6 +93,9 @@ const lowerings: Readonly<Record<OpName, Lower>> = {
   },
   'barrier.arrive': arrive,
   'barrier.wait': waitPhase,
+
+  assert,
+  print: expandedBefore,
 
   param: () => undefined,
   result(l, node) {

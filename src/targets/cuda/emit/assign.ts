@@ -78,13 +78,21 @@ export function isSplat(node: Node): boolean {
   )
 }
 
-/** True if each element is computed from its indices alone, so that any thread can compute it in any layout. */
+/** The maximum cost of an op that each use of a fragment computes again, in additions. */
+const mostRepeated = 50
+
+const isCheap = (node: Node): boolean => Number(opOf(node).operations) <= mostRepeated
+
+/**
+ * True if each element is computed from its indices alone, so that any thread can compute it in any layout. The result
+ * of an expensive op is kept in registers instead.
+ */
 export function isIndexed(node: Node): boolean {
   if (node.op === 'iota') return true
   if (!isFragment(node) || isSplat(node)) return false
   // Two 16-bit elements are packed into one register, which requires a thread that holds both.
   if (is16Bit((node.type as ValueType).dtype)) return false
-  const derived = isElementwise(node) || node.op === 'expand' || node.op === 'broadcast'
+  const derived = (isElementwise(node) && isCheap(node)) || node.op === 'expand' || node.op === 'broadcast'
   return derived && node.inputs.every((input) => isIndexed(input) || isSplat(input))
 }
 
@@ -200,6 +208,7 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
     ...opsWith({ effect: 'control' }, unconstrained),
     ...opsWith({ effect: 'declare' }, unconstrained),
     ...opsWith({ effect: 'sync' }, unconstrained),
+    ...opsWith({ effect: 'report' }, unconstrained),
     // Values computed from indices alone fit any layout, and the indices of gathered rows pass through shared memory.
     ...opsWith({ isView: true }, unconstrained),
     ...opsWith({ elements: 'indices' }, unconstrained),

@@ -3,7 +3,10 @@
  * mbarriers and staging. Each is a record of its text and of what it uses.
  */
 import { dtypes } from '../../../ir/dtype.ts'
+import { philox } from '../../../ir/philox.ts'
 import { inline, type Library } from '../declaration.ts'
+
+const hex = (word: number): string => `0x${word.toString(16)}u`
 
 export const COMMON = {
   i8: { uses: [], text: 'typedef signed char i8;' },
@@ -84,6 +87,22 @@ export const COMMON = {
   sigmoid_f32: {
     uses: [],
     text: `${inline} float sigmoid_f32(float x) { return 1.0f / (1.0f + exp2f(-1.4426950408889634f * x)); }`,
+  },
+  philox: {
+    note: [
+      `A word of the block of random bits that Philox4x32-${philox.rounds} makes of a counter and a key.`,
+    ],
+    uses: ['u32'],
+    text: `template <int Word> ${inline} u32 philox(u32 a, u32 b, u32 c, u32 d, u32 low, u32 high) {
+  #pragma unroll
+  for (int round = 0; round < ${philox.rounds}; ++round) {
+    const u32 left = ${hex(philox.multipliers[0])} * a, left_high = __umulhi(${hex(philox.multipliers[0])}, a);
+    const u32 right = ${hex(philox.multipliers[1])} * c, right_high = __umulhi(${hex(philox.multipliers[1])}, c);
+    a = right_high ^ b ^ low, b = right, c = left_high ^ d ^ high, d = left;
+    low += ${hex(philox.increments[0])}, high += ${hex(philox.increments[1])};
+  }
+  return Word == 0 ? a : Word == 1 ? b : Word == 2 ? c : d;
+}`,
   },
   TileIndex: {
     note: [

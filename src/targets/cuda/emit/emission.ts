@@ -20,6 +20,7 @@ import type { LoopPlan } from './loops.ts'
 import type { Overlap } from './overlap.ts'
 import { Params } from './params.ts'
 import type { Ranges } from './ranges.ts'
+import type { EmittedAssertion } from '../../gpu/platform.ts'
 import type { EmitFacts } from './recipe.ts'
 import { Recorder, type RecordPlan } from './record.ts'
 import { is16Bit, registerType, type Operand } from './spell.ts'
@@ -106,6 +107,7 @@ export class Emission {
   readonly wgmma: WgmmaShape[] = []
   /** Device functions that were made for this kernel. */
   readonly functions = new Map<string, Declaration>()
+  readonly assertions: EmittedAssertion[] = []
   /** Undefined if the kernel does not record events. */
   readonly recorder: Recorder | undefined
   group: Group
@@ -385,6 +387,11 @@ export class Emission {
     const site = this.plans.start.waitSites.get(node)
     if (site === undefined) throw new Error(`${node.op} at ${node.site} reports no wait`)
     return site
+  }
+
+  /** The number of an assertion, from 1. */
+  assertion(site: Site | undefined, message: string): number {
+    return this.assertions.push({ site: site?.toString() ?? '(unknown line)', message })
   }
 
   paramName(node: Node): string {

@@ -74,6 +74,7 @@ function rendered(ir: KernelIR, facts: EmitFacts): EmittedKernel {
     signals: flagsOf(atStart.advanced, 'signal'),
     waits: flagsOf(atStart.advanced, 'wait'),
     waitSites: atStart.waitLines,
+    ...(emission.assertions.length > 0 && { assertions: emission.assertions }),
     notes: plans.notes,
     ...(emission.recorder && { recordedSites: emission.recorder.sites }),
   }

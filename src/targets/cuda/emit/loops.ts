@@ -4,7 +4,7 @@
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
-import { entryOf, isLoop, isOfThreads, opOf, type OpWith } from '../../../ir/ops/index.ts'
+import { isLoop, isOfThreads, opOf, type OpName, type OpWith } from '../../../ir/ops/index.ts'
 import { isFragment, type Layouts } from './assign.ts'
 import type { Group } from './groups.ts'
 import type { Product } from './products.ts'
@@ -46,8 +46,11 @@ const turnsOf: Readonly<Record<OpWith<{ flow: 'repeats' }>, (loop: Node) => numb
   until: () => 256,
 }
 
+type Turns = Readonly<Partial<Record<OpName, (loop: Node) => number | undefined>>>
+
+/** A loop that the table does not know may be endless, so it reads the abort word, too. */
 const turnsBetweenReads = (node: Node): number | undefined =>
-  isLoop(node) ? entryOf(turnsOf, node)(node) : undefined
+  isLoop(node) ? ((turnsOf as Turns)[node.op] ?? turnsOf.while)(node) : undefined
 
 function findLoops(ir: KernelIR, { layouts, products, groupOf }: Known): LoopPlan {
   const unrolled = new Map<Node, number>()

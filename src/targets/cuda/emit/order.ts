@@ -184,6 +184,7 @@ class Ordering {
   readonly #steps: Readonly<Record<OpName, (node: Node) => Node | 'drop'>> = {
     ...opsWith({ effect: 'pure' }, (node: Node) => this.#value(node)),
     ...opsWith({ effect: 'declare' }, (node: Node) => this.#copy(node)),
+    ...opsWith({ effect: 'report' }, (node: Node) => this.#copy(node)),
     ...opsWith({ effect: 'sync' }, (node: Node) => this.#synchronising(node)),
     ...opsWith({ effect: 'write', elements: 'other' }, (node: Node) => this.#atomic(node)),
     load: (node) => this.#load(node),

@@ -56,6 +56,7 @@ const needs: Readonly<Record<OpName, Need>> = {
   ...opsWith({ effect: 'control' }, none),
   ...opsWith({ effect: 'declare' }, none),
   ...opsWith({ effect: 'sync' }, none),
+  ...opsWith({ effect: 'report' }, none),
   ...opsWith({ effect: 'write' }, none),
   ...opsWith({ isView: true }, none),
   ...opsWith({ elements: 'same' }, none),

@@ -4,7 +4,19 @@ import { attribute, type Node } from '../../../ir/node.ts'
 import { entryOf, type ElementwiseName } from '../../../ir/ops/index.ts'
 import { KernelError } from '../../../ir/site.ts'
 import type { ValueType } from '../../../ir/type.ts'
-import { cast, code, group, integer, negative, valueOf, word, type Code, type Part } from './code.ts'
+import {
+  bare,
+  cast,
+  code,
+  group,
+  integer,
+  joined,
+  negative,
+  valueOf,
+  word,
+  type Code,
+  type Part,
+} from './code.ts'
 import { lib } from './library.ts'
 
 /**
@@ -91,7 +103,7 @@ export interface Operand {
 interface Spelled {
   readonly node: Node
   readonly dtype: DType
-  readonly operands: readonly [a: Code, b: Code, c: Code]
+  readonly operands: readonly Code[]
   readonly isSigned: boolean
   /** True if no operand is negative. */
   readonly isSmall: boolean
@@ -171,6 +183,8 @@ const spellings: Readonly<Record<ElementwiseName, Spelling>> = {
   le: infix('<='),
   gt: infix('>'),
   ge: infix('>='),
+  random: ({ node, operands }) =>
+    code`${lib.philox}<${attribute<number>(node, 'word')}>(${joined(operands.map(bare), ', ')})`,
   exp2: call('exp2f'),
   exp: call('expf'),
   log2: call('log2f'),
@@ -192,7 +206,6 @@ const spellings: Readonly<Record<ElementwiseName, Spelling>> = {
  * Renders one element of an elementwise node from one element of each input. Compound expressions are parenthesised.
  */
 export function spellElement(node: Node, operands: readonly Operand[]): Code {
-  const [a, b, c] = operands.map(({ text }) => text)
   const { dtype } = node.inputs[0].type as ValueType
   return entryOf(
     spellings,
@@ -201,7 +214,7 @@ export function spellElement(node: Node, operands: readonly Operand[]): Code {
   )({
     node,
     dtype,
-    operands: [a, b, c],
+    operands: operands.map(({ text }) => text),
     isSigned: dtype === 'i32' || dtype === 'i64',
     isSmall: operands.every(({ nonNegative }) => nonNegative),
   })

@@ -5,6 +5,7 @@ import type { Emission } from '../emission.ts'
 import { atomic } from './atomics.ts'
 import * as control from './control.ts'
 import * as declarations from './declarations.ts'
+import { assert } from './diagnostics.ts'
 import { dot } from './dot.ts'
 import { rows } from './exchange.ts'
 import { gatherings } from './gathered.ts'
@@ -71,6 +72,9 @@ export const renderers: Readonly<Record<OpName, Renderer>> = {
   'barrier.arrive': sync.barrierArrive,
   'barrier.wait': sync.barrierWait,
   'cluster.meet': sync.clusterMeet,
+
+  assert,
+  print: (node, emission) => emission.refuse(node, 'is left: give the kernel a print buffer first'),
 
   param: silent,
   result: control.result,

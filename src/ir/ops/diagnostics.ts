@@ -1,0 +1,37 @@
+/** The records of the ops that report to the host: assertions and printed values. They change no memory and order nothing. */
+import { voidType } from '../type.ts'
+import { expectInputs, expectScalar, fail, noMemory, straight, yieldsNothing, type Op } from './op.ts'
+
+/** The dtypes of printed numbers. Values of other dtypes are cast first. */
+const printable = ['f32', 'i32', 'u32', 'i64', 'bool'] as const
+
+const reports = {
+  ...yieldsNothing,
+  ...noMemory,
+  ...straight,
+  effect: 'report',
+  ahead: 'consumer',
+} as const
+
+export const diagnosticOps = {
+  assert: {
+    ...reports,
+    summary: 'stops the world with `message` and the line of the author unless the condition holds',
+    infer(node) {
+      expectInputs(node, 1)
+      expectScalar(node.inputs[0], 'the condition', ['bool'])
+      if (typeof node.attributes.message !== 'string') fail('needs a message')
+      return voidType
+    },
+  },
+  print: {
+    ...reports,
+    summary:
+      'prints numbers with `label`: those of value i are the next `counts[i]` inputs; a stage replaces it by stores to a buffer',
+    infer(node) {
+      node.inputs.forEach((_, i) => expectScalar(node.inputs[i], 'a number', printable))
+      if (typeof node.attributes.label !== 'string') fail('needs a label')
+      return voidType
+    },
+  },
+} as const satisfies Record<string, Op>

@@ -1,0 +1,33 @@
+/** The record of `random`. Equal inputs give the same bits on every target, in any order. */
+import { attribute } from '../node.ts'
+import { philox, philoxBlock } from '../philox.ts'
+import { elements, sameShape, typeName, valueType } from '../type.ts'
+import { elementwise, map, shapeOf } from './elementwise.ts'
+import { expectAmong, expectInputs, expectValue, fail, type Op } from './op.ts'
+
+export const randomOps = {
+  random: {
+    ...elementwise,
+    // Per round: two products of 64 bits, four exclusive ors and two additions.
+    operations: 10 * philox.rounds,
+    summary: 'word `word` of the Philox4x32-10 block of a counter (four words) under a key (two words)',
+    infer(node) {
+      expectInputs(node, 6)
+      const [first, ...rest] = node.inputs.map((input, i) =>
+        expectValue(input, i < 4 ? 'a word of the counter' : 'a word of the key'),
+      )
+      for (const type of [first, ...rest]) {
+        expectAmong(['u32'], type.dtype)
+        if (!sameShape(type.shape, first.shape))
+          fail(`the words differ: ${typeName(first)} and ${typeName(type)}`)
+      }
+      if (![0, 1, 2, 3].includes(node.attributes.word as number))
+        fail(`word ${node.attributes.word} is not one of the four words of a block`)
+      return valueType('u32', first.shape)
+    },
+    evaluate(node, inputs) {
+      const word = attribute<number>(node, 'word')
+      return map(elements(shapeOf(node)), inputs, (...x) => philoxBlock(x.slice(0, 4), x.slice(4))[word])
+    },
+  },
+} as const satisfies Record<string, Op>

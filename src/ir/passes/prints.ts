@@ -1,0 +1,103 @@
+/**
+ * Replaces `print` by ordinary memory accesses: programs of a rank reserve places in a buffer of their rank with an atomic
+ * addition, and store the printed numbers there. The buffer is passed as two more parameters, which are the same memory
+ * as u32 and as f32, because the IR does not reinterpret bits. All targets that run kernels use this form.
+ */
+import { analysis } from '../analysis.ts'
+import { walk, type KernelIR, type Node } from '../node.ts'
+import { Copier } from '../rewrite.ts'
+import { tensorType, type ValueType } from '../type.ts'
+
+/**
+ * The layout of a rank's buffer, in words. `used` counts the words that lines have reserved, and `dropped` the lines that
+ * did not fit. Each line has a number of its `print` (from 1), the program, and one word per number, or two for i64.
+ */
+export const printBuffer = { used: 0, dropped: 1, lines: 2, words: 1 << 14, program: 1, numbers: 2 } as const
+
+/** The names of the parameters. */
+export const printParams = { words: 'print_buffer', floats: 'print_buffer_f32' } as const
+
+/** The `print` nodes of a kernel, in the order of their numbers. */
+export const printsOf = analysis('prints', (ir): readonly Node[] =>
+  [...walk(ir.body)].filter(({ op }) => op === 'print'),
+)
+
+/** The number of words that a number takes. */
+export const wordsOf = (node: Node): number => ((node.type as ValueType).dtype === 'i64' ? 2 : 1)
+
+const expanded = new WeakMap<KernelIR, KernelIR>()
+
+/** The kernel with a buffer for what it prints, or the kernel itself if it prints nothing. */
+export const withPrintBuffer = analysis('buffers of prints', (ir: KernelIR): KernelIR => {
+  let known = expanded.get(ir)
+  if (!known) expanded.set(ir, (known = expand(ir)))
+  return known
+})
+
+function expand(ir: KernelIR): KernelIR {
+  const prints = printsOf(ir)
+  if (prints.length === 0) return ir
+  const buffer: { words?: Node; floats?: Node } = {}
+  const copier = new Copier((node, to) => {
+    if (node.op !== 'print') return undefined
+    store(node, prints.indexOf(node) + 1, to, buffer.words!, buffer.floats!)
+    return 'drop'
+  })
+  const own = ir.body.params.map(({ type, attributes, site }) => ({
+    type,
+    name: String(attributes.name),
+    site,
+  }))
+  const params = [
+    ...own,
+    { type: tensorType('u32', 1), name: printParams.words },
+    { type: tensorType('f32', 1), name: printParams.floats },
+  ]
+  const body = copier.block(params, (fresh) => {
+    ir.body.params.forEach((param, i) => copier.map.set(param, fresh[i]))
+    buffer.words = fresh[own.length]
+    buffer.floats = fresh[own.length + 1]
+    copier.copyNodes(ir.body)
+    return ir.body.results.map((result) => copier.get(result))
+  })
+  return { ...ir, body }
+}
+
+function store(node: Node, number: number, to: Copier, words: Node, floats: Node): void {
+  const { site } = node
+  const emit = (op: Parameters<Copier['emit']>[0], inputs: readonly Node[], attributes = {}): Node =>
+    to.emit(op, inputs, attributes, [], site)
+  const index = (value: number): Node => to.constant(value, site)
+  const word = (value: number): Node => emit('const', [], { dtype: 'u32', value })
+  const add = (place: number, by: number): Node =>
+    emit('atomic.add', [emit('at', [words, index(place)]), word(by)], { order: 'relaxed', scope: 'device' })
+  const size = printBuffer.numbers + node.inputs.reduce((sum, input) => sum + wordsOf(input), 0)
+  const inputs = node.inputs.map((input) => to.get(input))
+  const first = emit('add', [
+    emit('cast', [add(printBuffer.used, size)], { dtype: 'i32' }),
+    index(printBuffer.lines),
+  ])
+  const fits = emit('le', [first, index(printBuffer.words - size)])
+  const put = (at: number, value: Node): void => {
+    const { dtype } = value.type as ValueType
+    const place = emit('at', [dtype === 'f32' ? floats : words, emit('add', [first, index(at)])])
+    const stored = dtype === 'f32' || dtype === 'u32' ? value : emit('cast', [value], { dtype: 'u32' })
+    emit('store', [place, stored])
+  }
+  const then = to.block([], () => {
+    put(0, word(number))
+    put(printBuffer.program, emit('program', []))
+    let at: number = printBuffer.numbers
+    for (const [i, input] of inputs.entries()) {
+      put(at++, input)
+      if (wordsOf(node.inputs[i]) === 1) continue
+      put(at++, emit('shr', [input, emit('const', [], { dtype: 'i64', value: 32 })]))
+    }
+    return []
+  })
+  const otherwise = to.block([], () => {
+    add(printBuffer.dropped, 1)
+    return []
+  })
+  to.emit('if', [fits], {}, [then, otherwise], site)
+}

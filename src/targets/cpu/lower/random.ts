@@ -1,0 +1,34 @@
+/** Lowers `random` to integer arithmetic on scalars and vectors, so that all lanes of a vector compute their own block. */
+import { philox } from '../../../ir/philox.ts'
+import { add, binary, constant, mul, type Operand, use, type Writer } from '../build.ts'
+import type { Expression } from '../code.ts'
+
+type Counter = readonly [Operand, Operand, Operand, Operand]
+type Key = readonly [Operand, Operand]
+
+/** Word `word` of the block of a counter. The meaning is that of src/ir/philox.ts. */
+export function philoxWord(writer: Writer, word: number, counter: Counter, key: Key): Expression {
+  const type = use(counter[0]).type as 'i32' | 'vi32'
+  const number = (value: number): Expression => constant(type, value | 0)
+  const [m, n] = philox.multipliers.map(number)
+  const xor = (a: Operand, b: Operand): Expression => binary('xor', a, b)
+  /** The words after a round, as expressions. */
+  const round = (
+    [a, b, c, d]: Counter,
+    [low, high]: Key,
+  ): [Expression, Expression, Expression, Expression] => [
+    xor(xor(binary('mulHighU', c, n), b), low),
+    mul(c, n),
+    xor(xor(binary('mulHighU', a, m), d), high),
+    mul(a, m),
+  ]
+  let words = counter
+  let [low, high] = key
+  for (let i = 1; i < philox.rounds; i++) {
+    const [a, b, c, d] = round(words, [low, high])
+    words = [writer.let('a', a), writer.let('b', b), writer.let('c', c), writer.let('d', d)]
+    low = writer.let('low', add(low, number(philox.increments[0])))
+    high = writer.let('high', add(high, number(philox.increments[1])))
+  }
+  return round(words, [low, high])[word]
+}
