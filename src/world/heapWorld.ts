@@ -216,9 +216,12 @@ export abstract class HeapWorld<
 
   // Streams and events
 
-  override stream(members = this.everyRank): Stream {
+  protected override newStream(): number {
+    return this.#launches.streams++
+  }
+
+  protected override streamOf(id: number, members: readonly number[]): Stream {
     const { backend } = this
-    const id = this.#launches.streams++
     return {
       kind: 'stream',
       id,

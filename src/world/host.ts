@@ -105,8 +105,10 @@ export abstract class HostWorld<Stored extends object = object> implements World
     kernel: Kernel<P, M>,
     options?: PrepareOptions<P, M>,
   ): Promise<void>
-  /** Creates a stream whose events are measured on these ranks. */
-  abstract stream(members?: readonly number[]): Stream
+  /** The number of a new stream. */
+  protected abstract newStream(): number
+  /** Stream `id`, with events that are measured on these ranks. */
+  protected abstract streamOf(id: number, members: readonly number[]): Stream
   abstract synchronize(): Promise<void>
   abstract reset(): Promise<void>
   abstract timeline(): Timeline
@@ -114,6 +116,17 @@ export abstract class HostWorld<Stored extends object = object> implements World
     return []
   }
   abstract close(): Promise<void>
+
+  // Streams
+
+  get defaultStream(): Stream {
+    return (this.#default ??= this.streamOf(0, this.everyRank))
+  }
+  #default: Stream | undefined
+
+  stream(): Stream {
+    return this.streamOf(this.newStream(), this.everyRank)
+  }
 
   // Groups
 
@@ -136,7 +149,8 @@ export abstract class HostWorld<Stored extends object = object> implements World
   readonly #groupHost: GroupHost = {
     world: this,
     allocator: (group, ranks = this.everyRank) => this.#as(ranks, this.membersOf({ group })),
-    stream: (members) => this.stream(members),
+    stream: (members) => this.streamOf(this.newStream(), members),
+    defaultStream: (members) => this.streamOf(0, members),
   }
 
   /** The members of the group of a launch, the same list for the same group. Undefined for the whole world. */

@@ -68,7 +68,7 @@ export interface LaunchOptions<M extends Meta = Meta> {
   readonly grid: PerRank<number> | 'resident'
   /** Compile-time parameters that differ from the kernel's defaults. */
   readonly meta?: Partial<M>
-  /** The stream of the launch. The default is stream 0. */
+  /** The stream of the launch. The default is `World.defaultStream`, stream 0. */
   readonly stream?: Stream | number
   /** The ranks that launch. The default is all ranks. */
   readonly ranks?: readonly number[]
@@ -240,6 +240,8 @@ export interface World extends Allocator {
    * unlike during a launch that has to compile first. Absent on targets that compile quickly.
    */
   compile?(launches: () => void): Promise<void>
+  /** The stream of launches that name none, with id 0. */
+  readonly defaultStream: Stream
   /** Creates a new stream. */
   stream(): Stream
   /** Waits until all launches so far have ended, on all local ranks. */

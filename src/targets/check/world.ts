@@ -366,8 +366,11 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
 
   // Streams
 
-  override stream(): Stream {
-    const id = this.#streams++
+  protected override newStream(): number {
+    return this.#streams++
+  }
+
+  protected override streamOf(id: number): Stream {
     return {
       kind: 'stream',
       id,
