@@ -5,7 +5,7 @@
  *  2. A node's type is the type that its op infers from the inputs, attributes and blocks.
  *  3. A `result` belongs to a control node, and each `param` belongs to exactly one block.
  *  4. A role captures no fragment: registers belong to the warpgroups that computed them. (Scalars are uniform.)
- *  5. `roles` are not nested. `teams` and `pipeline` are outside roles, because a pipeline itself becomes roles.
+ *  5. `roles` are not nested.
  *  6. Shared tiles and barriers are declared at the top of the kernel, because they exist for the whole program.
  *  7. A lowered kernel contains no `pipeline`.
  *  8. `last` is not inside a loop, because it counts one arrival per program.
@@ -98,10 +98,7 @@ function expectValid(ir: KernelIR): void {
   const expectPlace = (node: Node, place: Place): void => {
     const allowed = opOf(node).place
     if (allowed === 'outside roles' && place.inRole)
-      fail(
-        node,
-        `is inside a role; ${node.op === 'pipeline' ? 'a pipeline becomes roles itself' : 'put it around the roles'}`,
-      )
+      fail(node, 'is inside a role, and roles are not nested: make it a role beside the other')
     if (allowed === 'outside loops' && place.inLoop)
       fail(node, 'is in a loop, but counts one arrival per program: put it after the loop')
     if (allowed === 'inside loops' && !place.inLoop) fail(node, 'is outside loops, where nothing is repeated')

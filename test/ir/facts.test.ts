@@ -90,9 +90,7 @@ describe('facts', () => {
     expect(bound.map(([name, { place }]) => `${name}: ${place}`)).toEqual([
       'shared: top',
       'barriers: top',
-      'pipeline: outside roles',
       'roles: outside roles',
-      'teams: outside roles',
       'last: outside loops',
       'words.take: inside until',
       'once: inside loops',

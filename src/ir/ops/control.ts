@@ -153,7 +153,6 @@ export const controlOps = {
     ...control,
     flow: 'repeats',
     state: 'carried',
-    place: 'outside roles',
     summary: 'a loop whose copies into shared memory run ahead',
     infer(node) {
       const stages = node.attributes.stages as number
@@ -184,7 +183,6 @@ export const controlOps = {
     ...control,
     flow: 'programs',
     state: 'none',
-    place: 'outside roles',
     summary: 'programs of a launch with different work',
     infer(node) {
       const names = node.attributes.names as readonly string[]
