@@ -30,6 +30,7 @@ const says: Readonly<Record<string, readonly string[]>> = {
   '13-decode-to-owners.ts': ['all 5 tokens of the first sequence, 3 times', 'all 9 tokens'],
   '14-your-operation.ts': ['gemmAllReduce bsp, 2 ranks:', '2 kernels, 24 bytes', 'one kernel, 24 bytes'],
   '15-groups.ts': ['rank 0 has the gradient 416', 'rank 3 has the gradient 598'],
+  '16-split-k.ts': ['the product of 3 parts of K has the first row'],
 }
 const files = Object.keys(says)
 

@@ -91,7 +91,7 @@ describe('facts', () => {
       'shared: top',
       'barriers: top',
       'roles: outside roles',
-      'last: outside loops',
+      'last: on every path',
       'words.take: inside until',
       'once: inside loops',
     ])

@@ -233,11 +233,35 @@ describe('7. lowered', () => {
   })
 })
 
-describe('8. last is not inside a loop', () => {
-  it('in a loop', () => {
+describe('8. last without an index is where every program passes once', () => {
+  const last = (inputs: readonly Node[], inner: readonly Node[] = []): Node =>
+    node('last', inputs, inputs.length > 1 ? { of: 4 } : {}, [block([], inner)])
+  const inLoop = (of: (x: Node) => Node): KernelIR => {
     const [x, index] = [one(), param(i32)]
-    const body = block([index], [node('last', [], {}, [block([], [])])])
-    refuses(kernelOf(block([], [x, loop([x, x, x], body)])), /last: is in a loop/)
+    return kernelOf(block([], [x, loop([x, x, x], block([index], [of(x)]))]))
+  }
+  const inBranch = (of: (x: Node) => Node): KernelIR => {
+    const x = one()
+    const isOne = node('eq', [x, x])
+    return kernelOf(block([], [x, isOne, node('if', [isOne], {}, [block([], [of(x)]), block([], [])])]))
+  }
+  it('in a loop', () =>
+    refuses(
+      inLoop((x) => last([x])),
+      /last: is in a loop, but counts one arrival/,
+    ))
+  it('in a branch', () =>
+    refuses(
+      inBranch((x) => last([x])),
+      /last: is in a branch or in another last/,
+    ))
+  it('in another last', () => {
+    const x = one()
+    refuses(kernelOf(block([], [x, last([x], [last([x])])])), /last: is in a branch or in another last/)
+  })
+  it('but with an index it may be there', () => {
+    verify(inLoop((x) => last([x, x])))
+    verify(inBranch((x) => last([x, x])))
   })
 })
 

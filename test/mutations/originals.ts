@@ -6,6 +6,7 @@ import { locks } from './kernels/locks.ts'
 import { passing } from './kernels/passing.ts'
 import { reductions } from './kernels/reduce.ts'
 import { roles } from './kernels/roles.ts'
+import { splits } from './kernels/splitKByLast.ts'
 import type { Original } from './suite.ts'
 
 export const originals: readonly Original[] = [
@@ -16,4 +17,5 @@ export const originals: readonly Original[] = [
   ...locks,
   ...counts,
   ...roles,
+  ...splits,
 ]

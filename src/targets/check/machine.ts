@@ -21,7 +21,15 @@ import { Clock, mix } from './clock.ts'
 import type { Code } from './code.ts'
 import { Engines } from './engines.ts'
 import { FlagMemory, type FlagSet, type FlagView } from './flags.ts'
-import { CutRun, findingKey, StopRun, type Cut, type Finding, type FindingKind } from './findings.ts'
+import {
+  CutRun,
+  findingKey,
+  StopRun,
+  type Cut,
+  type Finding,
+  type FindingKind,
+  type Party,
+} from './findings.ts'
 import type { Accessor, Buffer } from './memory.ts'
 import { withPredecessors } from './order.ts'
 import { StrongMemory, type Choices } from './strong.ts'
@@ -49,7 +57,8 @@ export interface Launch {
   readonly after: readonly Launch[]
   /** The host's clock at the time of the launch. */
   readonly hostClock: Clock
-  readonly lasts: Map<Node, { count: number; clock: Clock }>
+  /** The counts of each `last`, by index. */
+  readonly lasts: Map<Node, Map<number, Count>>
   /** The epochs of this launch's flag sets, read when the launch starts. */
   readonly epochs: Map<FlagSet, { readonly signal: number; readonly wait: number }>
   remaining: number
@@ -74,6 +83,16 @@ export interface MachineOptions {
   readonly stepLimit?: number
   /** The number of instructions after which a run is too long to check. */
   readonly instructionLimit?: number
+}
+
+/** The arrivals at one index of a `last`. */
+interface Count {
+  /** The number of arrivals that end the count. */
+  wanted: number
+  /** How often the count was complete. */
+  rounds: number
+  arrived: Party[]
+  readonly clock: Clock
 }
 
 /** The launches of a stream on a rank. */
@@ -383,6 +402,7 @@ export class Machine {
     const queue = this.#queues.get(`${launch.rank}/${launch.stream}`)!
     queue.active = undefined
     launch.isOver = true
+    this.#expectArrived(launch)
     // The last program of the rank advances the epochs of the flags that the kernel used.
     const flagsOf = (names: ReadonlySet<string>): FlagView['flags'][] =>
       [...names].map((name) => (launch.args[name] as FlagView).flags)
@@ -477,19 +497,62 @@ export class Machine {
     return { identity: engine, clock: agent.clock, time: ++engine.time, kernel: agent.launch.kernel, node }
   }
 
-  // The rank's last program
+  // The last arrival
 
-  arriveLast(agent: Agent, node: Node, programs: number): boolean {
+  /** Counts an arrival at an index of a `last`. Returns true for the last of `arrivals`, which starts a new count. */
+  arriveLast(agent: Agent, node: Node, arrivals: number, index: number): boolean {
+    const of = (node.attributes.of as number | undefined) ?? 1
+    if (index < 0 || index >= of)
+      this.stop(agent, node, 'out-of-bounds', `last counts at index ${index}, but has ${of} counters (of)`)
+    if (arrivals < 1)
+      this.stop(agent, node, 'error', `last waits for ${arrivals} arrivals: its block would never run`)
     const { lasts } = agent.launch
-    let gate = lasts.get(node)
-    if (!gate) lasts.set(node, (gate = { count: 0, clock: new Clock() }))
+    let counts = lasts.get(node)
+    if (!counts) lasts.set(node, (counts = new Map()))
+    let gate = counts.get(index)
+    if (!gate) counts.set(index, (gate = { wanted: arrivals, rounds: 0, arrived: [], clock: new Clock() }))
     agent.clock.join(gate.clock)
     agent.release(gate.clock)
     agent.noteEffect()
     this.strong.noteClock(agent)
-    if (++gate.count < programs) return false
-    gate.count = 0
+    const arrival = {
+      who: describe(agent),
+      what: `arrives${node.attributes.of === undefined ? '' : ` at index ${index}`} for ${arrivals} arrivals`,
+      site: node.site,
+    }
+    gate.arrived.push(arrival)
+    if (gate.arrived.length === 1) gate.wanted = arrivals
+    else if (gate.wanted !== arrivals)
+      this.report({
+        kind: 'lost-signal',
+        kernel: agent.launch.kernel,
+        message: `last counts to ${gate.wanted} for some programs and to ${arrivals} for others: all must give the same number of arrivals`,
+        parties: [gate.arrived[0], arrival],
+      })
+    if (gate.arrived.length < gate.wanted) return false
+    gate.arrived = []
+    gate.rounds++
     return true
+  }
+
+  /** Reports counts of `last` that are incomplete at the end of a launch. The next launch would continue them. */
+  #expectArrived({ kernel, rank, lasts }: Launch): void {
+    const counts = [...lasts].flatMap(([node, all]) =>
+      [...all].map(([index, count]) => ({ node, index, count })),
+    )
+    for (const { node, index, count } of counts) {
+      const { wanted, rounds, arrived } = count
+      if (arrived.length === 0) continue
+      const at = node.attributes.of === undefined ? '' : ` at index ${index}`
+      const before =
+        rounds === 0 ? '' : `, after the block has run ${rounds === 1 ? 'once' : `${rounds} times`}`
+      this.report({
+        kind: 'lost-signal',
+        kernel,
+        message: `last has ${arrived.length} of ${wanted} arrivals${at} when the launch ends on rank ${rank}${before}: ${wanted - arrived.length} ${wanted - arrived.length === 1 ? 'is' : 'are'} missing, or ${arrived.length} too many`,
+        parties: arrived.slice(0, 4),
+      })
+    }
   }
 
   // Loops that may not end
