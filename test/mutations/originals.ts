@@ -2,6 +2,7 @@
 import { collectives } from './kernels/collectives.ts'
 import { counts } from './kernels/counts.ts'
 import { gemms } from './kernels/gemms.ts'
+import { groups } from './kernels/groups.ts'
 import { locks } from './kernels/locks.ts'
 import { passing } from './kernels/passing.ts'
 import { reductions } from './kernels/reduce.ts'
@@ -18,4 +19,5 @@ export const originals: readonly Original[] = [
   ...counts,
   ...roles,
   ...splits,
+  ...groups,
 ]
