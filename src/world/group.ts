@@ -131,6 +131,14 @@ export class GroupWorld implements World {
     return this.#world.read(tensor, this.#member(rank))
   }
 
+  peek(tensor: SymmetricTensor, rank: number): Promise<Float64Array> {
+    return this.#world.peek(tensor, this.#member(rank))
+  }
+
+  signal(flags: SymmetricFlags, rank: number, at?: readonly number[]): void {
+    this.#world.signal(flags, this.#member(rank), at)
+  }
+
   write(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void {
     this.#world.write(tensor, this.#member(rank), contents)
   }

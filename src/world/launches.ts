@@ -9,6 +9,7 @@ import {
   argumentOf,
   expectArguments,
   expectDistinct,
+  expectSignallers,
   expectStream,
   gridOf,
   scalarProblem,
@@ -113,7 +114,7 @@ export class Launches<P extends Part> {
   ): readonly Wanted[] {
     const tensors = this.#tensors
     expectArguments(kernel, args, ranks, (handle) => tensors.wrongHandle(handle, members))
-    const { writes } = usesOf(ir)
+    const { writes, signals } = usesOf(ir)
     return ranks.map((rank) => {
       const given: Record<string, Handle | number> = {}
       const values: Record<string, Stored | number> = {}
@@ -124,6 +125,7 @@ export class Launches<P extends Part> {
         if (typeof value !== 'number' && value.kind === 'flags') flags[name] = value
       }
       expectDistinct(kernel.name, writes, Object.entries(values))
+      expectSignallers(ir, signals, flags)
       return { kernel, ir, rank: inWorld(members, rank), members, stream, given, values, flags }
     })
   }

@@ -17,6 +17,7 @@ import {
 } from '../../world/signallers.ts'
 import { describe, Agent, type ComponentRecord } from './agent.ts'
 import { Memory } from './access.ts'
+import type { Location, Message } from './atomics.ts'
 import { Clock, mix } from './clock.ts'
 import type { Code } from './code.ts'
 import { Engines } from './engines.ts'
@@ -103,6 +104,8 @@ interface Queue {
 }
 
 const HOST = 0
+/** The number of fruitless reads in sequence after which the host would poll forever. */
+const mostFruitless = 1000
 
 export class Machine {
   readonly ranks: number
@@ -159,6 +162,39 @@ export class Machine {
   writeWord(buffer: Buffer, i: number, value: number): void {
     this.strong.storeFromHost(this.host, this.#components[HOST], buffer, i, value)
     this.hostClock.tick(HOST)
+    this.#fruitless = 0
+  }
+
+  /** The store that the host read last, of each word that it polls. */
+  readonly #polled = new Map<Location, Message>()
+  /** How often in sequence the host has read something while nothing else happened. */
+  #fruitless = 0
+
+  /**
+   * The host looks at memory without waiting: everything that can run does, and then the host may read any store that
+   * the memory model permits, so that it also sees what it would have seen before.
+   */
+  look(what: string): void {
+    const { steps } = this
+    this.#runEnabled(() => false)
+    this.#fruitless = this.steps === steps ? this.#fruitless + 1 : 0
+    if (this.#fruitless < mostFruitless) return
+    if (this.#agents.length > 0) this.#deadlock()
+    throw new StopRun({
+      kind: 'livelock',
+      kernel: 'the host program',
+      message: `the host reads ${what} again and again, and nothing can change it any more`,
+      parties: [],
+    })
+  }
+
+  /** The host reads a word that running kernels may store. */
+  readWord(buffer: Buffer, i: number): number {
+    const record = this.#components[HOST]
+    const { location, message } = this.strong.loadIntoHost(this.host, record, buffer, i, this.#polled)
+    if (this.#polled.get(location) !== message) this.#fruitless = 0
+    this.#polled.set(location, message)
+    return message.value
   }
 
   /** True if a launch may still be running, as far as the host knows. */
@@ -210,14 +246,24 @@ export class Machine {
    */
   run(until?: readonly Launch[]): void {
     const isOver = (): boolean => until?.every((launch) => launch.isOver) ?? false
+    if (!this.#runEnabled(isOver) && this.#agents.length > 0) this.#deadlock()
+    const known = until && withPredecessors(until)
+    for (const launch of known ?? this.#unknown) this.hostClock.join(launch.end)
+    this.#unknown = known ? this.#unknown.filter((launch) => !known.has(launch)) : []
+    // References to finished agents and launches are dropped. Otherwise a long-lived world would keep all memory of
+    // its past programs.
+    if (this.#current?.done) this.#current = undefined
+    for (const queue of this.#queues.values())
+      if (queue.last && !this.#unknown.includes(queue.last)) queue.last = undefined
+  }
+
+  /** Runs until `isOver` or until no agent can continue. Returns true in the first case. */
+  #runEnabled(isOver: () => boolean): boolean {
     for (;;) {
       this.#startLaunches()
-      if (isOver()) break
+      if (isOver()) return true
       const enabled = this.#enabled()
-      if (enabled.length === 0) {
-        if (this.#agents.length > 0) this.#deadlock()
-        break
-      }
+      if (enabled.length === 0) return false
       if (++this.steps > this.#stepLimit) this.#cut(enabled)
       const free = this.#scheduler.sharing && enabled.find((agent) => this.#runsAtOnce(agent))
       if (free) {
@@ -228,14 +274,6 @@ export class Machine {
       this.#current = this.#scheduler.next(enabled, current, this)
       this.#advance(this.#current, true)
     }
-    const known = until && withPredecessors(until)
-    for (const launch of known ?? this.#unknown) this.hostClock.join(launch.end)
-    this.#unknown = known ? this.#unknown.filter((launch) => !known.has(launch)) : []
-    // References to finished agents and launches are dropped. Otherwise a long-lived world would keep all memory of
-    // its past programs.
-    if (this.#current?.done) this.#current = undefined
-    for (const queue of this.#queues.values())
-      if (queue.last && !this.#unknown.includes(queue.last)) queue.last = undefined
   }
 
   report(finding: Finding): void {

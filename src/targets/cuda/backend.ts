@@ -14,6 +14,7 @@ import { kernelArgument } from './arguments.ts'
 import { DeviceClock } from './clock.ts'
 import { describeMachine } from './describe.ts'
 import { mayCarryEpochs } from './emit/recipe.ts'
+import type { WorldFacts } from './facts.ts'
 import { executableOf, type Executable } from './executables.ts'
 import { Graphs } from './graphs.ts'
 import { Machine, programsAnSm } from './machine.ts'
@@ -63,7 +64,7 @@ export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
     const queue = this.queue(rank, stream)
     if (mayCarryEpochs(this.facts))
       for (const name of Object.keys(ir.carried ?? {})) this.#carrying.add(values[name] as object)
-    const executable = executableOf(ir, values, this.facts)
+    const executable = executableOf(ir, values, this.#factsFor(wanted))
     for (const difference of executable.unlike) this.unlike.add(difference)
     const { block, sharedBytes } = executable.emitted
     const kernel = this.kernel(executable, rank)
@@ -73,6 +74,11 @@ export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
       waiting: executable.waiting,
       part: (grid) => this.#part(wanted, queue, { executable, kernel, programsPerProcessor }, grid),
     }
+  }
+
+  #factsFor({ flags }: Wanted): WorldFacts {
+    const isByHost = Object.values(flags).some(({ signaller }) => signaller === 'host')
+    return isByHost ? { ...this.facts, hostSignals: true } : this.facts
   }
 
   #part(wanted: Wanted, queue: Queue, code: Code, grid: number): Part {
@@ -125,7 +131,7 @@ export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
    * compiled, since the code depends on the shapes.
    */
   prepare(ir: KernelIR, wanted: readonly Wanted[]): Promise<void> {
-    for (const { rank, values } of wanted) this.kernel(executableOf(ir, values, this.facts), rank)
+    for (const one of wanted) this.kernel(executableOf(ir, one.values, this.#factsFor(one)), one.rank)
     return Promise.resolve()
   }
 

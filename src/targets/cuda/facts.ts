@@ -10,7 +10,7 @@ import { irStageNames, lastStage } from '../stages.ts'
 import { gpuStages } from './stages.ts'
 
 /** The facts about a world for which kernels are specialised. */
-export type WorldFacts = Required<Pick<EmitFacts, 'record' | 'oneDevice'>>
+export type WorldFacts = Required<Pick<EmitFacts, 'record' | 'oneDevice'>> & Pick<EmitFacts, 'hostSignals'>
 
 /** A world that does not record events and has all its ranks on one GPU. */
 export const usualWorld: WorldFacts = { record: false, oneDevice: true }

@@ -58,7 +58,10 @@ function rendered(ir: KernelIR, facts: EmitFacts): EmittedKernel {
     '}\n',
   ]
   const { text, uses } = joined(lines, '\n')
-  const library = libraryOf({ wgmma: emission.wgmma, flagScope: facts.oneDevice ? 'gpu' : 'sys' })
+  const library = libraryOf({
+    wgmma: emission.wgmma,
+    flagScope: facts.oneDevice && !facts.hostSignals ? 'gpu' : 'sys',
+  })
   const available = { ...library, ...Object.fromEntries(emission.functions) }
   const written = new Set([...walk(ir.body)].flatMap(writtenBases))
   return {

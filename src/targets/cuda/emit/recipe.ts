@@ -27,6 +27,8 @@ export interface EmitFacts {
   readonly record?: boolean
   /** True if all ranks share one device, so flags need not be visible to other devices. */
   readonly oneDevice?: boolean
+  /** True if the host signals flags of the kernel, so flags must be visible to the host. */
+  readonly hostSignals?: boolean
 }
 
 /**
