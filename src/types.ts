@@ -12,7 +12,7 @@ export type {
   Specialisation,
   TensorParam,
 } from './lang/kernel.ts'
-export type { LoopRange, PipelineOptions, WaitOptions } from './lang/program.ts'
+export type { LastOptions, LoopRange, PipelineOptions, WaitOptions } from './lang/program.ts'
 export type { Access, Atomics, Masked, Operand } from './lang/access.ts'
 export type { AnyValue, Carried } from './lang/carried.ts'
 export type { Rows, TensorRank, Tuple } from './lang/tensor.ts'

@@ -3,6 +3,7 @@ import type { Command } from 'commander'
 import type { AnyOperation } from '../operation/definition.ts'
 import type { BenchCommand } from './bench.ts'
 import { layoutOption, outOption, outputOf, prepareForAuthor, ranks, shardOption, version } from './common.ts'
+import { UsageError } from './errors.ts'
 import { interruptible } from './interrupt.ts'
 import { positive, whole } from './options.ts'
 import { checkOutputs } from './output.ts'
@@ -24,6 +25,54 @@ async function operationFor(argument: string, options: Choosing): Promise<AnyOpe
   checkOutputs({ out, report, trace, write }, [splitName(argument)[0]])
   prepareForAuthor(options)
   return (await findOperation(argument, options.operation)).operation
+}
+
+/** The options of `bench` that describe points of an operation. */
+const ofOperations = [
+  'operation',
+  'variant',
+  'shape',
+  'dtype',
+  'layout',
+  'shard',
+  'sweep',
+  'skew',
+  'pack',
+  'seed',
+]
+/** The most runs of a scenario that `bench` measures. */
+const mostRuns = 50
+
+/** Measures the scenarios of a file that exports no operation. Returns false for any other argument. */
+async function benchedScenarios(
+  argument: string,
+  options: BenchCommand & Choosing,
+  command: Command,
+): Promise<boolean> {
+  const { findScenarios, splitName } = await import('./operationFile.ts')
+  checkOutputs({ out: options.out, report: options.report, trace: options.trace }, [splitName(argument)[0]])
+  prepareForAuthor(options)
+  const source = await findScenarios(argument)
+  if (!source) return false
+  const isGiven = (name: string): boolean => command.getOptionValueSource(name) === 'cli'
+  const wrong = ofOperations.find(isGiven)
+  if (wrong !== undefined)
+    throw new UsageError(
+      `--${wrong === 'pack' ? 'no-pack' : wrong}: describes an operation, and ${argument} exports scenarios; leave it out`,
+    )
+  const { runCommand } = await import('./run.ts')
+  const { Progress } = await import('./progress.ts')
+  const output = outputOf(options)
+  const { target, seconds, json, out, report, trace } = options
+  const asked = { target, seconds, json, out, report, trace, runs: mostRuns }
+  const sized = { ...asked, ...(isGiven('ranks') && { ranks: options.ranks }) }
+  const progress = new Progress(process.stderr)
+  await interruptible(async (interrupt) => {
+    const result = await runCommand(source, sized, version, output.print, progress, interrupt, output.style)
+    await output.done(interrupt)
+    if (result.scenarios.some(({ problem }) => problem !== undefined)) process.exitCode = 1
+  })
+  return true
 }
 
 /** Declares a command that runs an operation at one or more points. */
@@ -73,11 +122,13 @@ Examples:
   arke bench all-gather-gemm
   arke bench all-gather-gemm --shape M=64,N=1024,K=2048 --skew 0,5,20 --report bench.html
   arke bench flash-decode --sweep KV=256..65536 --dtype bf16 --json --out decode.json
+  arke bench mine.ts --ranks 4 --report mine.html     its operation, or else its scenarios
 
 Every timed execution starts behind a gate on the device, when all ranks are there and all is enqueued. Variants take turns;
 outputs are compared with a float64 reference first.`,
     )
-    .action(async (argument: string, options: BenchCommand & Choosing) => {
+    .action(async (argument: string, options: BenchCommand & Choosing, command: Command) => {
+      if (await benchedScenarios(argument, options, command)) return
       const { benchCommand } = await import('./bench.ts')
       const { Progress } = await import('./progress.ts')
       const operation = await operationFor(argument, options)

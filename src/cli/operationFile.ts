@@ -14,6 +14,13 @@ export interface Found {
   readonly file?: string
 }
 
+/** A file that exports scenarios and no operations, which are measured as they are. */
+export async function findScenarios(argument: string): Promise<Source | undefined> {
+  if (!isFileName(argument) || argument.includes('#')) return undefined
+  const source = await load(argument)
+  return source.operations.length === 0 && source.scenarios.length > 0 ? source : undefined
+}
+
 export async function findOperation(argument: string, wanted: string | undefined): Promise<Found> {
   if (!isFileName(argument)) {
     if (wanted !== undefined)
@@ -60,7 +67,7 @@ function operationIn({ file, operations, scenarios }: Source, name: string | und
   if (operations.length === 0)
     throw new UsageError(
       scenarios.length > 0
-        ? `${file}: exports scenarios and no operation; run them with arke run ${file}`
+        ? `${file}: exports scenarios, which have no tiles to choose among; measure them with arke bench ${file}, or define an operation with variants`
         : `${file}: exports no operation; export what defineOperation(…) returns`,
     )
   const names = operations.map((one) => one.name)

@@ -30,8 +30,10 @@ export interface RunCommand {
   readonly target?: string
   /** If set, replaces the world sizes of the scenarios. */
   readonly ranks?: number
-  /** The number of recorded runs of each scenario. */
+  /** The most recorded runs of each scenario. */
   readonly runs: number
+  /** If set, a scenario is not repeated after so many seconds, but runs at least three times. */
+  readonly seconds?: number
   readonly json?: boolean
   readonly out?: string
   readonly report?: string
@@ -107,7 +109,13 @@ export async function runCommand(
         interrupt?.throwIfAborted()
         const world = await open(true, ranks, scenario.residency)
         ended = await runScenario(world, scenario, {
-          ...{ runs: command.runs, bandwidth: machine.bandwidth / ranks, strays, interrupt },
+          ...{
+            runs: command.runs,
+            seconds: command.seconds,
+            bandwidth: machine.bandwidth / ranks,
+            strays,
+            interrupt,
+          },
           onRun: (n) => progress.show(() => `${title} on ${target}: run ${n} of ${command.runs}`),
         })
       } catch (error) {
@@ -201,6 +209,7 @@ interface Ended {
 
 interface Running {
   readonly runs: number
+  readonly seconds: number | undefined
   readonly bandwidth: number
   readonly strays: Strays<Scenario>
   readonly interrupt: AbortSignal | undefined
@@ -211,14 +220,16 @@ interface Running {
 async function runScenario(
   world: World,
   scenario: Scenario,
-  { runs, bandwidth, strays, interrupt, onRun }: Running,
+  { runs, seconds = Infinity, bandwidth, strays, interrupt, onRun }: Running,
 ): Promise<Ended> {
   const found: RecordedRun[] = []
   let timeline: Timeline | undefined
   let problem: string | undefined
   try {
     // The first run compiles the kernels. It is checked like the others, but not recorded in the ledger.
-    for (let n = 0; n <= runs; n++) {
+    const start = performance.now()
+    const isOver = (n: number): boolean => n > 3 && performance.now() - start > 1000 * seconds
+    for (let n = 0; n <= runs && !isOver(n); n++) {
       await breathe(interrupt)
       onRun(n)
       const { world: lent, giveBack } = borrowed(world)

@@ -5,10 +5,10 @@
  *  2. A node's type is the type that its op infers from the inputs, attributes and blocks.
  *  3. A `result` belongs to a control node, and each `param` belongs to exactly one block.
  *  4. A role captures no fragment: registers belong to the warpgroups that computed them. (Scalars are uniform.)
- *  5. `roles` are not nested. `teams` and `pipeline` are outside roles, because a pipeline itself becomes roles.
+ *  5. `roles` are not nested.
  *  6. Shared tiles and barriers are declared at the top of the kernel, because they exist for the whole program.
  *  7. A lowered kernel contains no `pipeline`.
- *  8. `last` is not inside a loop, because it counts one arrival per program.
+ *  8. `last` without an index is not in a loop, a branch or another `last`, because it counts one arrival per program.
  *  9. An op that a stage inserts occurs only after that stage.
  * 10. `words.take` is inside `until`, and `once` is inside a loop: they are meant for repeated code.
  * 11. An op that needs another node has it: `drain` a store or copy by an engine in its role, words the epoch of their flags.
@@ -25,6 +25,8 @@ import { sameType, typeName } from './type.ts'
 interface Place {
   readonly inRole: Block | undefined
   readonly inLoop: boolean
+  /** True inside a branch, and in the block of a `last`, which only some programs execute. */
+  readonly isChosen: boolean
   readonly inUntil: boolean
   /** True inside a loop whose iterations are divided among the threads of a role. */
   readonly isApart: boolean
@@ -87,6 +89,7 @@ function expectValid(ir: KernelIR): void {
         visit(inner, {
           inRole: opOf(node).flow === 'warps' ? inner : place.inRole,
           inLoop: place.inLoop || isLoop(node),
+          isChosen: place.isChosen || opOf(node).flow === 'branches' || opOf(node).place === 'on every path',
           inUntil: place.inUntil || node.op === 'until',
           isApart: place.isApart || node.attributes.apart === true,
           depth: place.depth + 1,
@@ -100,12 +103,12 @@ function expectValid(ir: KernelIR): void {
   const expectPlace = (node: Node, place: Place): void => {
     const allowed = opOf(node).place
     if (allowed === 'outside roles' && place.inRole)
+      fail(node, 'is inside a role, and roles are not nested: make it a role beside the other')
+    if (allowed === 'on every path' && node.attributes.of === undefined && (place.inLoop || place.isChosen))
       fail(
         node,
-        `is inside a role; ${node.op === 'pipeline' ? 'a pipeline becomes roles itself' : 'put it around the roles'}`,
+        `is ${place.inLoop ? 'in a loop' : 'in a branch or in another last'}, but counts one arrival per program: put it outside, or count arrivals per index with { at, of, arrivals }`,
       )
-    if (allowed === 'outside loops' && place.inLoop)
-      fail(node, 'is in a loop, but counts one arrival per program: put it after the loop')
     if (allowed === 'inside loops' && !place.inLoop) fail(node, 'is outside loops, where nothing is repeated')
     if (allowed === 'inside until' && !place.inUntil)
       fail(node, 'is outside `until`, so that a missing word would not be loaded again')
@@ -139,7 +142,14 @@ function expectValid(ir: KernelIR): void {
     }
   }
 
-  visit(ir.body, { inRole: undefined, inLoop: false, inUntil: false, isApart: false, depth: 0 })
+  visit(ir.body, {
+    inRole: undefined,
+    inLoop: false,
+    isChosen: false,
+    inUntil: false,
+    isApart: false,
+    depth: 0,
+  })
   clusterOf(ir)
   const nodes = [...roles.keys()]
   for (const [node, role] of roles) expectCompanion(node, nodes, role)

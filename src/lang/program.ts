@@ -46,6 +46,15 @@ export interface LoopRange {
   readonly to: Index
   readonly step?: Index
 }
+export interface LastOptions {
+  /** The index whose arrivals are counted: less than `of`, 0 by default. */
+  readonly at?: Index
+  /** The number of indices, 1 by default. */
+  readonly of?: number
+  /** The arrivals that complete a count. By default the number of programs of the launch, or of the team. */
+  readonly arrivals?: Index
+}
+
 export interface PipelineOptions {
   /** The number of tiles in flight. The default is 2; with 1, copies and computation do not overlap. */
   readonly stages?: number
@@ -667,15 +676,20 @@ export class Program {
   }
   /**
    * Executes `body` once per rank (or team), in the last program that arrives here. The body is ordered after
-   * everything that the other programs did before they arrived. `last` counts arrivals, so it must be outside loops,
-   * where every program passes it exactly once.
+   * everything that the other programs did before they arrived. `last` counts arrivals, so it must be outside loops and
+   * branches, where every program passes it exactly once.
+   *
+   * With options, there is one count per index, and `last` may be anywhere: every `arrivals` arrivals at an index
+   * execute the body once, and the count starts again.
    */
-  last(body: Body): void {
+  last(body: Body, options?: LastOptions): void {
+    const { at = 0, of = 1, arrivals = this.programs } = options ?? {}
+    const inputs = [this.#index(arrivals), ...(options ? [this.#index(at)] : [])]
     const block = this.#recorder.within(new Block(), () => {
       expectSynchronous(body(), 'last')
       return []
     })
-    this.#emit('last', [], {}, [block])
+    this.#emit('last', inputs, options ? { of } : {}, [block])
   }
 
   #loop(

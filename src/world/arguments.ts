@@ -1,6 +1,7 @@
 /** Validates the arguments, grid and stream of a launch, in the same way on every target. Errors name the line of the launch. */
 import { sizeOf, wholeClusters } from '../ir/clusters.ts'
 import { dtypes, round, type DType } from '../ir/dtype.ts'
+import type { KernelIR } from '../ir/node.ts'
 import type { Kernel } from '../lang/kernel.ts'
 import { groupName, type Members } from './members.ts'
 import {
@@ -61,6 +62,26 @@ export function expectArguments(
   }
   for (const name of Object.keys(args))
     if (!Object.hasOwn(kernel.params, name)) throw misuse(`${kernel.name} has no argument ${name}`)
+}
+
+/**
+ * Throws if the kernel signals flags that only the host signals, or replaces their waits by flag-in-data words.
+ * `flags`: the flag sets that the kernel was given, by parameter.
+ */
+export function expectSignallers(
+  { name: kernel, carried }: KernelIR,
+  signals: ReadonlySet<string>,
+  flags: Readonly<Record<string, SymmetricFlags>>,
+): void {
+  for (const [param, { name, signaller }] of Object.entries(flags)) {
+    if (signaller !== 'host') continue
+    if (signals.has(param))
+      throw misuse(
+        `${kernel} signals ${name}, which only the host signals: allocate it without signaller: 'host'`,
+      )
+    if (Object.values(carried ?? {}).includes(param))
+      throw misuse(`${kernel} stores data that carries ${name}, which only the host signals: drop carries`)
+  }
 }
 
 /**

@@ -52,6 +52,8 @@ export interface HeapMemory {
    * writes. If this function is absent, `write` has these properties.
    */
   writeWords?(rank: number, offset: number, dtype: StorageDType, contents: ArrayLike<number>): void
+  /** Reads words that kernels may store, each atomically and with acquire order. If absent, `read` does. */
+  readWords?(rank: number, offset: number, dtype: StorageDType, count: number): Float64Array
   fill(rank: number, offset: number, dtype: StorageDType, count: number, value: number): void
   read(rank: number, offset: number, dtype: StorageDType, count: number): Float64Array
   copy(rank: number, offset: number, fromRank: number, fromOffset: number, bytes: number): void
@@ -125,6 +127,9 @@ export interface Backend<P extends Part, M> {
   enqueue(parts: readonly P[]): void
   /** Called before the host writes a tensor that pending launches may use. */
   beforeWrite?(stored: Stored, name: string, rank: number): void
+
+  /** Wakes the programs that wait for the flag at this offset, which the host has signalled. Absent if they poll. */
+  wake?(rank: number, offset: number): void
 
   /** The current position of a stream's queue on each rank. */
   mark(stream: number): readonly M[]

@@ -30,6 +30,8 @@ export interface GroupHost {
   allocator(group: World, ranks?: readonly number[]): Allocator
   /** Creates a stream whose events are measured on the members. */
   stream(members: readonly number[]): Stream
+  /** The world's default stream, with events that are measured on the members. */
+  defaultStream(members: readonly number[]): Stream
 }
 
 export class GroupWorld implements World {
@@ -37,6 +39,7 @@ export class GroupWorld implements World {
   readonly ranks: number
   readonly localRanks: readonly number[]
   readonly machine: Machine
+  readonly defaultStream: Stream
   declare readonly empty: Allocator['empty']
   declare readonly full: Allocator['full']
   declare readonly zeros: Allocator['zeros']
@@ -56,6 +59,7 @@ export class GroupWorld implements World {
     this.ranks = members.length
     this.localRanks = members.flatMap((rank, at) => (world.localRanks.includes(rank) ? [at] : []))
     this.machine = machineOf(world.machine, members)
+    this.defaultStream = host.defaultStream(members)
     Object.assign(this, host.allocator(this))
   }
 
@@ -125,6 +129,14 @@ export class GroupWorld implements World {
 
   read(tensor: SymmetricTensor, rank: number): Promise<Float64Array> {
     return this.#world.read(tensor, this.#member(rank))
+  }
+
+  peek(tensor: SymmetricTensor, rank: number): Promise<Float64Array> {
+    return this.#world.peek(tensor, this.#member(rank))
+  }
+
+  signal(flags: SymmetricFlags, rank: number, at?: readonly number[]): void {
+    this.#world.signal(flags, this.#member(rank), at)
   }
 
   write(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void {

@@ -161,6 +161,25 @@ export abstract class HeapWorld<
     return this.backend.memory.read(rank, offset, tensor.dtype, elements(shape))
   }
 
+  protected override present(tensor: SymmetricTensor, rank: number): Float64Array {
+    this.backend.expectRunning()
+    const { memory } = this.backend
+    const { offset, shape } = this.stored(tensor)
+    const count = elements(shape)
+    return memory.readWords && isWords(tensor.dtype, count)
+      ? memory.readWords(rank, offset, tensor.dtype, count)
+      : memory.read(rank, offset, tensor.dtype, count)
+  }
+
+  protected override post(flags: SymmetricFlags, rank: number, index: number, value: number): void {
+    this.backend.expectRunning()
+    const { memory } = this.backend
+    const offset = this.stored(flags).offset + 4 * index
+    if (memory.writeWords) memory.writeWords(rank, offset, 'u32', [value])
+    else memory.write(rank, offset, 'u32', [value])
+    this.backend.wake?.(rank, offset)
+  }
+
   protected override move(
     from: SymmetricTensor,
     fromRank: number,
@@ -229,9 +248,12 @@ export abstract class HeapWorld<
 
   // Streams and events
 
-  override stream(members = this.everyRank): Stream {
+  protected override newStream(): number {
+    return this.#launches.streams++
+  }
+
+  protected override streamOf(id: number, members: readonly number[]): Stream {
     const { backend } = this
-    const id = this.#launches.streams++
     return {
       kind: 'stream',
       id,
@@ -291,6 +313,7 @@ export abstract class HeapWorld<
       this.#prints.drain()
       for (const stored of this.everyStored)
         if (stored.kind === 'flags' || this.backend.isCounting?.(stored)) this.#zero(stored)
+      this.forgetSignals()
     })
   }
 

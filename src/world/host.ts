@@ -17,8 +17,8 @@ import { Requests, type Disagreement } from './symmetric.ts'
 import {
   misuse,
   WorldError,
-  type AllocationOptions,
   type Allocator,
+  type FlagsOptions,
   type Launch,
   type LaunchArguments,
   type LaunchOptions,
@@ -105,8 +105,10 @@ export abstract class HostWorld<Stored extends object = object> implements World
     kernel: Kernel<P, M>,
     options?: PrepareOptions<P, M>,
   ): Promise<void>
-  /** Creates a stream whose events are measured on these ranks. */
-  abstract stream(members?: readonly number[]): Stream
+  /** The number of a new stream. */
+  protected abstract newStream(): number
+  /** Stream `id`, with events that are measured on these ranks. */
+  protected abstract streamOf(id: number, members: readonly number[]): Stream
   abstract synchronize(): Promise<void>
   abstract reset(): Promise<void>
   abstract timeline(): Timeline
@@ -114,6 +116,17 @@ export abstract class HostWorld<Stored extends object = object> implements World
     return []
   }
   abstract close(): Promise<void>
+
+  // Streams
+
+  get defaultStream(): Stream {
+    return (this.#default ??= this.streamOf(0, this.everyRank))
+  }
+  #default: Stream | undefined
+
+  stream(): Stream {
+    return this.streamOf(this.newStream(), this.everyRank)
+  }
 
   // Groups
 
@@ -136,7 +149,8 @@ export abstract class HostWorld<Stored extends object = object> implements World
   readonly #groupHost: GroupHost = {
     world: this,
     allocator: (group, ranks = this.everyRank) => this.#as(ranks, this.membersOf({ group })),
-    stream: (members) => this.stream(members),
+    stream: (members) => this.streamOf(this.newStream(), members),
+    defaultStream: (members) => this.streamOf(0, members),
   }
 
   /** The members of the group of a launch, the same list for the same group. Undefined for the whole world. */
@@ -234,7 +248,7 @@ export abstract class HostWorld<Stored extends object = object> implements World
     ranks: readonly number[],
     members: Members,
     shape: readonly number[],
-    options: AllocationOptions & { readonly arrivals?: number },
+    options: FlagsOptions,
   ): SymmetricFlags {
     if (!isShape(shape) || shape.length > 3)
       throw misuse(
@@ -248,6 +262,7 @@ export abstract class HostWorld<Stored extends object = object> implements World
         name: options.name ?? `x${number}`,
         shape: [...shape],
         arrivals,
+        ...(options.signaller && { signaller: options.signaller }),
         ...(members && { members }),
       }
       this.#stored.set(made, this.placeFlags(made))
@@ -340,6 +355,45 @@ export abstract class HostWorld<Stored extends object = object> implements World
     return this.contents(tensor, rank)
   }
 
+  async peek(tensor: SymmetricTensor, rank: number): Promise<Float64Array> {
+    this.expectLocal(rank)
+    this.expectHandle(tensor)
+    await yieldSometimes()
+    return this.present(tensor, rank)
+  }
+
+  /** The elements of a rank's copy while launches may be running. Words are loaded with acquire order. */
+  protected abstract present(tensor: SymmetricTensor, rank: number): Float64Array
+
+  signal(flags: SymmetricFlags, rank: number, at: readonly number[] = []): void {
+    this.expectLocal(rank)
+    this.expectHandle(flags)
+    if (flags.signaller !== 'host')
+      throw misuse(
+        `${flags.name} is signalled by kernels, which count its epochs: allocate it with { signaller: 'host' } to signal it from the host`,
+      )
+    const { shape, name } = flags
+    if (at.length !== shape.length || !at.every((i, axis) => isExtent(i) && i < shape[axis]))
+      throw misuse(`there is no flag [${at.join(', ')}] in ${name} of shape [${shape.join(', ')}]`)
+    const index = at.reduce((sum, i, axis) => sum * shape[axis] + i, 0)
+    let counts = this.#signalled.get(flags)
+    if (!counts) this.#signalled.set(flags, (counts = new Map()))
+    const key = rank * elements(shape) + index
+    const count = (counts.get(key) ?? 0) + 1
+    this.post(flags, rank, index, count >>> 0)
+    counts.set(key, count)
+  }
+  /** How often the host has signalled each flag, by rank and index. No kernel signals these flags. */
+  #signalled = new WeakMap<SymmetricFlags, Map<number, number>>()
+
+  /** Stores the value of a flag with release order at system scope, and wakes the programs that wait for it. */
+  protected abstract post(flags: SymmetricFlags, rank: number, index: number, value: number): void
+
+  /** Must be called when all flags have become zero. */
+  protected forgetSignals(): void {
+    this.#signalled = new WeakMap()
+  }
+
   write(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void {
     this.expectLocal(rank)
     this.expectHandle(tensor)
@@ -401,6 +455,17 @@ export abstract class HostWorld<Stored extends object = object> implements World
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close()
   }
+}
+
+/** The longest time in milliseconds for which a host that polls keeps the event loop from running. */
+const longestPoll = 5
+let yielded = performance.now()
+
+/** Lets the event loop run from time to time, so that a polling host does not hold up timers and signals. */
+async function yieldSometimes(): Promise<void> {
+  if (performance.now() - yielded < longestPoll) return
+  await new Promise((resolve) => setTimeout(resolve))
+  yielded = performance.now()
 }
 
 function expectLength({ name, shape }: SymmetricTensor, rank: number, contents: ArrayLike<number>): void {

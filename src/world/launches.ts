@@ -11,6 +11,7 @@ import {
   argumentOf,
   expectArguments,
   expectDistinct,
+  expectSignallers,
   expectStream,
   gridOf,
   scalarProblem,
@@ -117,7 +118,7 @@ export class Launches<P extends Part> {
   ): readonly Wanted[] {
     const tensors = this.#tensors
     expectArguments(kernel, args, ranks, (handle) => tensors.wrongHandle(handle, members))
-    const { writes } = usesOf(ir)
+    const { writes, signals } = usesOf(ir)
     const prints = this.#tensors.printedBy(ir)
     return ranks.map((rank) => {
       const given: Record<string, Handle | number> = {}
@@ -129,6 +130,7 @@ export class Launches<P extends Part> {
         if (typeof value !== 'number' && value.kind === 'flags') flags[name] = value
       }
       expectDistinct(kernel.name, writes, Object.entries(values))
+      expectSignallers(ir, signals, flags)
       const all = { ...values, ...prints }
       const code = withPrintBuffer(ir)
       return { kernel, ir: code, rank: inWorld(members, rank), members, stream, given, values: all, flags }

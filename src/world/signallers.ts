@@ -48,6 +48,8 @@ export interface PossibleSignal {
 /** Who could signal a flag set; with no signals, no launched kernel does. */
 export interface FlagSignals {
   readonly flag: string
+  /** True if only the host signals the flags. */
+  readonly byHost?: true
   readonly signals: readonly PossibleSignal[]
 }
 
@@ -72,7 +74,11 @@ export class Signallers {
   }
 
   /** `pending`: all launches that have not ended. */
-  couldSignal(flags: { readonly name: string }, pending: readonly Pending[]): FlagSignals {
+  couldSignal(
+    flags: { readonly name: string; readonly signaller?: 'host' },
+    pending: readonly Pending[],
+  ): FlagSignals {
+    if (flags.signaller === 'host') return { flag: flags.name, byHost: true, signals: [] }
     const byState = new Map<string, PossibleSignal & { readonly ranks: number[] }>()
     for (const { launched, ir, param } of this.#launches.get(flags)?.values() ?? []) {
       const { kernel, rank } = launched
@@ -97,7 +103,8 @@ function stateOf({ kernel, rank, stream }: Launched, pending: readonly Pending[]
 }
 
 /** One line for each signal, or one that says that there is none. */
-export function signalLines({ flag, signals }: FlagSignals): string[] {
+export function signalLines({ flag, byHost, signals }: FlagSignals): string[] {
+  if (byHost) return [`only the host signals ${flag}, with world.signal`]
   if (signals.length === 0) return [`no launched kernel signals ${flag}`]
   return signals.map(
     ({ kernel, site, ranks, what }) =>

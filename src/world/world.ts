@@ -29,6 +29,8 @@ export interface SymmetricFlags {
   readonly name: string
   readonly shape: readonly number[]
   readonly arrivals: number
+  /** 'host' if the host signals the flags (`World.signal`), and no kernel may. */
+  readonly signaller?: 'host'
   /** The members of the group that the flags were allocated on. Absent if it was the whole world. */
   readonly members?: readonly number[]
 }
@@ -68,7 +70,7 @@ export interface LaunchOptions<M extends Meta = Meta> {
   readonly grid: PerRank<number> | 'resident'
   /** Compile-time parameters that differ from the kernel's defaults. */
   readonly meta?: Partial<M>
-  /** The stream of the launch. The default is stream 0. */
+  /** The stream of the launch. The default is `World.defaultStream`, stream 0. */
   readonly stream?: Stream | number
   /** The ranks that launch. The default is all ranks. */
   readonly ranks?: readonly number[]
@@ -132,6 +134,13 @@ export interface AllocationOptions {
   readonly name?: string
 }
 
+export interface FlagsOptions extends AllocationOptions {
+  /** The signals per epoch; 1 by default. */
+  readonly arrivals?: number
+  /** 'host' for flags that only the host signals, with `World.signal`. */
+  readonly signaller?: 'host'
+}
+
 export interface TensorOptions extends AllocationOptions {
   /** The alignment on the heap in bytes: a power of two from 64, the default, to 65536. */
   readonly alignment?: number
@@ -188,10 +197,7 @@ export interface Allocator {
     contents: PerRank<ArrayLike<number>>,
     options?: TensorOptions,
   ): SymmetricTensor<D>
-  flags(
-    shape?: readonly number[],
-    options?: AllocationOptions & { readonly arrivals?: number },
-  ): SymmetricFlags
+  flags(shape?: readonly number[], options?: FlagsOptions): SymmetricFlags
 }
 
 export interface World extends Allocator {
@@ -240,12 +246,25 @@ export interface World extends Allocator {
    * unlike during a launch that has to compile first. Absent on targets that compile quickly.
    */
   compile?(launches: () => void): Promise<void>
+  /** The stream of launches that name none, with id 0. */
+  readonly defaultStream: Stream
   /** Creates a new stream. */
   stream(): Stream
   /** Waits until all launches so far have ended, on all local ranks. */
   synchronize(): Promise<void>
   /** Waits for all launches so far and returns the elements of a rank's copy. */
   read(tensor: SymmetricTensor, rank: number): Promise<Float64Array>
+  /**
+   * Reads a rank's copy without waiting for launches. Up to four elements of four bytes are acquire loads, so that the
+   * host may poll a word that a kernel stores with release order. Longer reads are weak: a launch that writes the
+   * elements at the same time is a race.
+   */
+  peek(tensor: SymmetricTensor, rank: number): Promise<Float64Array>
+  /**
+   * Signals a flag of a rank whose set was allocated with `signaller: 'host'`. It releases what the host has written
+   * so far, at system scope. The n-th signal of a flag with one arrival ends the wait of the n-th launch that waits.
+   */
+  signal(flags: SymmetricFlags, rank: number, at?: readonly number[]): void
   /** Overwrites a rank's copy. The write is not ordered with launches that may still be running. */
   write(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void
   /**

@@ -78,6 +78,39 @@ describe('events', () => {
   })
 })
 
+describe('the default stream', () => {
+  /** `write` and a second `write` of the same tensor, on the default stream and another, in either order. */
+  const passed = (from: 'default' | 'other', isOrdered: boolean) => async (world: World) => {
+    const other = world.stream()
+    const x = world.zeros(i32, [1])
+    const [first, second] = from === 'default' ? [undefined, other] : [other, undefined]
+    world.launch(write, { x }, { grid: 1, stream: first })
+    if (isOrdered) (second ?? world.defaultStream).wait((first ?? world.defaultStream).record())
+    world.launch(write, { x }, { grid: 1, stream: second })
+    await world.synchronize()
+  }
+
+  it('records events and waits for them', async () => {
+    for (const from of ['default', 'other'] as const) {
+      expect(await findings(passed(from, true))).toEqual([])
+      expect(await findings(passed(from, false))).toEqual(['race'])
+    }
+  })
+
+  it('is the stream of launches that name none, in groups too', async () => {
+    const run = async (world: World): Promise<void> => {
+      expect(world.defaultStream.id).toBe(0)
+      const x = world.zeros(i32, [1])
+      const group = world.group([0])
+      group.launch(write, { x }, { grid: 1, stream: group.defaultStream })
+      await world.defaultStream.synchronize()
+      group.launch(write, { x }, { grid: 1, stream: world.stream() })
+      await group.synchronize()
+    }
+    expect(await findings(run)).toEqual([])
+  })
+})
+
 describe('the host', () => {
   const waited =
     (how: (first: Stream, second: Stream) => Promise<void>) =>

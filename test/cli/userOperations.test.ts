@@ -9,6 +9,7 @@ import { long } from '../long.ts'
 import { arke, authorFolder, project } from './arke.ts'
 import { benchCommand } from '../../src/cli/bench.ts'
 import { Progress } from '../../src/cli/progress.ts'
+import type { RunResult } from '../../src/cli/run.ts'
 import type { AnyOperation } from '../../src/operation/definition.ts'
 import { normGatherGemmOperation } from '../../src/ops/normGatherGemm/index.ts'
 import type { BenchResult } from '../../src/runs/results.ts'
@@ -51,6 +52,23 @@ describe('a file that exports an operation', () => {
     expect(variants.map(({ ledger }) => ledger.locality.bytes)).toEqual([800, 0])
     expect(readFileSync(path(report), 'utf8')).toContain('gemmAllReduce')
     expect(readFileSync(path(trace), 'utf8')).toContain('multiplyAndReduce')
+  })
+
+  it('or scenarios, which are measured with their ledgers and their page', async () => {
+    const [report, out] = ['scenarios.html', 'scenarios.json'].map((name) => file(name, ''))
+    const { code, stderr } = await arke(
+      ...['bench', 'examples/06-message-passing.ts', '--target', 'wasm', '--ranks', '2', '--seconds', '0.01'],
+      ...['--json', '--out', out, '--report', report],
+    )
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    const { scenarios } = JSON.parse(readFileSync(path(out), 'utf8')) as RunResult
+    expect(scenarios.length).toBeGreaterThan(0)
+    for (const { ranks, walls, ledgers } of scenarios) {
+      expect(ranks).toBe(2)
+      expect(walls).toHaveLength(3)
+      expect(ledgers.map(({ rank }) => rank)).toEqual([0, 1])
+    }
+    expect(readFileSync(path(report), 'utf8')).toContain(scenarios[0].scenario)
   })
 
   it('is tuned, emitted and checked', async () => {
@@ -106,10 +124,15 @@ describe('what bench and tune reject', () => {
     refused(['bench', file(`${name.replaceAll(' ', '-')}.ts`, text)], problem),
   )
 
-  it('files with scenarios only, which arke run takes', () =>
+  it('tuning a file with scenarios only, which arke bench takes', () =>
     refused(
-      ['bench', 'examples/06-message-passing.ts'],
-      /exports scenarios and no operation; run them with arke run examples\/06-message-passing\.ts/,
+      ['tune', 'examples/06-message-passing.ts'],
+      /exports scenarios, which have no tiles to choose among; measure them with arke bench examples\/06-message-passing\.ts/,
+    ))
+  it('options of operations for a file with scenarios only', () =>
+    refused(
+      ['bench', 'examples/06-message-passing.ts', '--shape', 'M=4'],
+      /--shape: describes an operation, and examples\/06-message-passing\.ts exports scenarios; leave it out/,
     ))
   it('files that do not exist', () => refused(['tune', 'none.ts'], /none\.ts: there is no such file/))
   it.each([

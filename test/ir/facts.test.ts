@@ -93,10 +93,8 @@ describe('facts', () => {
     expect(bound.map(([name, { place }]) => `${name}: ${place}`)).toEqual([
       'shared: top',
       'barriers: top',
-      'pipeline: outside roles',
       'roles: outside roles',
-      'teams: outside roles',
-      'last: outside loops',
+      'last: on every path',
       'cluster.meet: outside roles',
       'words.take: inside until',
       'once: inside loops',

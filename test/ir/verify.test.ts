@@ -189,22 +189,19 @@ describe('4. a role captures no fragment', () => {
   })
 })
 
-describe('5. roles are not nested, teams and pipelines are outside roles', () => {
+describe('5. roles are not nested', () => {
   const inRole = (inner: Node, before: readonly Node[] = []): KernelIR =>
     kernelOf(block([], [...before, node('roles', [], { names: ['a'], warps: [4] }, [block([], [inner])])]))
   it('roles in a role', () => {
     const inner = node('roles', [], { names: ['b'], warps: [4] }, [block([], [])])
-    refuses(inRole(inner), /roles: is inside a role; put it around the roles/)
+    refuses(inRole(inner), /roles: is inside a role, and roles are not nested/)
   })
-  it('teams in a role', () => {
+  it('but teams and pipelines may be in a role', () => {
     const x = one()
     const team = block([param(i32, 'program'), param(i32, 'programs')], [])
-    refuses(inRole(node('teams', [x, x], { names: ['b'] }, [team]), [x]), /teams: is inside a role/)
-  })
-  it('a pipeline in a role', () => {
-    const x = one()
+    verify(inRole(node('teams', [x, x], { names: ['b'] }, [team]), [x]))
     const inner = node('pipeline', [x], { axes: 1, stages: 2 }, [block([param(i32)], [])])
-    refuses(inRole(inner, [x]), /pipeline: is inside a role; a pipeline becomes roles itself/)
+    verify(inRole(inner, [x]))
   })
 })
 
@@ -236,11 +233,35 @@ describe('7. lowered', () => {
   })
 })
 
-describe('8. last is not inside a loop', () => {
-  it('in a loop', () => {
+describe('8. last without an index is where every program passes once', () => {
+  const last = (inputs: readonly Node[], inner: readonly Node[] = []): Node =>
+    node('last', inputs, inputs.length > 1 ? { of: 4 } : {}, [block([], inner)])
+  const inLoop = (of: (x: Node) => Node): KernelIR => {
     const [x, index] = [one(), param(i32)]
-    const body = block([index], [node('last', [], {}, [block([], [])])])
-    refuses(kernelOf(block([], [x, loop([x, x, x], body)])), /last: is in a loop/)
+    return kernelOf(block([], [x, loop([x, x, x], block([index], [of(x)]))]))
+  }
+  const inBranch = (of: (x: Node) => Node): KernelIR => {
+    const x = one()
+    const isOne = node('eq', [x, x])
+    return kernelOf(block([], [x, isOne, node('if', [isOne], {}, [block([], [of(x)]), block([], [])])]))
+  }
+  it('in a loop', () =>
+    refuses(
+      inLoop((x) => last([x])),
+      /last: is in a loop, but counts one arrival/,
+    ))
+  it('in a branch', () =>
+    refuses(
+      inBranch((x) => last([x])),
+      /last: is in a branch or in another last/,
+    ))
+  it('in another last', () => {
+    const x = one()
+    refuses(kernelOf(block([], [x, last([x], [last([x])])])), /last: is in a branch or in another last/)
+  })
+  it('but with an index it may be there', () => {
+    verify(inLoop((x) => last([x, x])))
+    verify(inBranch((x) => last([x, x])))
   })
 })
 

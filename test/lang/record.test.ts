@@ -287,18 +287,7 @@ describe('control flow', () => {
         },
       })
     },
-    /roles: is inside a role; put it around the roles/,
-  )
-  refuses(
-    'a pipeline in a role',
-    (t) => {
-      t.roles({
-        one: () => {
-          t.pipeline([4], () => t.fence('acquire')) //!
-        },
-      })
-    },
-    /pipeline: is inside a role; a pipeline becomes roles itself/,
+    /roles: is inside a role, and roles are not nested/,
   )
   refuses(
     'the rest before the last team',

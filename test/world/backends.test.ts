@@ -97,6 +97,21 @@ describe.each(worlds)('a world on %s', (_, open) => {
     await other.close()
   })
 
+  it('orders the default stream and others with events', async () => {
+    const [x, y] = [world.zeros(i32, [1]), world.zeros(i32, [1])]
+    const other = world.stream()
+    world.launch(put, { x, value: 7 }, { grid: 1 })
+    const begun = world.defaultStream.record()
+    other.wait(begun)
+    world.launch(move, { x, y }, { grid: 1, stream: other })
+    const ended = other.record()
+    world.defaultStream.wait(ended)
+    await world.defaultStream.synchronize()
+    expect(ended.elapsed(begun)).toBeGreaterThanOrEqual(0)
+    expect(other.id).not.toBe(world.defaultStream.id)
+    expect(world.group([1]).defaultStream.id).toBe(world.defaultStream.id)
+  })
+
   it('cannot be used once it is closed, and rejects an invalid timeout', async () => {
     await world.close()
     refused(() => world.zeros(i32, [1]), 'the world is closed')

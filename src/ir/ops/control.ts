@@ -12,7 +12,8 @@
  *                                             run ahead of the rest by up to `stages` - 1 iterations
  *   roles       ()                            one block per role; warpgroups execute different blocks, then synchronise
  *   teams       (program, …sizes)             one block (program, programs) per team; a program executes one of them
- *   last        ()                            block () executed by the last program of this rank to arrive
+ *   last        (arrivals, index?)            block () executed by the program whose arrival is the last of `arrivals`;
+ *                                             with an index, one counter for each index below `of`
  */
 import type { Block, Node } from '../node.ts'
 import { sameType, typeName, valueType, voidType, type Type } from '../type.ts'
@@ -33,6 +34,8 @@ function expectBlocks(node: Unplaced, count: number): readonly Block[] {
 }
 
 const i32 = valueType('i32')
+/** The value of a constant. NaN for any other node. */
+const constantOf = ({ op, attributes }: Node): number => (op === 'const' ? Number(attributes.value) : NaN)
 const types = (nodes: readonly Node[]): Type[] => nodes.map((node) => node.type)
 
 function expectCarriable(init: readonly Node[]): void {
@@ -154,7 +157,6 @@ export const controlOps = {
     ...control,
     flow: 'repeats',
     state: 'carried',
-    place: 'outside roles',
     summary: 'a loop whose copies into shared memory run ahead',
     infer(node) {
       const stages = node.attributes.stages as number
@@ -185,7 +187,6 @@ export const controlOps = {
     ...control,
     flow: 'programs',
     state: 'none',
-    place: 'outside roles',
     summary: 'programs of a launch with different work',
     infer(node) {
       const names = node.attributes.names as readonly string[]
@@ -202,15 +203,25 @@ export const controlOps = {
     ...control,
     flow: 'programs',
     state: 'none',
-    place: 'outside loops',
+    place: 'on every path',
     // The last program is known only once all programs have arrived, so a producer cannot run ahead of this op.
     ahead: 'consumer',
     varies: 'by program',
     order: 'both',
     scope: 'rank',
-    summary: "run once a rank, by the last of the rank's programs to get here",
+    summary: 'run by the last of `arrivals` programs of the rank to get here, per index if there is one',
     infer(node) {
       const [body] = expectBlocks(node, 1)
+      const [arrivals, index] = node.inputs as readonly (Node | undefined)[]
+      expectScalar(arrivals, 'arrivals', ['i32'])
+      if (constantOf(arrivals!) < 1) fail(`${constantOf(arrivals!)} arrivals: the block would never run`)
+      if (index) {
+        expectScalar(index, 'the index', ['i32'])
+        const of = node.attributes.of as number
+        if (!(Number.isInteger(of) && of >= 1)) fail(`an index of ${of} counters: give a whole number, of`)
+        const at = constantOf(index)
+        if (at < 0 || at >= of) fail(`index ${at} of ${of} counters`)
+      }
       expectTypes(body.results, [], 'last')
       return voidType
     },

@@ -119,10 +119,10 @@ export type Flow = 'straight' | 'branches' | 'repeats' | 'warps' | 'programs'
 export type State = 'none' | 'yielded' | 'carried' | 'tested'
 
 /**
- * Where an op may occur: anywhere; at the top level of the kernel; not inside a role; not inside a loop; only inside a
- * loop; only inside the block of an `until`.
+ * Where an op may occur: anywhere; at the top level of the kernel; not inside a role; where every program of the launch
+ * or of a team passes exactly once, unless it has an index; only inside a loop; only inside the block of an `until`.
  */
-export type Place = 'anywhere' | 'top' | 'outside roles' | 'outside loops' | 'inside loops' | 'inside until'
+export type Place = 'anywhere' | 'top' | 'outside roles' | 'on every path' | 'inside loops' | 'inside until'
 
 /** The stage that inserts an op. Authors write the ops of `recorded`. */
 export type Inserted = 'recorded' | 'clusters' | 'layouts' | 'words' | 'order'

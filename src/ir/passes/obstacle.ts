@@ -52,7 +52,8 @@ function misplaced(block: Block, pipelines: readonly Node[]): string | undefined
   const teams = [...walk(block)].find((node) => node.op === 'teams')
   if (teams) return `the teams at ${teams.site} are in a loop or a branch, or beside a pipeline`
   const roles = [...walk(block)].find((node) => node.op === 'roles')
-  if (roles) return `the roles at ${roles.site} are beside the pipeline, and roles cannot be nested`
+  if (roles)
+    return `the roles at ${roles.site} are beside the pipeline or in a loop around it, and roles cannot be nested`
   if (pipelines.some((pipeline) => pipeline.blocks[0].nodes.some(containsPipeline)))
     return 'a pipeline is inside another pipeline; use one pipeline over a space of several axes'
   return undefined

@@ -11,27 +11,34 @@
  * the producer needs must follow from ids, arguments, weak loads of memory that the block does not write, and polls of
  * flags that the consumer does not need. The block must not write the memory that the producer copies. Otherwise the
  * pipeline becomes a plain loop, and a note in the lowered kernel says why.
+ *
+ * A pipeline inside a role splits this role, under the same conditions: its producer becomes a role beside the others.
  */
 import { analysis } from '../analysis.ts'
 import { attribute, Block, walk, type KernelIR, type Node } from '../node.ts'
-import { opOf } from '../ops/index.ts'
+import { opOf, type OpName } from '../ops/index.ts'
 import { Copier } from '../rewrite.ts'
+import type { Site } from '../site.ts'
 import type { RefType } from '../type.ts'
 import { findObstacle, type Group } from './obstacle.ts'
 import { RoleBuilder, type Ring } from './roles.ts'
 import { containsPipeline, isProducerCopy, producerSlice, type Slice } from './slice.ts'
+
+/** The warps of a producer: one warpgroup, because registers are moved between whole warpgroups. */
+const PRODUCER_WARPS = 4
+/** The most warps in one program. */
+const MOST_WARPS = 32
 
 export const lowerPipelines = analysis('pipelines', withRoles)
 
 function withRoles(ir: KernelIR): KernelIR {
   const notes = [...(ir.notes ?? [])]
   const copier: Copier = new Copier((node) =>
-    node.op === 'teams' && containsPipeline(node) ? lowerTeams(node, copier, ir, notes) : undefined,
+    containsPipeline(node) ? containers[node.op]?.(node, copier, ir, notes) : undefined,
   )
   const declarations = ir.body.nodes.filter((node) => opOf(node).effect === 'declare')
   const rest = new Block()
   rest.nodes.push(...ir.body.nodes.filter((node) => !declarations.includes(node)))
-  const outsideTeams = rest.nodes.some((node) => node.op !== 'teams' && containsPipeline(node))
 
   const params = ir.body.params.map((param) => ({
     type: param.type,
@@ -41,8 +48,7 @@ function withRoles(ir: KernelIR): KernelIR {
   const body = copier.block(params, (fresh) => {
     ir.body.params.forEach((param, i) => copier.map.set(param, fresh[i]))
     declarations.forEach((node) => copier.copyNode(node))
-    if (outsideTeams) lowerBlock(rest, copier, ir, notes)
-    else copier.copyNodes(rest)
+    lowerBlock(rest, copier, ir, notes)
     return []
   })
   return { ...ir, body: declareFirst(body), notes }
@@ -50,7 +56,6 @@ function withRoles(ir: KernelIR): KernelIR {
 
 function lowerTeams(node: Node, copier: Copier, ir: KernelIR, notes: string[]): Node {
   const blocks = node.blocks.map((block) => {
-    if (!block.nodes.some(containsPipeline)) return copier.copyBlock(block)
     const params = block.params.map((param) => ({
       type: param.type,
       name: String(param.attributes.name),
@@ -59,7 +64,8 @@ function lowerTeams(node: Node, copier: Copier, ir: KernelIR, notes: string[]): 
     return copier.block(params, (fresh) => {
       block.params.forEach((param, i) => copier.map.set(param, fresh[i]))
       // The roles of the team cannot complete copies that the program started before.
-      if (ir.body.nodes.some((other) => other !== node && startsCopies(other)))
+      const isSplit = block.nodes.some(containsPipeline)
+      if (isSplit && ir.body.nodes.some((other) => other !== node && startsCopies(other)))
         copier.emit('quiet', [], { of: 'all' }, [], node.site)
       lowerBlock(block, copier, ir, notes)
       return []
@@ -78,16 +84,84 @@ function lowerTeams(node: Node, copier: Copier, ir: KernelIR, notes: string[]): 
 const startsCopies = (node: Node): boolean =>
   node.op === 'copy.nbi' || node.blocks.some((block) => block.nodes.some(startsCopies))
 
+/**
+ * Lowers a role with pipelines to a producer and a consumer, or to one role with plain loops. The other roles are
+ * copied.
+ */
+function lowerRoles(node: Node, copier: Copier, ir: KernelIR, notes: string[]): Node {
+  const names = attribute<readonly string[]>(node, 'names')
+  const warps = attribute<readonly number[]>(node, 'warps')
+  const barrier = node.blocks.flatMap((block) => [...walk(block)]).find(({ op }) => op === 'barrier')
+  let total = warps.reduce((sum, count) => sum + count, 0)
+  const made = node.blocks.flatMap((block, i) => {
+    if (!block.nodes.some(containsPipeline))
+      return [{ name: names[i], warps: warps[i], block: copier.copyBlock(block) }]
+    const obstacle = barrier
+      ? `the barrier at ${barrier.site} counts the roles of the program, and the pipeline would add one`
+      : total + PRODUCER_WARPS > MOST_WARPS
+        ? `the roles have ${total} warps, and ${PRODUCER_WARPS} more for a producer are too many for a program`
+        : undefined
+    const split = splitBlock(block, copier, ir, notes, obstacle)
+    if (!split) return [{ name: names[i], warps: warps[i], block: inSequence(block, copier) }]
+    total += PRODUCER_WARPS
+    return [
+      { name: `${names[i]} producer`, warps: PRODUCER_WARPS, block: split.producer },
+      { name: names[i], warps: warps[i], block: split.consumer },
+    ]
+  })
+  const attributes = {
+    ...node.attributes,
+    names: made.map(({ name }) => name),
+    warps: made.map(({ warps }) => warps),
+  }
+  const blocks = made.map(({ block }) => block)
+  return copier.emit('roles', [], attributes, blocks, node.site)
+}
+
+/** The ops whose blocks are lowered separately, because different programs or warps execute them. */
+const containers: Readonly<
+  Partial<Record<OpName, (node: Node, copier: Copier, ir: KernelIR, notes: string[]) => Node>>
+> = { teams: lowerTeams, roles: lowerRoles }
+
+function inSequence(block: Block, copier: Copier): Block {
+  return copier.block([], () => {
+    new RoleBuilder('sequential', copier).build(block)
+    return []
+  })
+}
+
+interface Split {
+  readonly producer: Block
+  readonly consumer: Block
+  readonly site: Site | undefined
+}
+
+/** Lowers the pipelines of a block, except those in teams or roles at its top, which are lowered by themselves. */
 function lowerBlock(block: Block, copier: Copier, ir: KernelIR, notes: string[]): void {
+  if (block.nodes.every((node) => containers[node.op] !== undefined || !containsPipeline(node)))
+    return copier.copyNodes(block)
+  const split = splitBlock(block, copier, ir, notes)
+  if (!split) return new RoleBuilder('sequential', copier).build(block)
+  const { producer, consumer, site } = split
+  const attributes = { names: ['producer', 'consumer'], warps: [PRODUCER_WARPS, consumerWarps(block)] }
+  copier.emit('roles', [], attributes, [producer, consumer], site)
+}
+
+/** Splits a block into producer and consumer. Returns undefined if it has to run in sequence, and notes why. */
+function splitBlock(
+  block: Block,
+  copier: Copier,
+  ir: KernelIR,
+  notes: string[],
+  otherObstacle?: string,
+): Split | undefined {
   const pipelines = [...walk(block)].filter((node) => node.op === 'pipeline')
   const slice = producerSlice(block)
   const groups = groupPipelines(pipelines, slice)
-  const obstacle = findObstacle(block, pipelines, slice, groups, ir)
-  if (obstacle || groups.length === 0) {
-    if (obstacle) notes.push(`${pipelines[0].site}: the pipeline runs without overlap: ${obstacle}`)
-    new RoleBuilder('sequential', copier).build(block)
-    return
-  }
+  const obstacle =
+    findObstacle(block, pipelines, slice, groups, ir) ?? (groups.length > 0 ? otherObstacle : undefined)
+  if (obstacle) notes.push(`${pipelines[0].site}: the pipeline runs without overlap: ${obstacle}`)
+  if (obstacle || groups.length === 0) return undefined
   const rings = groups.map((group) => makeRing(group, copier))
   const role = (name: 'producer' | 'consumer'): Block => {
     const outer = new Map(copier.map)
@@ -99,8 +173,7 @@ function lowerBlock(block: Block, copier: Copier, ir: KernelIR, notes: string[])
     for (const [from, to] of outer) copier.map.set(from, to)
     return built
   }
-  const attributes = { names: ['producer', 'consumer'], warps: [4, consumerWarps(block)] }
-  copier.emit('roles', [], attributes, [role('producer'), role('consumer')], pipelines[0].site)
+  return { producer: role('producer'), consumer: role('consumer'), site: pipelines[0].site }
 }
 
 function makeRing(group: Group, copier: Copier): Ring {

@@ -318,6 +318,11 @@ export class Execution {
     until: (self, node) => self.#block(node.blocks[0], []),
     once: (self, node) => self.#block(node.blocks[0], []),
     last(self, node) {
+      if (node.attributes.of !== undefined) {
+        if (self.#contains(node))
+          self.#giveUp(node, 'which program arrives last is known only when the kernel runs')
+        return []
+      }
       const { program, programs } = self.#binding
       if (program === programs - 1) self.#block(node.blocks[0], [])
       return []

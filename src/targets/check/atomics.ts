@@ -36,6 +36,9 @@ export interface Message {
   readonly isUnwritten?: boolean
 }
 
+/** An agent or the host, as far as its accesses are concerned. */
+export interface Party extends Knower, Identity {}
+
 /** The clock of an agent or of the host, which determines the messages it must have observed. */
 interface Knower {
   readonly clock: Clock
@@ -92,7 +95,7 @@ export class Location {
    * Returns a strong access by another agent that is not ordered before this access and whose scope does not include
    * both agents.
    */
-  scopeConflict(agent: Agent, scope: Scope, writes: boolean): Touch | undefined {
+  scopeConflict(agent: Party, scope: Scope, writes: boolean): Touch | undefined {
     if (!firstConflict(this.#latest, agent, scope, writes)) return undefined
     for (const message of this.messages) {
       const found = firstConflict(message.touches, agent, scope, writes)
@@ -176,7 +179,7 @@ function find<T extends Use>(uses: readonly T[], by: Identity, scope: Scope, wri
 
 function firstConflict<T extends Use>(
   uses: readonly T[],
-  agent: Agent,
+  agent: Party,
   scope: Scope,
   writes: boolean,
 ): T | undefined {

@@ -509,23 +509,15 @@ export class Compiler {
     const gate = this.#push({ node, sync: true, run: () => undefined })
     this.#block(node.blocks[0])
     const end = this.#instructions.length
-    // Inside a team, only the team's programs count. The second param of the team's block holds their number.
-    const team = this.#teamAround(node)
-    const programs = team && this.register(team)
+    const [arrivals, index] = node.inputs.map((input) => this.register(input)) as [number, number?]
     this.#patch(gate, {
       node,
       sync: true,
       run(agent, machine) {
-        const count = programs === undefined ? agent.launch.grid : (agent.registers[programs] as number)
-        if (!machine.arriveLast(agent, node, count)) agent.pc = end
+        const { registers } = agent
+        const at = index === undefined ? 0 : (registers[index] as number)
+        if (!machine.arriveLast(agent, node, registers[arrivals] as number, at)) agent.pc = end
       },
     })
-  }
-
-  #teamAround(node: Node): Node | undefined {
-    for (const teams of walk(this.#ir.body))
-      if (teams.op === 'teams')
-        for (const block of teams.blocks) if ([...walk(block)].includes(node)) return block.params[1]
-    return undefined
   }
 }

@@ -11,6 +11,7 @@ export interface FlagSet {
   readonly name: string
   readonly shape: readonly number[]
   readonly arrivals: number
+  readonly signaller?: 'host'
   readonly buffers: readonly Buffer[]
   /** For each rank, the number of launches that have signalled, and that have waited. */
   readonly signalled: number[]

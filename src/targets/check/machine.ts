@@ -18,12 +18,21 @@ import {
 } from '../../world/signallers.ts'
 import { describe, Agent, type ComponentRecord } from './agent.ts'
 import { Memory } from './access.ts'
+import type { Location, Message } from './atomics.ts'
 import type { ArrivalBarrier } from './barrier.ts'
 import { Clock, mix } from './clock.ts'
 import type { Code } from './code.ts'
 import { completeAtEnd, Engines } from './engines.ts'
 import { FlagMemory, type FlagSet, type FlagView } from './flags.ts'
-import { CutRun, findingKey, StopRun, type Cut, type Finding, type FindingKind } from './findings.ts'
+import {
+  CutRun,
+  findingKey,
+  StopRun,
+  type Cut,
+  type Finding,
+  type FindingKind,
+  type Party,
+} from './findings.ts'
 import type { Accessor, Buffer } from './memory.ts'
 import { Multicasts } from './multicast.ts'
 import { withPredecessors } from './order.ts'
@@ -52,7 +61,8 @@ export interface Launch {
   readonly after: readonly Launch[]
   /** The host's clock at the time of the launch. */
   readonly hostClock: Clock
-  readonly lasts: Map<Node, { count: number; clock: Clock }>
+  /** The counts of each `last`, by index. */
+  readonly lasts: Map<Node, Map<number, Count>>
   /** The epochs of this launch's flag sets, read when the launch starts. */
   readonly epochs: Map<FlagSet, { readonly signal: number; readonly wait: number }>
   /** The programs that have started. */
@@ -88,6 +98,16 @@ export interface MachineOptions {
   readonly instructionLimit?: number
 }
 
+/** The arrivals at one index of a `last`. */
+interface Count {
+  /** The number of arrivals that end the count. */
+  wanted: number
+  /** How often the count was complete. */
+  rounds: number
+  arrived: Party[]
+  readonly clock: Clock
+}
+
 /** The launches of a stream on a rank. */
 interface Queue {
   readonly pending: Launch[]
@@ -96,6 +116,8 @@ interface Queue {
 }
 
 const HOST = 0
+/** The number of fruitless reads in sequence after which the host would poll forever. */
+const mostFruitless = 1000
 
 export class Machine {
   readonly ranks: number
@@ -155,6 +177,39 @@ export class Machine {
   writeWord(buffer: Buffer, i: number, value: number): void {
     this.strong.storeFromHost(this.host, this.#components[HOST], buffer, i, value)
     this.hostClock.tick(HOST)
+    this.#fruitless = 0
+  }
+
+  /** The store that the host read last, of each word that it polls. */
+  readonly #polled = new Map<Location, Message>()
+  /** How often in sequence the host has read something while nothing else happened. */
+  #fruitless = 0
+
+  /**
+   * The host looks at memory without waiting: everything that can run does, and then the host may read any store that
+   * the memory model permits, so that it also sees what it would have seen before.
+   */
+  look(what: string): void {
+    const { steps } = this
+    this.#runEnabled(() => false)
+    this.#fruitless = this.steps === steps ? this.#fruitless + 1 : 0
+    if (this.#fruitless < mostFruitless) return
+    if (this.#agents.length > 0) this.#deadlock()
+    throw new StopRun({
+      kind: 'livelock',
+      kernel: 'the host program',
+      message: `the host reads ${what} again and again, and nothing can change it any more`,
+      parties: [],
+    })
+  }
+
+  /** The host reads a word that running kernels may store. */
+  readWord(buffer: Buffer, i: number): number {
+    const record = this.#components[HOST]
+    const { location, message } = this.strong.loadIntoHost(this.host, record, buffer, i, this.#polled)
+    if (this.#polled.get(location) !== message) this.#fruitless = 0
+    this.#polled.set(location, message)
+    return message.value
   }
 
   /** True if a launch may still be running, as far as the host knows. */
@@ -210,14 +265,24 @@ export class Machine {
    */
   run(until?: readonly Launch[]): void {
     const isOver = (): boolean => until?.every((launch) => launch.isOver) ?? false
+    if (!this.#runEnabled(isOver) && this.#agents.length > 0) this.#deadlock()
+    const known = until && withPredecessors(until)
+    for (const launch of known ?? this.#unknown) this.hostClock.join(launch.end)
+    this.#unknown = known ? this.#unknown.filter((launch) => !known.has(launch)) : []
+    // References to finished agents and launches are dropped. Otherwise a long-lived world would keep all memory of
+    // its past programs.
+    if (this.#current?.done) this.#current = undefined
+    for (const queue of this.#queues.values())
+      if (queue.last && !this.#unknown.includes(queue.last)) queue.last = undefined
+  }
+
+  /** Runs until `isOver` or until no agent can continue. Returns true in the first case. */
+  #runEnabled(isOver: () => boolean): boolean {
     for (;;) {
       this.#startLaunches()
-      if (isOver()) break
+      if (isOver()) return true
       const enabled = this.#enabled()
-      if (enabled.length === 0) {
-        if (this.#agents.length > 0) this.#deadlock()
-        break
-      }
+      if (enabled.length === 0) return false
       if (++this.steps > this.#stepLimit) this.#cut(enabled)
       const free = this.#scheduler.sharing && enabled.find((agent) => this.#runsAtOnce(agent))
       if (free) {
@@ -228,14 +293,6 @@ export class Machine {
       this.#current = this.#scheduler.next(enabled, current, this)
       this.#advance(this.#current, true)
     }
-    const known = until && withPredecessors(until)
-    for (const launch of known ?? this.#unknown) this.hostClock.join(launch.end)
-    this.#unknown = known ? this.#unknown.filter((launch) => !known.has(launch)) : []
-    // References to finished agents and launches are dropped. Otherwise a long-lived world would keep all memory of
-    // its past programs.
-    if (this.#current?.done) this.#current = undefined
-    for (const queue of this.#queues.values())
-      if (queue.last && !this.#unknown.includes(queue.last)) queue.last = undefined
   }
 
   report(finding: Finding): void {
@@ -410,6 +467,7 @@ export class Machine {
     queue.active = undefined
     launch.isOver = true
     launch.programs.length = 0
+    this.#expectArrived(launch)
     // The last program of the rank advances the epochs of the flags that the kernel used.
     const flagsOf = (names: ReadonlySet<string>): FlagView['flags'][] =>
       [...names].map((name) => (launch.args[name] as FlagView).flags)
@@ -505,19 +563,62 @@ export class Machine {
     return { identity: engine, clock: agent.clock, time: ++engine.time, kernel: agent.launch.kernel, node }
   }
 
-  // The rank's last program
+  // The last arrival
 
-  arriveLast(agent: Agent, node: Node, programs: number): boolean {
+  /** Counts an arrival at an index of a `last`. Returns true for the last of `arrivals`, which starts a new count. */
+  arriveLast(agent: Agent, node: Node, arrivals: number, index: number): boolean {
+    const of = (node.attributes.of as number | undefined) ?? 1
+    if (index < 0 || index >= of)
+      this.stop(agent, node, 'out-of-bounds', `last counts at index ${index}, but has ${of} counters (of)`)
+    if (arrivals < 1)
+      this.stop(agent, node, 'error', `last waits for ${arrivals} arrivals: its block would never run`)
     const { lasts } = agent.launch
-    let gate = lasts.get(node)
-    if (!gate) lasts.set(node, (gate = { count: 0, clock: new Clock() }))
+    let counts = lasts.get(node)
+    if (!counts) lasts.set(node, (counts = new Map()))
+    let gate = counts.get(index)
+    if (!gate) counts.set(index, (gate = { wanted: arrivals, rounds: 0, arrived: [], clock: new Clock() }))
     agent.clock.join(gate.clock)
     agent.release(gate.clock)
     agent.noteEffect()
     this.strong.noteClock(agent)
-    if (++gate.count < programs) return false
-    gate.count = 0
+    const arrival = {
+      who: describe(agent),
+      what: `arrives${node.attributes.of === undefined ? '' : ` at index ${index}`} for ${arrivals} arrivals`,
+      site: node.site,
+    }
+    gate.arrived.push(arrival)
+    if (gate.arrived.length === 1) gate.wanted = arrivals
+    else if (gate.wanted !== arrivals)
+      this.report({
+        kind: 'lost-signal',
+        kernel: agent.launch.kernel,
+        message: `last counts to ${gate.wanted} for some programs and to ${arrivals} for others: all must give the same number of arrivals`,
+        parties: [gate.arrived[0], arrival],
+      })
+    if (gate.arrived.length < gate.wanted) return false
+    gate.arrived = []
+    gate.rounds++
     return true
+  }
+
+  /** Reports counts of `last` that are incomplete at the end of a launch. The next launch would continue them. */
+  #expectArrived({ kernel, rank, lasts }: Launch): void {
+    const counts = [...lasts].flatMap(([node, all]) =>
+      [...all].map(([index, count]) => ({ node, index, count })),
+    )
+    for (const { node, index, count } of counts) {
+      const { wanted, rounds, arrived } = count
+      if (arrived.length === 0) continue
+      const at = node.attributes.of === undefined ? '' : ` at index ${index}`
+      const before =
+        rounds === 0 ? '' : `, after the block has run ${rounds === 1 ? 'once' : `${rounds} times`}`
+      this.report({
+        kind: 'lost-signal',
+        kernel,
+        message: `last has ${arrived.length} of ${wanted} arrivals${at} when the launch ends on rank ${rank}${before}: ${wanted - arrived.length} ${wanted - arrived.length === 1 ? 'is' : 'are'} missing, or ${arrived.length} too many`,
+        parties: arrived.slice(0, 4),
+      })
+    }
   }
 
   // Loops that may not end

@@ -103,6 +103,47 @@ export class StrongMemory {
   }
 
   /**
+   * Loads a word into the host: an acquire load at system scope. A host that polls makes progress: it does not read the
+   * same store twice if there is a newer one. `last` is the store that it read last.
+   */
+  loadIntoHost(
+    host: Accessor,
+    record: ComponentRecord,
+    buffer: Buffer,
+    i: number,
+    last: ReadonlyMap<Location, Message>,
+  ): { readonly location: Location; readonly message: Message } {
+    const location = historyOf(buffer, i)
+    const { messages } = location
+    this.#memory.checkWeak(host, buffer, i, false)
+    const party = { ...record, clock: host.clock }
+    const other = location.scopeConflict(party, 'system', false)
+    const place = buffer.describe(i)
+    if (other)
+      this.#memory.say(
+        'scope-race',
+        host,
+        `${place} is read by the host and written at ${other.scope} scope, which does not include the host: write it at system scope`,
+        [
+          { who: describe(other.by), what: `writes it at ${other.scope} scope`, site: other.node?.site },
+          partyOf(host, 'reads it'),
+        ],
+      )
+    this.#noteSharing({ buffer, i }, record, location, false)
+    const seen = messages.indexOf(last.get(location)!)
+    const from = Math.max(location.floor(host), Math.min(seen + 1, messages.length - 1))
+    const message = messages[messages.length - 1 - this.#choices.pick(messages.length - from)]
+    if (message.isUnwritten)
+      this.#memory.say('uninitialised', host, `${place} is read, but may not have been written yet`, [
+        partyOf(host, `reads ${place}`),
+      ])
+    location.touch(message, record, 'system', false, undefined, host.time)
+    for (const release of message.releases) if (release.scope === 'system') host.clock.join(release.clock)
+    noteIn(record, mix(message.id, 3))
+    return { location, message }
+  }
+
+  /**
    * Performs a read-modify-write. If `change` returns undefined, the element is left unchanged and the access is a
    * plain read.
    */

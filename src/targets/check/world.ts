@@ -16,6 +16,7 @@ import {
   expectApart,
   expectArguments,
   expectDistinct,
+  expectSignallers,
   expectStream,
   gridOf,
   streamNumber,
@@ -76,6 +77,9 @@ const mostPrograms = 1 << 16
 
 /** The number of programs of a launch with `grid: 'resident'` if the residency is unlimited. */
 const defaultResidency = 2
+
+const isFlagSet = (value: unknown): value is SymmetricFlags =>
+  typeof value === 'object' && value !== null && (value as Handle).kind === 'flags'
 
 interface Launched {
   readonly kernel: string
@@ -144,13 +148,13 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
     return { name, dtype, shape, strides: rowMajor(shape), buffers: this.#buffers(name, shape) }
   }
 
-  protected override placeFlags({ name, shape, arrivals }: SymmetricFlags): FlagSet {
+  protected override placeFlags({ name, shape, arrivals, signaller }: SymmetricFlags): FlagSet {
     const buffers = this.#buffers(name, shape)
     for (const buffer of buffers)
       for (let i = 0; i < buffer.data.length; i++)
         this.interpreter.memory.write(this.interpreter.host, buffer, i, 0)
     const zeros = (): number[] => this.everyRank.map(() => 0)
-    return { name, shape, arrivals, buffers, signalled: zeros(), waited: zeros() }
+    return { name, shape, arrivals, signaller, buffers, signalled: zeros(), waited: zeros() }
   }
 
   /** Freed memory is never reused, so a launch that is still running cannot conflict with a new allocation. */
@@ -172,6 +176,31 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
 
   protected override contents(tensor: SymmetricTensor, rank: number): Float64Array {
     return this.#allocation(tensor).buffers[rank].data.slice()
+  }
+
+  override peek(tensor: SymmetricTensor, rank: number): Promise<Float64Array> {
+    return this.#promises.track('world.peek', super.peek(tensor, rank))
+  }
+
+  protected override present(tensor: SymmetricTensor, rank: number): Float64Array {
+    return this.#remember(() => {
+      const { buffers, shape, name } = this.#allocation(tensor)
+      const count = elements(shape)
+      this.interpreter.look(`${name} of rank ${rank}`)
+      const isWeak = !this.interpreter.isBusy || !isWords(tensor.dtype, count)
+      return Float64Array.from({ length: count }, (_, i) =>
+        isWeak
+          ? this.interpreter.memory.read(this.interpreter.host, buffers[rank], i)
+          : this.interpreter.readWord(buffers[rank], i),
+      )
+    })
+  }
+
+  protected override post(flags: SymmetricFlags, rank: number, index: number, value: number): void {
+    this.#remember(() => {
+      const { buffers } = this.stored(flags) as FlagSet
+      this.interpreter.writeWord(buffers[rank], index, value)
+    })
   }
 
   #allocation(tensor: SymmetricTensor): Allocation {
@@ -251,6 +280,8 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
       this.wrongHandle(handle) ?? wrongGroup(handle, members)
     expectArguments(kernel as unknown as Kernel, args, everyRank, wrong)
     const code = this.#compile(kernel, args, options.meta as Meta | undefined, everyRank.length)
+    const flags = Object.entries(args as Record<string, unknown>).filter(([, value]) => isFlagSet(value))
+    expectSignallers(code.ir, code.signals, Object.fromEntries(flags) as Record<string, SymmetricFlags>)
     expectStream(options.stream)
     const stream = streamNumber(options.stream)
     this.#streams = Math.max(this.#streams, stream + 1)
@@ -373,8 +404,11 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
 
   // Streams
 
-  override stream(): Stream {
-    const id = this.#streams++
+  protected override newStream(): number {
+    return this.#streams++
+  }
+
+  protected override streamOf(id: number): Stream {
     return {
       kind: 'stream',
       id,
@@ -467,6 +501,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
       for (const buffer of storage.buffers)
         for (let i = 0; i < buffer.data.length; i++)
           this.interpreter.memory.write(this.interpreter.host, buffer, i, 0)
+      this.forgetSignals()
       storage.signalled.fill(0)
       storage.waited.fill(0)
     }

@@ -12,7 +12,7 @@ import type { Backend, Loaded, Part, Wanted } from '../../world/backend.ts'
 import { residentPrograms, type Machine } from '../../world/machine.ts'
 import { cpuMachine } from '../../world/machines.ts'
 import { WorldError } from '../../world/world.ts'
-import { awaitQueue, mostParams, param as paramOf } from './abi.ts'
+import { awaitQueue, control, mostParams, param as paramOf } from './abi.ts'
 import { Host, type CpuPlatform } from './host.ts'
 import { inGroup, spacingOf } from '../../world/members.ts'
 import type { Executable, Specialisation } from './executables.ts'
@@ -46,6 +46,15 @@ export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
   }
   get clockTick(): number {
     return clockTick(this.platform.threads.now)
+  }
+
+  /** A kernel increments the sleeper count before its last poll, so it sees the flag or is woken here. */
+  wake(rank: number, offset: number): void {
+    if (Atomics.load(this.words, control.sleepers >>> 2) === 0) return
+    const at = this.memory.address(rank, offset)
+    const { wake } = this.platform.engine
+    if (wake) wake(this.arena.memory, at)
+    else Atomics.notify(this.words, at >>> 2)
   }
 
   // Code

@@ -30,4 +30,6 @@ export interface Engine {
    * Compiles without blocking this thread, for targets whose compiler is slow. A later `compile` then returns at once.
    */
   prepare?(module: CodeModule): Promise<void>
+  /** Wakes kernels that sleep on the word at this offset. If absent, `Atomics.notify` wakes them. */
+  readonly wake?: (memory: WebAssembly.Memory, offset: number) => void
 }

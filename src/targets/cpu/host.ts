@@ -340,11 +340,12 @@ export class Host {
     if (isStopping) await this.#stops.throwable()
     else await this.reachAll()
     clear()
+    for (const { counters } of this.#everyQueue)
+      for (const { pointer, bytes } of counters.values()) this.#private.zero(pointer, bytes)
     if (!isStopping) return
     for (const queue of this.#everyQueue) {
       queue.clear()
-      for (const { pointer, bytes } of [...queue.counters.values(), ...(queue.frames ? [queue.frames] : [])])
-        this.#private.zero(pointer, bytes)
+      if (queue.frames) this.#private.zero(queue.frames.pointer, queue.frames.bytes)
     }
     this.#idle()
     this.#stops.resume()

@@ -35,6 +35,12 @@ export class CpuMemory implements HeapMemory {
     words.forEach((word, i) => Atomics.store(target, i, word))
   }
 
+  readWords(rank: number, offset: number, dtype: StorageDType, count: number): Float64Array {
+    const source = new Uint32Array(this.buffer, this.address(rank, offset), count)
+    const words = Uint32Array.from({ length: count }, (_, i) => Atomics.load(source, i))
+    return readElements(words.buffer, 0, dtype, count)
+  }
+
   fill(rank: number, offset: number, dtype: StorageDType, count: number, value: number): void {
     fillElements(this.buffer, this.address(rank, offset), dtype, count, value)
   }

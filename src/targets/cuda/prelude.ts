@@ -486,6 +486,19 @@ const flags = (scope: 'sys' | 'gpu') =>
   return true;
 }`,
     },
+    last_arrival: {
+      note: [
+        `True for the last of so many arrivals; what the programs did before the others is then visible to its caller.`,
+        `Called by one thread after a barrier of the program. The counter returns to zero in the same atomic operation,`,
+        `because arrivals of the next count may follow at once.`,
+      ],
+      uses: ['u32'],
+      text: `${inline} bool last_arrival(u32* counter, u32 arrivals) {
+  u32 before;
+  asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;" : "=r"(before) : "l"(counter), "r"(arrivals - 1) : "memory");
+  return before + 1 == arrivals;
+}`,
+    },
   }) as const satisfies Library
 
 /** The declarations that do not depend on a kernel's products. Their names are the same for all options. */

@@ -13,6 +13,7 @@ import { WorldError } from '../../world/world.ts'
 import { kernelArgument } from './arguments.ts'
 import { DeviceClock } from './clock.ts'
 import { describeMachine } from './describe.ts'
+import type { WorldFacts } from './platform.ts'
 import { executableOf, type Executable } from './executables.ts'
 import { Graphs } from './graphs.ts'
 import { Machine, programsAProcessor } from './machine.ts'
@@ -63,7 +64,7 @@ export class GpuBackend extends Machine implements Backend<Part, StreamEvent> {
     const { ir, rank, stream, values } = wanted
     // Creating a new queue may block until no kernel runs, so the queue is created before any code is loaded.
     const queue = this.queue(rank, stream)
-    const emitted = this.platform.emit(ir, values, this.facts)
+    const emitted = this.platform.emit(ir, values, this.#factsFor(wanted))
     const { block, sharedBytes, carriesEpochs, unlike } = emitted
     for (const name of carriesEpochs) this.#carrying.add(values[name] as object)
     for (const difference of unlike) this.unlike.add(difference)
@@ -75,6 +76,11 @@ export class GpuBackend extends Machine implements Backend<Part, StreamEvent> {
       waiting: executable.waiting,
       part: (grid) => this.#part(wanted, queue, { executable, kernel, programsPerProcessor }, grid),
     }
+  }
+
+  #factsFor({ flags }: Wanted): WorldFacts {
+    const isByHost = Object.values(flags).some(({ signaller }) => signaller === 'host')
+    return isByHost ? { ...this.facts, hostSignals: true } : this.facts
   }
 
   #part(wanted: Wanted, queue: Queue, code: Code, grid: number): Part {
@@ -128,7 +134,7 @@ export class GpuBackend extends Machine implements Backend<Part, StreamEvent> {
    * compiled, since the code depends on the shapes.
    */
   prepare(ir: KernelIR, wanted: readonly Wanted[]): Promise<void> {
-    for (const { rank, values } of wanted) this.kernel(this.platform.emit(ir, values, this.facts), rank)
+    for (const one of wanted) this.kernel(this.platform.emit(ir, one.values, this.#factsFor(one)), one.rank)
     return Promise.resolve()
   }
 

@@ -18,6 +18,8 @@ export interface WorldFacts {
   readonly oneDevice: boolean
   /** What limits the programs on a device. All devices of a world are of the same kind. */
   readonly device: DeviceLimits
+  /** True if the host signals flags of the kernel, so flags must be visible to the host. */
+  readonly hostSignals?: boolean
 }
 
 /** The source of a kernel parameter's value. */

@@ -103,6 +103,7 @@ export function nativeEngine(environment: Environment = process.env): NativeEngi
         expectCompiled(module.name, await runAsync(commandOf(compiler, folder), folder), folder)
       keep(source, await cache.build(keyOf(source), source, compile))
     },
+    wake: wakeNative,
   }
 }
 

@@ -137,6 +137,11 @@ inline bool last_program(u32* counter, u32 programs) {
   return true;
 }
 
+inline bool last_arrival(u32* counter, u32 arrivals) {
+  *counter = (*counter + 1) % arrivals;
+  return *counter == 0;
+}
+
 inline float __uint_as_float(u32 x) { float f; memcpy(&f, &x, 4); return f; }
 inline float __int_as_float(i32 x) { return __uint_as_float((u32)x); }
 inline u32 __float_as_uint(float f) { u32 x; memcpy(&x, &f, 4); return x; }

@@ -29,7 +29,7 @@ const definition =
   /^(?:template <[^\n]*>\s*)?__device__ __forceinline__ ([\w ]+[ *&]+)(\w+)\(([^\n]*?)\) \{(?:[^\n]*\}$|[\s\S]*?^\})/gm
 
 const operations: Readonly<Record<string, string>> = {
-  ...{ add: 'old + v', and: 'old & v', or: 'old | v', xor: 'old ^ v', exchange: 'v' },
+  ...{ add: 'old + v', and: 'old & v', or: 'old | v', xor: 'old ^ v', exchange: 'v', xchg: 'v' },
   ...{ min: 'v < old ? v : old', max: 'v > old ? v : old' },
 }
 

@@ -18,7 +18,10 @@ export interface Shape {
   /** The extents of one output slot. */
   readonly height: number
   readonly width: number
-  /** True if programs wait for each other. The results must then not depend on which program processes an item. */
+  /**
+   * True if programs wait for each other, or if any of them may process an item. The results must then not depend on
+   * which program processes an item.
+   */
   readonly communicates: boolean
   /**
    * True if the last program of a rank reads the rank's accumulators. Other ranks then must not add to these

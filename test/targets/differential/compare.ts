@@ -17,8 +17,16 @@ type Held = Readonly<Record<Name, SymmetricTensor | SymmetricFlags>>
 /** The contents of each written tensor, per rank. */
 export type Results = ReadonlyMap<Name, readonly Float64Array[]>
 
-/** Opens a target by name. `check:lowered` is the checker on the lowered form. `check@7` is the checker with seed 7. */
+/**
+ * Opens a target by name. `check:lowered` is the checker on the lowered form. `check@7` is the checker with seed 7.
+ * `wasm+group` is a group of a larger world: its last rank, then its first ones.
+ */
 export async function open(target: string, ranks: number): Promise<World> {
+  if (target.endsWith('+group')) {
+    const world = await open(target.slice(0, -'+group'.length), ranks + 2)
+    const others = Array.from({ length: ranks - 1 }, (_, rank) => rank)
+    return Object.assign(world.group([ranks + 1, ...others]), { close: () => world.close() })
+  }
   if (target === 'check:lowered')
     return new CheckWorld({ ranks, stage: 'lowered', scheduler: new RandomScheduler(1) })
   const [name, seed] = target.split('@')

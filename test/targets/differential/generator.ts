@@ -19,7 +19,7 @@ import { controlSteps, declareProduct, exactPipeline, product } from './control.
 import { boundedSteps, exactSteps, type Step } from './expressions.ts'
 import { moreBoundedSteps, moreExactSteps } from './more.ts'
 import { loadSmall, memorySteps, storeEntry, tile as tileOf } from './memory.ts'
-import { accumulated, params, storage, type Args, type Params } from './params.ts'
+import { accumulated, commutative, params, storage, type Args, type Params } from './params.ts'
 
 /**
  * `exact` kernels have no sums or products of floats and no transcendental functions, so their results are the same
@@ -40,13 +40,21 @@ type Body = (on: Builder) => void
 /** The steps that a generated kernel may use: all, or only those from which the golden kernels are made. */
 type Vocabulary = 'all' | 'golden'
 
+/**
+ * What a kernel is made of: items alone; teams; teams inside a role; mail between ranks; a last program that reads the
+ * sums of all; or more work for the last of the programs that arrive at an item.
+ */
+type Mode = 'plain' | 'teams' | 'roles' | 'mail' | 'last' | 'arrivals'
+const goldenModes: readonly Mode[] = ['plain', 'teams', 'mail', 'last']
+const modes: readonly Mode[] = [...goldenModes, 'roles', 'arrivals']
+
 export function generate(
   genes: readonly number[],
   kind: KernelClass,
   vocabulary: Vocabulary = 'all',
 ): Generated {
   const choices = new Choices(genes)
-  const mode = choices.pick(['plain', 'teams', 'mail', 'last'] as const)
+  const mode = choices.pick(vocabulary === 'all' ? modes : goldenModes)
   const shape: Shape = {
     ranks: choices.between(1, 4),
     grid: choices.pick([1, 3, 2, 5]),
@@ -55,7 +63,7 @@ export function generate(
     columns: choices.between(5, 11),
     height: choices.between(3, 8),
     width: choices.between(3, 8),
-    communicates: mode === 'mail',
+    communicates: mode === 'mail' || mode === 'arrivals',
     last: mode === 'last',
     launches: choices.between(1, 2),
   }
@@ -76,7 +84,7 @@ function record(
   choices: Choices,
   shape: Shape,
   sites: Sites,
-  mode: 'plain' | 'teams' | 'mail' | 'last',
+  mode: Mode,
   kind: KernelClass,
   vocabulary: Vocabulary,
 ): void {
@@ -115,10 +123,21 @@ function record(
     t.persistent([count], ([i]) =>
       body(new Builder({ t, args, choices, shape, sites, shared, item: i.add(from) })),
     )
-  if (mode === 'teams')
+  const inTeams = (): void =>
     t.teams({
       first: { programs: 1, body: items(0, 1) },
       rest: { programs: 'rest', body: items(1, shape.items - 1) },
+    })
+  if (mode === 'teams') inTeams()
+  else if (mode === 'roles')
+    t.roles({
+      counts: () => t.atomic.add(args.accumulate_i32.at([commutative.indexOf('add'), 0]), 1),
+      works: inTeams,
+    })
+  else if (mode === 'arrivals')
+    t.persistent([shape.items, 2], ([i]) => {
+      const last = (): void => body(new Builder({ t, args, choices, shape, sites, shared, item: i }))
+      t.last(last, { at: i, of: shape.items, arrivals: 2 })
     })
   else items(0, shape.items)()
   if (mode === 'last')

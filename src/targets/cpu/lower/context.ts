@@ -92,8 +92,6 @@ export class Lowering {
   readonly pinned = new Set<Node>()
   /** The results of control-flow nodes, by index. */
   readonly results = new Map<Node, readonly (Expression | Buffer)[]>()
-  /** The number of programs of the team that this code belongs to. Undefined outside teams. */
-  teamSize: Expression | undefined
   /** The number of roles that run concurrently here. */
   roles = 1
   /** Returns the value of a scalar that another function computed. */

@@ -176,10 +176,7 @@ export function lowerTeams(l: Lowering, node: Node): void {
     const enter = (): void => {
       l.scalars.set(block.params[0], number)
       l.scalars.set(block.params[1], sizes[k])
-      const outer = l.teamSize
-      l.teamSize = sizes[k]
       lowerScope(l, () => lowerBlock(l, block))
-      l.teamSize = outer
     }
     l.writer.if(compare('lt', number, sizes[k]), enter, () =>
       team(k + 1, use(l.writer.let('number', sub(number, sizes[k])))),
@@ -190,17 +187,25 @@ export function lowerTeams(l: Lowering, node: Node): void {
 
 /**
  * Each program increments a counter. The program that arrives last runs the block and resets the counter to 0 for the
- * next launch.
+ * next launch. With an index, the next count may begin before the reset. The reset therefore subtracts the arrivals of
+ * this count, and every multiple of them is a last arrival.
  */
 export function lowerLast(l: Lowering, node: Node): void {
   const { writer, ambient, shared } = l
   const counters = l.once('counters', (prologue) =>
     prologue.loadPointer('counters', ambient.launch, launchBlock.counters),
   )
-  const counter = writer.let('counter', address(counters, shared.counterWords++, 4))
+  const [arrivals, index] = node.inputs.map((input) => scalar(l, input)) as [Expression, Expression?]
+  const first = shared.counterWords
+  shared.counterWords += (node.attributes.of as number | undefined) ?? 1
+  const at = index ? address(counters, index, 4, 4 * first) : address(counters, first, 4)
+  const counter = writer.let('counter', at)
   const before = writer.atomic('add', counter, i32(1), 'acqRel')
-  writer.if(compare('eq', add(before, i32(1)), l.teamSize ?? l.launchWord('grid')), () => {
-    writer.atomicStore(counter, i32(0), 'relaxed')
+  const arrived = add(before, i32(1))
+  const isLast = index ? unary('eqz', binary('rem', arrived, arrivals)) : compare('eq', arrived, arrivals)
+  writer.if(isLast, () => {
+    if (index) writer.atomic('sub', counter, arrivals, 'relaxed')
+    else writer.atomicStore(counter, i32(0), 'relaxed')
     lowerScope(l, () => lowerBlock(l, node.blocks[0]))
   })
 }

@@ -57,9 +57,14 @@ function capturedBy(shared: Shared, block: Block): Node[] {
     if (node.type.kind !== 'value') node.inputs.forEach(want)
   }
   for (const node of walk(block)) node.inputs.forEach(want)
-  const order = [...shared.ir.body.params, ...walk(shared.ir.body)]
-  return order.filter((node) => wanted.has(node))
+  return inOrder(shared.ir.body).filter((node) => wanted.has(node))
 }
+
+/** All nodes of a block and of the blocks inside it, with their params, in program order. */
+const inOrder = ({ params, nodes }: Block): Node[] => [
+  ...params,
+  ...nodes.flatMap((node) => [...node.blocks.flatMap(inOrder), node]),
+]
 
 const isHandedOver = (l: Lowering, node: Node): boolean =>
   node.type.kind === 'value' && !isFragment(node) && !isStanding(l, node)

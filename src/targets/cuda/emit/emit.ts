@@ -58,7 +58,10 @@ function rendered(ir: KernelIR, facts: EmitFacts): EmittedKernel {
   const textBy = (ofLine: (line: Line) => Code): Code =>
     joined([head, ...[...start, ...body, ...end].map(ofLine), '}\n'], '\n')
   const { text, uses } = textBy(({ text, comment }) => code`${text}${comment}`)
-  const library = libraryOf({ wgmma: emission.wgmma, flagScope: facts.oneDevice ? 'gpu' : 'sys' })
+  const library = libraryOf({
+    wgmma: emission.wgmma,
+    flagScope: facts.oneDevice && !facts.hostSignals ? 'gpu' : 'sys',
+  })
   const available = { ...library, ...Object.fromEntries(emission.functions) }
   const declared = usedOf(available, uses)
   const written = new Set([...walk(ir.body)].flatMap(writtenBases))

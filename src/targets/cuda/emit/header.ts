@@ -66,10 +66,11 @@ function ofTensor(facts: TensorFacts | undefined): string {
 }
 
 function ofWorld(facts: EmitFacts): string {
-  const { oneDevice, record } = facts
+  const { oneDevice, hostSignals, record } = facts
   return [
     `ranks: ${oneDevice ? 'all on one device' : 'may be on several devices'}`,
     `recording: ${record ? 'on' : 'off'}`,
+    ...(hostSignals ? ['the host signals flags'] : []),
     ...(mayCarryEpochs(facts) ? ['words may carry the epochs of flags'] : []),
   ].join('; ')
 }

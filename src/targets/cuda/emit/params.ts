@@ -112,9 +112,11 @@ export class Params {
   get log(): Code {
     return this.#ask({ kind: 'log' }, 'event_log', code`${lib.Log}*`)
   }
-  /** Allocates a u32 counter word that only this kernel uses, and returns its address as C++ text. */
-  counter(): Code {
-    return code`counters + ${this.#counters++}`
+  /** Allocates u32 counter words that only this kernel uses, and returns the address of the first as C++ text. */
+  counter(words = 1): Code {
+    const first = this.#counters
+    this.#counters += words
+    return code`counters + ${first}`
   }
 
   get maps(): readonly string[] {

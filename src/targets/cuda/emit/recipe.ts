@@ -33,6 +33,8 @@ export interface EmitFacts {
   readonly oneDevice?: boolean
   /** What limits a program and the programs on a multiprocessor; by default that of an H200. */
   readonly device?: DeviceLimits
+  /** True if the host signals flags of the kernel, so flags must be visible to the host. */
+  readonly hostSignals?: boolean
 }
 
 const usualDevice: DeviceLimits = limitsOf(h200)

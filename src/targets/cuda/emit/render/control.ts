@@ -1,5 +1,5 @@
 /** Renders control flow. Carried state becomes C++ variables, which are assigned at the end of each block. */
-import { attribute, walk, type Block, type Node } from '../../../../ir/node.ts'
+import { attribute, type Block, type Node } from '../../../../ir/node.ts'
 import type { ValueType } from '../../../../ir/type.ts'
 import { isFragment, isSplat } from '../assign.ts'
 import { bare, code, group, joined, valueOf, word, type Code, type Part } from '../code.ts'
@@ -407,20 +407,18 @@ export const teams: Renderer = (node, emission) => {
 }
 
 /**
- * One thread increments the counter of finished programs. In the last program, the group then executes the block,
- * and the memory accesses of all other programs are visible to it.
+ * One thread increments the counter of arrivals. In the last program, the group then executes the block, and the memory
+ * accesses of all other programs are visible to it.
  */
 export const last: Renderer = (node, emission) => {
   const { out } = emission
-  const team = [...emission.plans.uses.around(node)].find((one) => one.op === 'teams')
-  const block = team?.blocks.find((one) => [...walk(one)].includes(node))
-  const programs = block ? code`(u32)${emission.scalar(block.params[1])}` : 'gridDim.x'
+  const [arrivals, index] = node.inputs as readonly [Node, Node?]
+  const wanted = arrivals.op === 'programs' ? 'gridDim.x' : code`(u32)${emission.scalar(arrivals)}`
+  const counter = emission.params.counter((node.attributes.of as number | undefined) ?? 1)
+  const arrival = index
+    ? code`${lib.last_arrival}(${counter} + ${emission.scalar(index)}, ${wanted})`
+    : code`${lib.last_program}(${counter}, ${wanted})`
   const name = emission.names.take('is_last')
-  emission.fromLeader(
-    'u32',
-    name,
-    code`(u32)${lib.last_program}(${emission.params.counter()}, ${programs})`,
-    node.site,
-  )
+  emission.fromLeader('u32', name, code`(u32)${arrival}`, node.site)
   out.block(code`if (${name})`, () => emission.names.scope(() => emission.block(node.blocks[0])))
 }
