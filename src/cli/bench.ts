@@ -21,6 +21,7 @@ import { isOneMemory, maySpin } from '../world/machine.ts'
 import { openWorld, worlds } from '../world/open.ts'
 import type { Stall } from '../world/stops.ts'
 import type { World } from '../world/world.ts'
+import { commitOfCheckout } from './commit.ts'
 import { dtypeOf, layoutOf, operationCalled, shapesOf, skewsOf, variantsOf } from './benchOptions.ts'
 import { UsageError } from './errors.ts'
 import { checkOutputs, writeOutput } from './output.ts'
@@ -140,7 +141,10 @@ export async function benchCommand(
   if (points.length > 1)
     say(`\n${[sentenceOf(headlineOf(points)), ...findings(points).map(({ text }) => text)].join('\n')}`)
   if (points.length > 0) say(`\n${tableLegend.join('\n')}`)
-  const whole: BenchResult = { arke: version, target, machine, points, warnings: warningsOf(points) }
+  const whole: BenchResult = {
+    ...{ arke: version, commit: commitOfCheckout(), date: new Date().toISOString().slice(0, 10) },
+    ...{ target, machine, points, warnings: warningsOf(points) },
+  }
   const result: BenchResult = interrupted ? { ...whole, interrupted: true } : whole
   if (json) print(JSON.stringify(result, undefined, 2))
   if (report !== undefined && !interrupted) {
@@ -209,6 +213,7 @@ export async function machineOf(world: World): Promise<MeasuredMachine> {
       bandwidth: await readBandwidth(world, now, spin, isDevice ? 4e9 : undefined),
       tick: world.clockTick,
       threads: isOneMemory(world.machine) && capabilities.nearPeers,
+      memories: world.machine.memories.length,
     }
     return { machine, spin, unit: isDevice ? `multiprocessors of ${name}` : 'cores' }
   } finally {

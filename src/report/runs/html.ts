@@ -27,6 +27,7 @@ import {
   ratioInterval,
   timeInterval,
 } from './points.ts'
+import { ranksText } from './provenance.ts'
 import { sweepsSection } from './sweepCharts.ts'
 import { findings, headlineOf, headlineOfPoint, ledgerInWords } from './words.ts'
 
@@ -81,14 +82,7 @@ function headerSection(result: BenchResult): Markup {
             ${found.map(({ operation, text }) => html`<li><b>${operation}</b>: ${text}</li>`)}
           </ol>`
     }
-    ${
-      machine.threads
-        ? html`<p class="facts">
-            The ranks of ${target} are threads that share one memory: there is no link between them, and a
-            transfer is a copy within that memory. Launches, waits and what is computed meanwhile are real.
-          </p>`
-        : null
-    }
+    <p class="facts">${ranksText(result)}</p>
     ${warningsMarkup(warnings)}
   </header>`
 }
