@@ -86,7 +86,7 @@ export async function benchCommand(
   )
   if (!spin)
     say(
-      `${ranks} ranks share ${cpus().length} cores: times show how much work there is, not how long ranks would wait`,
+      `${ranks} ranks share ${cpus().length} cores: the ranks compete for cores, so the waiting times do not represent a machine with one core per rank`,
     )
   const points: Point[] = []
   let unfinished: readonly UnfinishedPoint[] = []
@@ -128,7 +128,10 @@ export async function benchCommand(
       points.push(point)
       say(`\n${benchTable(point, style)}\n`)
       for (const line of ledgerInWords(point)) say(line)
-      for (const difference of point.recordedUnlike) say(`Recorded, ${difference}: the ledger is of that.`)
+      for (const difference of point.recordedUnlike)
+        say(
+          `The recorded kernels differ from the timed ones: ${difference}. The ledger describes the recorded kernels.`,
+        )
       const { sample } = point.variants[0].deviation
       if (sample)
         say(

@@ -53,7 +53,7 @@ export async function demo(
   version: string,
   interrupt?: AbortSignal,
 ): Promise<boolean> {
-  if (!existsSync(folder)) throw new UsageError('the examples are not here; the demo needs them')
+  if (!existsSync(folder)) throw new UsageError('the folder examples is missing, and the demo needs it')
   await auditJob(print, progress, version, interrupt)
   const caught = await findRace(print, progress, interrupt)
   const clean = !interrupt?.aborted && (await checkFused(print, progress, interrupt))

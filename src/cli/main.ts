@@ -34,7 +34,7 @@ const outputOf = ({ out, json }: { readonly out?: string; readonly json?: boolea
   new Output(process.stdout, out, json ? plain : styleFor(process.stdout))
 const outOption = [
   '--out <file>',
-  'write the output to a file instead of printing it; never over an input',
+  'write the output to a file instead of printing it; inputs are never overwritten',
 ] as const
 
 /** Lists all commands with the first clause of their descriptions. */
@@ -50,7 +50,7 @@ const ranks = whole(1, 64)
 const program = new Command('arke')
 program
   .description(
-    'The three taxes of distributed LLM workloads: audit traces for them, and write, check and emit the kernels that remove them',
+    'Measure the three performance taxes of distributed LLM workloads in traces, and write, check and run kernels that remove them',
   )
   .version(version)
   .exitOverride()
@@ -81,24 +81,24 @@ program
   .option('--seed <s>', 'seed of the first random schedule', whole(0, 2 ** 31 - 1), checkDefaults.seed)
   .option(
     '--preemptions <n>',
-    'the search sees all interleavings with at most this many',
+    'search all interleavings with at most this many preemptions',
     whole(0),
     checkDefaults.preemptions,
   )
   .option(
     '--limit <n>',
-    'interleavings after which the search stops, 0 for no search',
+    'maximum number of interleavings in the search; 0 for no search',
     whole(0),
     checkDefaults.limit,
   )
   .addOption(
     new Option(
       '--stage <stage>',
-      'one form of the kernels: as written, or after a stage of the target (default: recorded, and the last one)',
+      'check the kernels after one stage only (default: as recorded, and after the last stage of the target)',
     ).choices(allStages),
   )
   .addOption(
-    new Option('--target <target>', 'the target whose last stage is explored (default: cuda)').choices(
+    new Option('--target <target>', 'the target whose last stage is checked (default: cuda)').choices(
       stagedTargets,
     ),
   )
@@ -113,18 +113,19 @@ program
 Examples:
   arke check examples/06-message-passing.ts
   arke check kernels/*.ts --ranks 8 --schedules 5000
-  arke check kernel.ts --limit 0 --schedules 1 --seed 42    see one random schedule again
+  arke check kernel.ts --limit 0 --schedules 1 --seed 42    repeat one random schedule
 
-A kernel is checked as written and in the last stage of the target, from which its text is written. By default that is an H200 with
-all ranks on one device. Extents are those of the scenario's tensors. docs/memory-model.md lists what of the hardware is not modelled.
+A kernel is checked as written and after the last stage of the target, which determines the emitted code. The default target is an
+H200 with all ranks on one device. Extents are those of the scenario's tensors. docs/memory-model.md lists the hardware effects that
+the checker does not model.
 
-Exits with 1 if anything was found, with 2 if a scenario or a kernel could not be checked. Notes are not findings: they say,
-among others, which products would not use the matrix unit of a GPU, and which fragments would not fit in its registers.`,
+Exits with 1 if anything was found, and with 2 if a scenario or a kernel could not be checked. Notes are not findings. Notes name,
+for example, products that would not use the matrix unit of a GPU, and fragments that would not fit in its registers.`,
   )
   .action(async (files: string[], options: CheckCommand) => {
     if (options.limit === 0 && options.schedules === 0)
       throw new UsageError(
-        '--limit 0 --schedules 0: neither a search nor random schedules; leave one of them out',
+        '--limit 0 --schedules 0: nothing would be checked, neither by a search nor by random schedules; leave one of them out',
       )
     const { target = usualTarget, stage, severalDevices } = options
     if (stage !== undefined) expectStage(target, stage, irStageNames(target))
@@ -190,25 +191,32 @@ among others, which products would not use the matrix unit of a GPU, and which f
 program
   .command('audit')
   .description(
-    'read profiler traces of a job: what the three taxes cost, who made whom wait, what to fuse first',
+    'read profiler traces of a job: report the cost of each tax, the slowest rank, and what to fuse first',
   )
   .argument(
     '[path...]',
     'traces, folders or globs: PyTorch .json(.gz), Nsight Systems .sqlite, rocprofv3 .json',
   )
-  .option('--steps <a..b>', 'only these steps, both included, by the numbers that the program gave them')
+  .option('--steps <a..b>', 'only the steps from a to b, as numbered by the traced program')
   .option('--json', 'print one JSON document, and write no page unless --html is given')
   .option(...outOption)
-  .option('--html <file>', 'where the page goes (default: arke-report.html; none with --json and --compare)')
+  .option(
+    '--html <file>',
+    'the file of the page (default: arke-report.html; no page with --json or --compare)',
+  )
   .option('--no-html', 'write no page')
-  .option('--trace <file>', 'write all ranks on one clock as a Chrome trace, for Perfetto')
+  .option('--trace <file>', 'write one Chrome trace of all ranks with aligned clocks, for Perfetto')
   .option(
     '--compare <other>',
-    'set another audit beside it, which came after: traces or the output of --json, as PATH may be here',
+    'compare with a later audit, given as traces or as the output of --json; PATH may then be such an output, too',
   )
-  .option('--rank <n>', 'the rank of a single trace that does not tell it', whole(0, 2 ** 31 - 1))
-  .option('--bandwidth <GB/s>', "of the devices' memory, where Arke does not know the device", positive)
-  .option('--demo', 'make the traces of an 8-rank job with a planted straggler, and audit those')
+  .option('--rank <n>', 'the rank of a single trace that does not contain its rank', whole(0, 2 ** 31 - 1))
+  .option(
+    '--bandwidth <GB/s>',
+    'memory bandwidth of the devices, for devices that Arke does not know',
+    positive,
+  )
+  .option('--demo', 'generate and audit the traces of an 8-rank job in which one rank is slow')
   .addHelpText(
     'after',
     `
@@ -220,7 +228,7 @@ Examples:
   arke audit trace.json.gz --json --out before.json
   arke audit before.json --compare after.json
 
-docs/audit.md says how to record a good trace. Exits with 2 and one line if there is nothing to audit.`,
+docs/audit.md explains how to record a good trace. Exits with 2 and a one-line message if there is nothing to audit.`,
   )
   .action(async (paths: string[], options: AuditCommand) => {
     const { auditCommand } = await import('./audit.ts')
@@ -236,37 +244,43 @@ docs/audit.md says how to record a good trace. Exits with 2 and one line if ther
 
 program
   .command('emit')
-  .description('print what a kernel becomes')
+  .description('print the code of a kernel for a target, or the kernel after a stage')
   .argument(
     '<file>',
-    'a file that exports kernels or operations (FILE#NAME is one of these), or an operation such as all-gather-gemm',
+    'a file that exports kernels or operations (FILE#NAME selects one), or an operation such as all-gather-gemm',
   )
-  .option('--kernel <name>', 'one of its kernels (default: all)')
+  .option('--kernel <name>', 'one kernel of the file (default: all)')
   .addOption(
     new Option(
       '--target <target>',
-      'the text that a target compiles; cuda: CUDA C++; native: C++; wasm: the code that becomes WebAssembly',
+      'print the code that a target compiles; cuda: CUDA C++; native: C++; wasm: a readable form of the WebAssembly',
     ).choices(stagedTargets),
   )
   .addOption(
     new Option(
       '--stage <stage>',
-      'the kernel after a stage of the target (default: as written, or the text of --target)',
+      'print the kernel after a stage of the target (default: as written, or the code of --target)',
     ).choices(allStages),
   )
   .option('--extents <name=extents...>', 'cuda: extents of tensors, such as a=4096x4096 (default: 1024 each)')
   .option('--one-device', 'cuda: all ranks share one GPU (default)')
   .addOption(new Option('--several-devices', 'cuda: ranks may be on several GPUs').conflicts('oneDevice'))
-  .option('--packed [tensors...]', 'native, wasm: tensors that are packed; of an operation, its weights')
+  .option(
+    '--packed [tensors...]',
+    'native, wasm: tensors that are packed; for an operation: pack its weights',
+  )
   .option('--this-cpu', 'native: for the processor of this computer (default: any with AVX2)')
   .option('--record', 'for a world that records')
-  .option('--ranks <n>', 'world size it is specialised for, 1 to 64', ranks, 2)
+  .option('--ranks <n>', 'world size for which the kernel is specialised, 1 to 64', ranks, 2)
   .option('--meta <key=value...>', "meta-parameters that differ from the kernel's defaults")
-  .option('--variant <names>', 'of an operation: which variants, with commas between (default: all)')
-  .option('--shape <extents>', 'of an operation: such as M=64,N=1024,K=2048')
-  .option('--dtype <dtype>', 'of an operation: f32, f16 or bf16')
-  .option('--shard <axis>', 'of an operation with several layouts: K or M')
-  .option('--sites', "append the author's line to each operation")
+  .option('--variant <names>', 'for an operation: variants, separated by commas (default: all)')
+  .option('--shape <extents>', 'for an operation: its extents, such as M=64,N=1024,K=2048')
+  .option('--dtype <dtype>', 'for an operation: dtype of the operands, f32, f16 or bf16')
+  .option(
+    '--shard <axis>',
+    'for an operation with several layouts: the axis along which inputs are sharded, K or M',
+  )
+  .option('--sites', 'append the source line to each operation')
   .option(...outOption)
   .addHelpText(
     'after',
@@ -281,9 +295,9 @@ Examples:
 Stages:
 ${stagedTargets.map((target) => `  ${target.padEnd(7)} ${stageNames(target).join(', ')}, text`).join('\n')}
 
-The text of cuda and native is what a world compiles for the same facts, byte by byte, and states these facts in a comment. An
-operation is emitted for an H200 or for CPU threads. Notes, also on stderr, say which products do not use the matrix unit and which
-fragments do not fit in registers.`,
+For cuda and native, the printed code equals the code that a world compiles for the same facts, byte by byte. A comment in the code
+states these facts. An operation is emitted for an H200 or for CPU threads. Notes on stderr name products that do not use the matrix
+unit, and fragments that do not fit in registers.`,
   )
   .action(async (file: string, options: EmitOptions & { readonly out?: string }) => {
     showSourcePositions()
@@ -325,35 +339,51 @@ const operationCommand = (name: string, description: string): Command =>
     .description(description)
     .argument(
       '<operation>',
-      'such as all-gather-gemm, of which `arke operations` has the list; or a file that exports operations of your own',
+      'an operation such as all-gather-gemm (`arke operations` lists all), or a file that exports your own operations',
     )
-    .option('--operation <name>', 'of a file with several operations: which one; FILE#NAME means the same')
-    .option('--variant <names>', 'which variants, with commas between', 'all')
-    .option('--target <target>', 'where it runs (default: native, or wasm where there is no compiler)')
+    .option(
+      '--operation <name>',
+      'the operation to use, if the file exports several; FILE#NAME means the same',
+    )
+    .option('--variant <names>', 'variants, separated by commas', 'all')
+    .option(
+      '--target <target>',
+      'native, wasm or cuda (default: native, or wasm if there is no C++ compiler)',
+    )
     .option('--ranks <n>', 'world size, 1 to 64', ranks, 2)
-    .option('--shape <extents>', 'such as M=64,N=1024,K=2048 or KV=4096,batch=4 (default: one to look at)')
+    .option(
+      '--shape <extents>',
+      'extents, such as M=64,N=1024,K=2048 or KV=4096,batch=4 (default: a small shape)',
+    )
     .option(
       '--dtype <dtype>',
-      "of the operands: f32, f16 or bf16 (default: the operation's own, usually f32)",
+      "dtype of the operands: f32, f16 or bf16 (default: the operation's default, usually f32)",
     )
-    .option('--shard <axis>', 'where inputs are cut, of an operation with several layouts: K or M', 'K')
-    .option('--sweep <extent=values>', 'a point for each: M=1..1024 by powers of two, or M=1,7,64')
+    .option(
+      '--shard <axis>',
+      'axis along which inputs are sharded, K or M, for an operation with several layouts',
+      'K',
+    )
+    .option(
+      '--sweep <extent=values>',
+      'measure several values of an extent: M=1..1024 by powers of two, or M=1,7,64',
+    )
 
 operationCommand(
   'bench',
-  'measure the variants of an operation, bulk synchronous to fused, and what the taxes cost each',
+  'measure the variants of an operation, from bulk synchronous to fused, and the cost of each tax',
 )
   .option(
     '--skew <percentages>',
-    'start the last rank so late, in percent of the time of the first variant',
+    'delay the last rank by these percentages of the time of the first variant',
     '0',
   )
   .option('--seconds <s>', 'how long to measure each point', positive, 3)
-  .option('--no-pack', 'read weights as they lie instead of packing them once')
-  .option('--seed <s>', 'of the inputs', whole(1, 2 ** 20), 1)
+  .option('--no-pack', 'read weights in their original layout instead of packing them once')
+  .option('--seed <s>', 'seed of the random inputs', whole(1, 2 ** 20), 1)
   .option('--json', 'print one JSON document')
   .option(...outOption)
-  .option('--trace <file>', 'write what was recorded as a Chrome trace, for Perfetto or arke audit')
+  .option('--trace <file>', 'write the recorded executions as a Chrome trace, for Perfetto or arke audit')
   .option('--report <file>', 'write a page with the variants side by side')
   .addHelpText(
     'after',
@@ -363,8 +393,8 @@ Examples:
   arke bench all-gather-gemm --shape M=64,N=1024,K=2048 --skew 0,5,20 --report bench.html
   arke bench flash-decode --sweep KV=256..65536 --dtype bf16 --json --out decode.json
 
-Every timed execution starts behind a gate on the device, when all ranks are there and all is enqueued. Variants take turns;
-outputs are compared with a float64 reference first.`,
+Every timed execution starts behind a gate on the device, which opens when all ranks have arrived and all work is enqueued. Variants
+run interleaved. Before timing, outputs are compared with a float64 reference.`,
   )
   .action(async (argument: string, options: BenchCommand & Choosing) => {
     const { benchCommand } = await import('./bench.ts')
@@ -381,13 +411,13 @@ outputs are compared with a float64 reference first.`,
 
 operationCommand(
   'tune',
-  'find the fastest tiles of an operation on this machine, and keep them for whoever uses it here',
+  'find the fastest tiles of an operation on this machine, and store them for later runs',
 )
   .option('--seconds <s>', 'how long to measure each variant of a point', positive, 3)
-  .option('--seed <s>', 'of the inputs', whole(1, 2 ** 20), 1)
+  .option('--seed <s>', 'seed of the random inputs', whole(1, 2 ** 20), 1)
   .option('--json', 'print one JSON document')
   .option(...outOption)
-  .option('--write <file.ts>', 'write the table of this device as a source file, too')
+  .option('--write <file.ts>', 'also write the table of this device as a source file')
   .addHelpText(
     'after',
     `
@@ -395,10 +425,10 @@ Examples:
   arke tune all-gather-gemm --sweep M=1..1024
   arke tune flash-decode --target cuda --ranks 8 --dtype bf16 --shape KV=32768 --variant bsp,fused
 
-Candidates are compared with a float64 reference first; then they take turns behind a gate, and the faster half goes on, until one
-is left. It takes the place of the default where it is faster beyond doubt, in tuned.json under ARKE_CACHE or ~/.cache/arke.
-With --target cuda, notes say which products of the chosen kernels do not use the matrix unit and which fragments do not fit in
-registers.`,
+The results of all candidates are first compared with a float64 reference. The candidates then run interleaved, and the faster half
+is kept until one candidate is left. If this candidate is faster than the default (statistically significant), it is stored in
+tuned.json under ARKE_CACHE or ~/.cache/arke. With --target cuda, notes name products that do not use the matrix unit, and fragments
+that do not fit in registers.`,
   )
   .action(async (argument: string, options: TuneCommand & Choosing) => {
     const { tuneCommand } = await import('./tune.ts')
@@ -418,12 +448,17 @@ program
   .description('run the scenarios of a file on real ranks, and print what the taxes cost each rank')
   .argument('<file>', 'a file that exports scenarios')
   .option('--scenario <name>', 'only the scenario of this name (default: all)')
-  .option('--target <target>', 'where it runs (default: native, or wasm where there is no compiler)')
+  .option('--target <target>', 'native, wasm or cuda (default: native, or wasm if there is no C++ compiler)')
   .option('--ranks <n>', "world size, 1 to 64 (default: the scenario's own)", ranks)
-  .option('--runs <n>', 'recorded runs of each scenario, after one that compiles', whole(1, 1000), 3)
+  .option(
+    '--runs <n>',
+    'recorded runs of each scenario, after a first run that compiles the kernels',
+    whole(1, 1000),
+    3,
+  )
   .option('--json', 'print one JSON document')
   .option(...outOption)
-  .option('--trace <file>', 'write what was recorded as a Chrome trace, for Perfetto or arke audit')
+  .option('--trace <file>', 'write the recorded executions as a Chrome trace, for Perfetto or arke audit')
   .option('--report <file>', 'write a page with the timelines and the ledgers')
   .addHelpText(
     'after',
@@ -433,8 +468,8 @@ Examples:
   arke run kernel.ts --target native --ranks 4 --report page.html
   arke run kernel.ts --scenario 'a chain of ranks' --ranks 4 --trace trace.json
 
-The ledger is that of the run of median length. Time in which the host waits or computes between launches is not counted. Exits with
-1 if a scenario fails, with its error and its line.`,
+The ledger describes the run of median length. Time in which the host waits or computes between launches is not counted. If a
+scenario fails, the command prints the error with its source line and exits with 1.`,
   )
   .action(async (file: string, options: RunCommand) => {
     checkOutputs({ out: options.out, report: options.report, trace: options.trace }, [file])
@@ -456,7 +491,7 @@ The ledger is that of the run of median length. Time in which the host waits or 
 
 program
   .command('targets')
-  .description('list the targets, and why one cannot be used here')
+  .description('list the targets, and why some are not available on this machine')
   .option('--json', 'print one JSON document')
   .option(...outOption)
   .addHelpText('after', '\nExamples:\n  arke targets\n  arke targets --json --out targets.json')
@@ -472,7 +507,7 @@ program
 
 program
   .command('operations')
-  .description('list the operations, with what bench and tune take: variants, extents and layouts')
+  .description('list the operations with their variants, extents and layouts')
   .addHelpText('after', '\nExample:\n  arke operations')
   .action(async () => {
     const { operationTable } = await import('./operations.ts')
@@ -481,7 +516,9 @@ program
 
 program
   .command('demo')
-  .description('see a race caught at its line, then operations on CPU ranks, bulk synchronous against fused')
+  .description(
+    'take the tour: an audit, a race with its source line, and bulk synchronous against fused kernels',
+  )
   .addHelpText('after', '\nExample:\n  arke demo')
   .action(async () => {
     showSourcePositions()

@@ -71,14 +71,14 @@ describe('what arke bench is asked for', () => {
     expect(rows('M=3..20')).toEqual([3, 6, 12, 20])
     expect(rows('M=5..5')).toEqual([5])
     expect(rows('M=1, 7,64')).toEqual([1, 7, 64])
-    expect(() => rows('M=8..1')).toThrow('from the smaller to the larger')
+    expect(() => rows('M=8..1')).toThrow('write the smaller number first')
     expect(() => rows('M=0..8')).toThrow('whole numbers from 1 up')
   })
 
   it('measures without skew first', () => {
     expect(skewsOf('0')).toEqual([0])
     expect(skewsOf('5,20')).toEqual([0, 5, 20])
-    expect(() => skewsOf('fast')).toThrow('--skew fast: percentages from 0 to 1000')
+    expect(() => skewsOf('fast')).toThrow('--skew fast: write percentages from 0 to 1000')
     expect(() => skewsOf('-1')).toThrow('--skew -1')
   })
 
@@ -202,7 +202,7 @@ describe('what arke bench gives', () => {
     await expect(run({ shard: 'N' })).rejects.toThrow('--shard N: inputs are sharded along K or along M')
     const decode = operationCalled('flash-decode')
     expect(() => layoutOf(decode, { shard: 'M' })).toThrow('flashDecode has one layout: leave out --shard')
-    expect(() => layoutOf(decode, { shard: 'K', pack: false })).toThrow('packs nothing: leave out --no-pack')
+    expect(() => layoutOf(decode, { shard: 'K', pack: false })).toThrow('has no weights to pack: leave out --no-pack')
     expect(layoutOf(operationCalled('flash-decode'), { shard: 'K' })).toEqual({})
     await expect(run({ report: join(folder, 'none', 'page.html') })).rejects.toThrow('cannot be written')
     await expect(run({ trace: join(folder, 't.json'), sweep: 'M=1..2' })).rejects.toThrow(

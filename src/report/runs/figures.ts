@@ -102,7 +102,7 @@ export function machineSection({ arke, commit, date, target, machine }: BenchRes
     ['Platform', platform],
     ['Node', node],
     ['Memory', `${digits(bandwidth / 1e9)} GB/s, measured by reading more than the caches hold`],
-    ['Clock', `shows no time shorter than ${time(tick)}`],
+    ['Clock', `resolution ${time(tick)}`],
     ['Date', date],
     ['Arke', commit === null ? arke : `${arke}, commit ${commit}`],
   ]

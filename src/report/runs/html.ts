@@ -106,7 +106,7 @@ function pointsSection(points: readonly Point[]): Markup {
     </div>
     ${legend}
     <p id="status" role="status"></p>
-    <noscript><p>The timelines need JavaScript; all else on this page is complete without it.</p></noscript>
+    <noscript><p>The timelines need JavaScript. Everything else on this page works without it.</p></noscript>
     ${points.map(pointArticle)}
     <p class="hint">
       All variants of a point are on one scale of time. Drag to move; Ctrl and wheel, or the wheel alone after
@@ -169,7 +169,7 @@ function pointArticle(point: Point, place: number): Markup {
       ${
         point.auto === null
           ? null
-          : html`<li>Left to choose, arke takes ${point.auto.variant}: ${point.auto.reason}.</li>`
+          : html`<li>The automatic choice (auto) is ${point.auto.variant}: ${point.auto.reason}.</li>`
       }
     </ul>
     ${taxBars(point)}
