@@ -143,8 +143,13 @@ export function proposalsOf(stream: Stream, { M, N, K, dtype }: Product, most = 
     (out) => calls.cublasLtMatmulDescCreate(out, COMPUTE_F32, 0),
     calls.cublasLtMatmulDescDestroy,
   )
-  if (stream.sms < device.sms)
-    calls.cublasLtMatmulDescSetAttribute(operation, ATTRIBUTE_SM_COUNT_TARGET, Int32Array.of(stream.sms), 4)
+  if (stream.processors < device.processors)
+    calls.cublasLtMatmulDescSetAttribute(
+      operation,
+      ATTRIBUTE_SM_COUNT_TARGET,
+      Int32Array.of(stream.processors),
+      4,
+    )
   const layout = (rows: number, columns: number): bigint =>
     made(
       (out) => calls.cublasLtMatrixLayoutCreate(out, dataTypes[dtype], rows, columns, rows),

@@ -119,10 +119,10 @@ if (options.verbose) stageOptions.onProgress = (what) => log(`  ${what}`)
 
 const cuda = findCuda()
 if (!cuda.available) fail(`the benchmark cannot run on this machine: ${cuda.reason}`)
-const { name, sms } = Device.open(0)
+const { name, processors } = Device.open(0)
 const machine = {
   device: name,
-  multiprocessors: sms,
+  multiprocessors: processors,
   devices: cuda.deviceCount,
   driver: cuda.driverVersion,
   node: process.version,
@@ -132,7 +132,7 @@ const store = new Store(
   machine,
   new Date().toISOString().slice(0, 10),
 )
-log(`${name}, ${sms} multiprocessors, driver ${cuda.driverVersion}, Node ${process.version}`)
+log(`${name}, ${processors} multiprocessors, driver ${cuda.driverVersion}, Node ${process.version}`)
 
 let failures = 0
 for (const cell of cells) {

@@ -9,7 +9,7 @@ import { Gate, type Timed } from '../../src/runs/gate.ts'
 import { medianOf, quantityOf } from '../../src/runs/quantity.ts'
 import type { Quantity } from '../../src/runs/results.ts'
 import { openCudaWorld } from '../../src/targets/cuda/open.ts'
-import type { CudaWorldOptions } from '../../src/targets/cuda/machine.ts'
+import type { GpuWorldOptions } from '../../src/targets/gpu/machine.ts'
 import type { CudaWorld } from '../../src/targets/cuda/world.ts'
 import { WorldError, WorldStopped, type Stream } from '../../src/world/world.ts'
 import type { CellResult, Role, Timing } from './cells.ts'
@@ -85,7 +85,7 @@ let drawn = 0
 
 /** Options that apply to all stages. Stages that only compile (ahead.ts) do not check results. */
 export const stageOptions: {
-  open: (options: CudaWorldOptions) => CudaWorld
+  open: (options: GpuWorldOptions) => CudaWorld
   isMeasuring: boolean
   /** Called with the step that the stage is about to run. */
   onProgress: (what: string) => void

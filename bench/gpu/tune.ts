@@ -118,8 +118,13 @@ if (options.compile !== undefined) {
 surviveLostDevices()
 const cuda = findCuda()
 if (!cuda.available) fail(`this machine cannot tune: ${cuda.reason}`)
-const { name, sms } = Device.open(0)
-const machine = { device: name, multiprocessors: sms, driver: cuda.driverVersion, node: process.version }
+const { name, processors } = Device.open(0)
+const machine = {
+  device: name,
+  multiprocessors: processors,
+  driver: cuda.driverVersion,
+  node: process.version,
+}
 const store = new Store<TunePointResult>(options.json, machine, new Date().toISOString().slice(0, 10))
 const start = performance.now()
 const log = (text: string): void =>

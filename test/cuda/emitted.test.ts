@@ -17,7 +17,7 @@ import { factsOf, type EmittedKernel } from '../../src/targets/cuda/emit/recipe.
 import { unlikeUnrecorded } from '../../src/targets/cuda/emit/recorded.ts'
 import { Device } from '../../src/targets/cuda/runtime.ts'
 import { CudaWorld } from '../../src/targets/cuda/world.ts'
-import { executableOf } from '../../src/targets/cuda/executables.ts'
+import { emittedFor } from '../../src/targets/cuda/executables.ts'
 import { argumentOf } from '../../src/world/arguments.ts'
 import { describedWorld, launchFacts } from '../../src/world/described.ts'
 import { intercepted } from '../../src/world/intercept.ts'
@@ -70,8 +70,8 @@ function print(launch: Launch, ranks: number, record: boolean): string {
 function loaded({ kernel, args, options }: Launch, ranks: number, record: boolean): string {
   const ir = kernel.record({ world: ranks, meta: options.meta as Meta | undefined })
   const given = Object.entries(args).map(([name, value]) => [name, argumentOf(value, 0)] as const)
-  const values = Object.fromEntries(given) as Parameters<typeof executableOf>[1]
-  return executableOf(ir, values, { record, oneDevice: true }).emitted.source
+  const values = Object.fromEntries(given) as Parameters<typeof emittedFor>[1]
+  return emittedFor(ir, values, { record, oneDevice: true }).kernel.source
 }
 
 /** A scenario that looks at its results finds that nothing was computed; any other error is one. */

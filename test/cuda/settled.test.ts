@@ -3,8 +3,8 @@
  * tensor since the world was idle. Writers of such a tensor must run after its early readers.
  */
 import { describe, expect, it } from 'vitest'
-import type { Launch } from '../../src/targets/cuda/device.ts'
-import { Settled, type Accesses, type Line } from '../../src/targets/cuda/settled.ts'
+import type { Launch } from '../../src/targets/gpu/device.ts'
+import { Settled, type Accesses, type Line } from '../../src/targets/gpu/settled.ts'
 
 const [a, b, c] = [{ name: 'a' }, { name: 'b' }, { name: 'c' }]
 

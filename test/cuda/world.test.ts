@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { flags, i32, kernel, launchOf, scalar, tensor, WorldStopped } from '../../src/index.ts'
-import type { CudaWorldOptions } from '../../src/targets/cuda/machine.ts'
+import type { GpuWorldOptions } from '../../src/targets/gpu/machine.ts'
 import { Device } from '../../src/targets/cuda/runtime.ts'
 import { CudaWorld } from '../../src/targets/cuda/world.ts'
 import { fakeDriver, words, type FakeDriver, type FakeKernel } from './fakeDriver.ts'
@@ -11,7 +11,7 @@ import { itForSome } from '../long.ts'
 const heap = 1 << 16
 
 function open(
-  options: Partial<CudaWorldOptions> = {},
+  options: Partial<GpuWorldOptions> = {},
   kernels: Readonly<Record<string, FakeKernel>> = {},
 ): { world: CudaWorld; fake: FakeDriver } {
   const fake = fakeDriver({ kernels })

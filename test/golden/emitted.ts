@@ -14,7 +14,7 @@ import { KernelError } from '../../src/ir/site.ts'
 import { lower, through } from '../../src/ir/stages.ts'
 import { lowerKernel } from '../../src/targets/cpu/lower/lower.ts'
 import type { CpuFacts } from '../../src/targets/cpu/facts.ts'
-import { readClock } from '../../src/targets/cuda/clock.ts'
+import { readClock } from '../../src/targets/cuda/readClock.ts'
 import { renderCuda } from '../../src/targets/cuda/emit/emit.ts'
 import {
   factsOf,

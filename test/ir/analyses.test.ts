@@ -85,8 +85,9 @@ const parts: Readonly<Record<string, string>> = {
   'src/targets/cuda/emit/recorded.ts unlikeUnrecorded': 'decisions for a GPU',
   'src/targets/cuda/emit/render/index.ts renderBlock': 'text of CUDA',
   'src/targets/cuda/emit/uses.ts Uses': 'decisions for a GPU',
-  'src/targets/cuda/executables.ts executableOf': 'CUDA of a lowered kernel',
+  'src/targets/cuda/executables.ts emittedFor': 'CUDA of a lowered kernel',
   'src/targets/cuda/facts.ts atStage': 'decisions for a GPU',
+  'src/targets/gpu/executables.ts executableOf': 'launches on a GPU',
 }
 /** The traversal itself refuses an op without a record. */
 const traversal = ['src/ir/node.ts walk']

@@ -31,7 +31,7 @@ describe('imports', () => {
       imports.some(([one, other]) => one === from && other === to)
     expect(has('world/open.ts', 'targets/check/world.ts')).toBe(true)
     expect(has('world/open.ts', 'targets/cuda/open.ts')).toBe(true)
-    expect(has('targets/cuda/machine.ts', 'targets/cuda/device.ts')).toBe(true)
+    expect(has('targets/gpu/machine.ts', 'targets/gpu/device.ts')).toBe(true)
     expect(has('targets/wasm/world.ts', 'targets/cpu/host.ts')).toBe(true)
     for (const [, to] of imports.filter(([, one]) => one.endsWith('.ts'))) expect(files).toContain(to)
   })
@@ -43,8 +43,8 @@ describe('imports', () => {
     expect(texts(found)).toEqual([])
   })
 
-  it('of one target by another are only those of cpu, the base of wasm and native', () => {
-    const bases: Readonly<Record<string, string>> = { wasm: 'cpu', native: 'cpu' }
+  it('of one target by another are only those of its base: cpu for wasm and native, gpu for cuda', () => {
+    const bases: Readonly<Record<string, string>> = { wasm: 'cpu', native: 'cpu', cuda: 'gpu' }
     const found = imports.filter(([from, to]) => {
       const [one, other] = [targetOf(from), targetOf(to)]
       return one !== undefined && other !== undefined && one !== other && bases[one] !== other
@@ -57,7 +57,10 @@ describe('imports', () => {
       (name) => `targets/cuda/${name}.ts`,
     )
     // `openCudaWorld` finds devices. `driverStream` passes their streams to other libraries.
-    const users = [...driver, 'targets/cuda/tensormap.ts', 'targets/cuda/open.ts', 'targets/cuda/world.ts']
+    const users = [
+      ...driver,
+      ...['tensormap', 'platform', 'open', 'world'].map((name) => `targets/cuda/${name}.ts`),
+    ]
     const found = imports.filter(([from, to]) => driver.includes(to) && !users.includes(from))
     expect(texts(found)).toEqual([])
   })

@@ -3,7 +3,7 @@
 // returns `available: false` and the reason. Handles and device pointers are bigints, except in launches.
 // Out-parameters are typed arrays. This file contains no policy.
 
-import { DeviceError } from './device.ts'
+import { DeviceError } from '../gpu/device.ts'
 import { canCallLibraries, openLibrary, setDefault, textAt, type Argument, type OpenLibrary } from './node.ts'
 
 /** A failed CUDA call. `code` and `errorName` come from the library, e.g. 700 and CUDA_ERROR_ILLEGAL_ADDRESS. */

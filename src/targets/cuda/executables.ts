@@ -1,44 +1,53 @@
 /**
- * Turns kernels into machine code. Recorded IR and facts about the arguments become an emitted kernel, which is
- * compiled and loaded. Contract: the same IR and facts are emitted once. The same text is compiled once per machine
- * (`keptOnDisk`) and loaded once per device, even if several worlds use it.
+ * Specialises recorded kernels for the arguments of a launch and for a world, and emits them. Contract: the same IR and
+ * facts are emitted once.
  */
-import { walk, type KernelIR } from '../../ir/node.ts'
-import { isLoop, isRemote, mayWait, origin, paramName, writtenRefs } from '../../ir/ops/index.ts'
-import type { Site } from '../../ir/site.ts'
+import type { KernelIR } from '../../ir/node.ts'
+import type { LaunchArguments } from '../gpu/arguments.ts'
+import type { Emitted, OpaqueParam, Param, WorldFacts } from '../gpu/platform.ts'
 import { renderCuda } from './emit/emit.ts'
-import type { EmitFacts, EmittedKernel } from './emit/recipe.ts'
+import {
+  mayCarryEpochs,
+  type EmitFacts,
+  type EmittedKernel,
+  type MapRecipe,
+  type ParamRecipe,
+} from './emit/recipe.ts'
 import { unlikeUnrecorded } from './emit/recorded.ts'
-import { atStage, LAST_STAGE, specialise, type WorldFacts } from './facts.ts'
-import type { LaunchArguments } from './arguments.ts'
-import type { Device, Kernel } from './device.ts'
+import { atStage, LAST_STAGE, specialise } from './facts.ts'
 
-export interface Executable {
-  /** The recorded IR, before any stage. */
-  readonly ir: KernelIR
-  readonly emitted: EmittedKernel
-  /** The number of counter words of the kernel. Every launch resets these words to zero. */
-  readonly counterWords: number
-  /** The names of the tensors that the kernel writes on other ranks. */
-  readonly writesElsewhere: readonly string[]
-  /** The source location of the first op at which programs may wait. Undefined if programs never wait. */
-  readonly waiting: { readonly site: Site | undefined } | undefined
-  /**
-   * True if a loop of the kernel may wait, or if the kernel waits and has no tensors (as a rank barrier). The next
-   * launch on the stream must not read memory before this kernel has ended.
-   */
-  readonly polls: boolean
-  /** The differences from the kernel without recording. Empty if the kernel does not record events. */
-  readonly unlike: readonly string[]
+/** A parameter that is a tensor map. */
+export interface MapParam extends OpaqueParam {
+  readonly map: MapRecipe
 }
 
-const known = new WeakMap<KernelIR, Map<string, Executable>>()
+/** An emitted kernel as a world sees it, and its text. */
+export interface CudaEmitted extends Emitted {
+  readonly kernel: EmittedKernel
+}
+
+const paramOf = (recipe: ParamRecipe): Param | MapParam =>
+  recipe.kind === 'map' ? { kind: 'opaque', tensor: recipe.tensor, map: recipe } : recipe
+
+export function asEmitted(
+  kernel: EmittedKernel,
+  { carriesEpochs, unlike }: Pick<Emitted, 'carriesEpochs' | 'unlike'> = { carriesEpochs: [], unlike: [] },
+): CudaEmitted {
+  const { name, block, sharedBytes, writes, waitSites, recordedSites } = kernel
+  const params = kernel.params.map(paramOf)
+  return {
+    ...{ kernel, name, block, sharedBytes, params, writes, waitSites, recordedSites },
+    ...{ carriesEpochs, unlike },
+  }
+}
+
+const known = new WeakMap<KernelIR, Map<string, CudaEmitted>>()
 
 /**
  * Returns the kernel specialised for the shapes of these arguments. All tensors are assumed to be aligned, as every
  * allocation is.
  */
-export function executableOf(ir: KernelIR, args: LaunchArguments, world: WorldFacts): Executable {
+export function emittedFor(ir: KernelIR, args: LaunchArguments, world: WorldFacts): CudaEmitted {
   const shapes: Record<string, readonly number[]> = {}
   for (const [name, argument] of Object.entries(args))
     if (typeof argument === 'object' && argument.kind === 'tensor') shapes[name] = argument.shape
@@ -46,47 +55,13 @@ export function executableOf(ir: KernelIR, args: LaunchArguments, world: WorldFa
   const key = JSON.stringify(facts)
   let ofKernel = known.get(ir)
   if (!ofKernel) known.set(ir, (ofKernel = new Map()))
-  let executable = ofKernel.get(key)
-  if (!executable) ofKernel.set(key, (executable = make(ir, facts)))
-  return executable
+  let emitted = ofKernel.get(key)
+  if (!emitted) ofKernel.set(key, (emitted = make(ir, facts)))
+  return emitted
 }
 
-function make(ir: KernelIR, facts: EmitFacts): Executable {
-  const emitted = renderCuda(atStage(ir, LAST_STAGE, facts), facts)
-  const waiting = [...walk(ir.body)].find(mayWait)
-  const counterWords = emitted.params.reduce(
-    (sum, param) => sum + (param.kind === 'counters' ? param.words : 0),
-    0,
-  )
-  const elsewhere = [...walk(ir.body)].flatMap(writtenRefs).filter(isRemote)
-  const writesElsewhere = [...new Set(elsewhere.map((ref) => paramName(origin(ref).base)))]
-  const hasOnlyFlags = waiting !== undefined && !ir.body.params.some(({ type }) => type.kind === 'tensor')
-  const polls = hasOnlyFlags || [...walk(ir.body)].some((node) => isLoop(node) && mayWait(node))
-  const unlike = facts.record ? unlikeUnrecorded(ir, facts) : []
-  return {
-    ...{ ir, emitted, counterWords, writesElsewhere, polls, unlike },
-    waiting: waiting && { site: waiting.site },
-  }
-}
-
-/** Compiles an emitted kernel to machine code for a device. */
-export type Compile = (emitted: EmittedKernel, device: Device) => Uint8Array
-
-const loaded = new WeakMap<Device, Map<EmittedKernel, Kernel>>()
-
-export function kernelOn(
-  device: Device,
-  { emitted }: Pick<Executable, 'emitted'>,
-  compile: Compile,
-  beforeLoading: () => void,
-): Kernel {
-  let ofDevice = loaded.get(device)
-  if (!ofDevice) loaded.set(device, (ofDevice = new Map()))
-  let kernel = ofDevice.get(emitted)
-  if (!kernel) {
-    const code = compile(emitted, device)
-    beforeLoading()
-    ofDevice.set(emitted, (kernel = device.loadKernel(code, emitted.name)))
-  }
-  return kernel
-}
+const make = (ir: KernelIR, facts: EmitFacts): CudaEmitted =>
+  asEmitted(renderCuda(atStage(ir, LAST_STAGE, facts), facts), {
+    carriesEpochs: mayCarryEpochs(facts) ? Object.keys(ir.carried ?? {}) : [],
+    unlike: facts.record ? unlikeUnrecorded(ir, facts) : [],
+  })

@@ -5,12 +5,10 @@
 import type { KernelIR } from '../../ir/node.ts'
 import { paramName } from '../../ir/ops/index.ts'
 import { commonStages, lower, RECORDED, through } from '../../ir/stages.ts'
-import { factsOf, type EmitFacts } from './emit/recipe.ts'
+import type { WorldFacts } from '../gpu/platform.ts'
 import { irStageNames, lastStage } from '../stages.ts'
+import { factsOf, type EmitFacts } from './emit/recipe.ts'
 import { gpuStages } from './stages.ts'
-
-/** The facts about a world for which kernels are specialised. */
-export type WorldFacts = Required<Pick<EmitFacts, 'record' | 'oneDevice'>>
 
 /** A world that does not record events and has all its ranks on one GPU. */
 export const usualWorld: WorldFacts = { record: false, oneDevice: true }

@@ -1,6 +1,6 @@
 // Maps the heaps of several ranks into one address range with the driver's virtual memory calls.
 
-import type { Heaps } from './device.ts'
+import type { Heaps } from '../gpu/device.ts'
 import { readHandle } from './driver.ts'
 import type { Device } from './runtime.ts'
 

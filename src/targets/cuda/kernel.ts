@@ -1,7 +1,7 @@
 // Kernels of loaded machine code, and launches of them. Shape and arguments of a launch are laid out in native memory
 // once, in the format of the driver, so that each further launch costs one call.
 
-import type * as gpu from './device.ts'
+import type * as gpu from '../gpu/device.ts'
 import { readHandle, readInt } from './driver.ts'
 import { NativeBlock } from './node.ts'
 import type { Device } from './runtime.ts'
@@ -28,7 +28,7 @@ export class Kernel implements gpu.Kernel {
     return readHandle((out) => this.device.driver.cuKernelGetFunction(out, this.handle))
   }
 
-  programsPerSm(shape: Pick<gpu.LaunchShape, 'block' | 'sharedBytes'>): number {
+  programsPerProcessor(shape: Pick<gpu.LaunchShape, 'block' | 'sharedBytes'>): number {
     const { driver, context } = this.device
     this.device.makeCurrent(context)
     this.allowShared(shape.sharedBytes ?? 0)
@@ -49,9 +49,9 @@ export class Kernel implements gpu.Kernel {
 
   private allowShared(bytes: number): void {
     if (bytes <= this.dynamicShared) return
-    if (bytes > this.device.sharedBytesPerBlock) {
+    if (bytes > this.device.sharedBytes) {
       throw new RangeError(
-        `${this.name} needs ${bytes} bytes of shared memory per program, but ${this.device.name} allows at most ${this.device.sharedBytesPerBlock} bytes`,
+        `${this.name} needs ${bytes} bytes of shared memory per program, but ${this.device.name} allows at most ${this.device.sharedBytes} bytes`,
       )
     }
     const { driver, index } = this.device

@@ -159,9 +159,6 @@ export function viewNative(address: bigint, bytes: number): ArrayBuffer {
   return koffi().view(address, bytes)
 }
 
-/** Yields to the event loop. */
-export const yieldToOthers = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
-
 /**
  * Returns the cached bytes of a key from disk, or creates them with `make` and stores them. A file begins with the
  * SHA-256 hash of its content. It is written under another name and renamed, so that several processes may do so

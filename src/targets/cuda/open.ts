@@ -1,8 +1,8 @@
 /** Opens worlds on the GPUs of this machine. */
 import { WorldError } from '../../world/world.ts'
+import type { GpuWorldOptions } from '../gpu/machine.ts'
 import { findCuda } from './driver.ts'
-import type { Compile } from './executables.ts'
-import type { CudaPlatform, CudaWorldOptions } from './machine.ts'
+import type { Compile, CudaDevices } from './platform.ts'
 import { keptOnDisk, numberFrom } from './node.ts'
 import { compileCuda, findNvrtc } from './nvrtc.ts'
 import { Device } from './runtime.ts'
@@ -11,9 +11,9 @@ import { CudaWorld } from './world.ts'
 /** The compute capability for which kernels are emitted: 9.0. */
 const computeCapability = 90
 
-let platform: CudaPlatform | { readonly unavailable: string } | undefined
+let platform: CudaDevices | { readonly unavailable: string } | undefined
 
-export function openCudaWorld(options: CudaWorldOptions): CudaWorld {
+export function openCudaWorld(options: GpuWorldOptions): CudaWorld {
   platform ??= findPlatform()
   if ('unavailable' in platform)
     throw new WorldError(`the cuda target is not available: ${platform.unavailable}`)
@@ -21,7 +21,7 @@ export function openCudaWorld(options: CudaWorldOptions): CudaWorld {
   return new CudaWorld(platform, { ...options, timeout })
 }
 
-function findPlatform(): CudaPlatform | { readonly unavailable: string } {
+function findPlatform(): CudaDevices | { readonly unavailable: string } {
   const cuda = findCuda()
   if (!cuda.available) return { unavailable: cuda.reason }
   const nvrtc = findNvrtc()

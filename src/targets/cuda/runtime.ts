@@ -1,9 +1,9 @@
-// Implements the device interface (device.ts) with the CUDA driver. This file contains the device and its memory.
+// Implements the device interface (../gpu/device.ts) with the CUDA driver. This file contains the device and its memory.
 // Streams are in stream.ts, kernels in kernel.ts, heaps over several devices in heaps.ts, and shares of one device in
 // ranks.ts. Contract: a driver call that fails throws a CudaError. This file runs machine code and does not compile
 // any.
 
-import type * as gpu from './device.ts'
+import type * as gpu from '../gpu/device.ts'
 import { findCuda, readHandle, readInt, type Driver } from './driver.ts'
 import { mapHeaps } from './heaps.ts'
 import { Kernel } from './kernel.ts'
@@ -15,12 +15,12 @@ import type { TensorMapShape } from './tensormap.ts'
 
 const DEVICE_ATTRIBUTE = {
   warp: 10,
-  sms: 16,
-  l2Bytes: 38,
+  processors: 16,
+  cacheBytes: 38,
   major: 75,
   minor: 76,
   registers: 82,
-  sharedBytesPerBlock: 97,
+  sharedBytes: 97,
 } as const
 const STREAM_NON_BLOCKING = 1
 /** The driver clamps this value to the highest priority that the device has. */
@@ -33,11 +33,11 @@ let currentContext: bigint | null = null
 export class Device implements gpu.Device {
   readonly name: string
   readonly warp: number
-  readonly sms: number
+  readonly processors: number
   /** The number of 32-bit registers per multiprocessor. */
   readonly registers: number
-  readonly l2Bytes: number
-  readonly sharedBytesPerBlock: number
+  readonly cacheBytes: number
+  readonly sharedBytes: number
   readonly computeCapability: number
   readonly totalBytes: number
   /** The primary context. Virtual ranks have their own contexts. */
@@ -64,10 +64,10 @@ export class Device implements gpu.Device {
     driver.cuDeviceGetName(text, text.length, index)
     this.name = new TextDecoder().decode(text.subarray(0, text.indexOf(0)))
     this.warp = attribute(DEVICE_ATTRIBUTE.warp)
-    this.sms = attribute(DEVICE_ATTRIBUTE.sms)
+    this.processors = attribute(DEVICE_ATTRIBUTE.processors)
     this.registers = attribute(DEVICE_ATTRIBUTE.registers)
-    this.l2Bytes = attribute(DEVICE_ATTRIBUTE.l2Bytes)
-    this.sharedBytesPerBlock = attribute(DEVICE_ATTRIBUTE.sharedBytesPerBlock)
+    this.cacheBytes = attribute(DEVICE_ATTRIBUTE.cacheBytes)
+    this.sharedBytes = attribute(DEVICE_ATTRIBUTE.sharedBytes)
     this.computeCapability = attribute(DEVICE_ATTRIBUTE.major) * 10 + attribute(DEVICE_ATTRIBUTE.minor)
     this.totalBytes = Number(readHandle((out) => driver.cuDeviceTotalMem_v2(out, index)))
     this.context = readHandle((out) => driver.cuDevicePrimaryCtxRetain(out, index))
@@ -115,7 +115,7 @@ export class Device implements gpu.Device {
         ? this.driver.cuStreamCreateWithPriority(out, STREAM_NON_BLOCKING, HIGHEST_PRIORITY)
         : this.driver.cuStreamCreate(out, STREAM_NON_BLOCKING),
     )
-    return new Stream(this, handle, this.context, this.sms)
+    return new Stream(this, handle, this.context, this.processors)
   }
 
   loadKernel(cubin: Uint8Array, name: string): Kernel {
@@ -131,8 +131,8 @@ export class Device implements gpu.Device {
     return encodeTensorMap(this.driver, address, shape)
   }
 
-  share(ranks: number, sms?: number): gpu.Share[] {
-    return shareDevice(this, ranks, sms)
+  share(ranks: number, processors?: number): gpu.Share[] {
+    return shareDevice(this, ranks, processors)
   }
 
   canReach(other: Device): boolean {

@@ -1,6 +1,6 @@
 // Streams of a device, their events, and the graphs that are captured from them. Each method makes one driver call.
 
-import type * as gpu from './device.ts'
+import type * as gpu from '../gpu/device.ts'
 import { isReady, readHandle, type Driver } from './driver.ts'
 import type { Device } from './runtime.ts'
 
@@ -14,7 +14,7 @@ export class Stream implements gpu.Stream {
     readonly handle: bigint,
     readonly context: bigint,
     /** The number of multiprocessors that work on this stream may use. */
-    readonly sms: number,
+    readonly processors: number,
   ) {}
 
   private get driver(): Driver {

@@ -1,56 +1,15 @@
-/**
- * A world of ranks on NVIDIA GPUs: the members that it adds to every world (src/world/heapWorld.ts). If there are as
- * many devices as ranks, each rank has its own device. Otherwise the ranks share the first device, each with its own
- * multiprocessors.
- */
-import { HeapWorld } from '../../world/heapWorld.ts'
-import type { SymmetricTensor } from '../../world/world.ts'
-import { CudaBackend } from './backend.ts'
-import type { LaunchGraph } from './graphs.ts'
-import type { CudaPlatform, CudaWorldOptions } from './machine.ts'
-import type { Part } from './queue.ts'
-import type { StreamEvent } from './device.ts'
+/** A world of ranks on NVIDIA GPUs. */
+import type { GpuWorldOptions } from '../gpu/machine.ts'
+import { GpuWorld } from '../gpu/world.ts'
+import { CudaPlatform, type CudaDevices } from './platform.ts'
 import type { Stream } from './stream.ts'
 
-export class CudaWorld extends HeapWorld<Part, StreamEvent, CudaBackend> {
-  constructor(platform: CudaPlatform, options: CudaWorldOptions) {
-    super(new CudaBackend(platform, options), options)
+export class CudaWorld extends GpuWorld {
+  constructor(devices: CudaDevices, options: GpuWorldOptions) {
+    super(new CudaPlatform(devices), options)
   }
 
-  /**
-   * Captures the launches that `body` makes, on all ranks and streams, as one graph. They run when the graph is
-   * launched.
-   */
-  graph(body: () => void): LaunchGraph {
-    this.expectSymmetric()
-    return this.backend.graphs.capture(body)
-  }
-
-  // For libraries that launch kernels of their own
-
-  /** The device address of a rank's copy of a tensor. */
-  addressOf(tensor: SymmetricTensor, rank: number): bigint {
-    this.expectLocal(rank)
-    this.expectHandle(tensor)
-    return this.backend.memory.address(rank, this.stored(tensor).offset)
-  }
-
-  /**
-   * Returns the driver's stream of a rank. Work enqueued on it runs after the launches so far and before later
-   * launches.
-   */
-  driverStream(rank: number, stream = 0): Stream {
-    this.expectLocal(rank)
-    const { backend } = this
-    const { graphs, settled } = backend
-    backend.expectRunning()
-    const queue = backend.queue(rank, stream)
-    settled.forgo()
-    // A stream under capture cannot wait for events from outside the capture, so the graph is held back as a whole.
-    if (!graphs.isCapturing) {
-      graphs.catchUp()
-      settled.holdBackAll(queue)
-    }
-    return queue.stream as Stream
+  override driverStream(rank: number, stream = 0): Stream {
+    return super.driverStream(rank, stream) as Stream
   }
 }

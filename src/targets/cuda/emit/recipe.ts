@@ -4,6 +4,7 @@
  */
 import type { DType, StorageDType } from '../../../ir/dtype.ts'
 import { dtypes } from '../../../ir/dtype.ts'
+import type { Emitted, OpaqueParam, Param } from '../../gpu/platform.ts'
 import type { Swizzle } from '../tensormap.ts'
 
 /** The target architecture of the emitted text. */
@@ -51,76 +52,36 @@ export function hasAlignedRows(facts: TensorFacts, dtype: StorageDType | DType):
   return facts.aligned && (inner * dtypes[dtype].bytes) % 16 === 0
 }
 
-/** The source of a kernel parameter's value. */
-export type ParamRecipe =
-  | { readonly kind: 'pointer'; readonly tensor: string }
-  | { readonly kind: 'dim'; readonly of: string; readonly axis: number }
-  | {
-      readonly kind: 'map'
-      readonly tensor: string
-      /** The extents of one copy in elements, innermost axis first; 1 for axes that a `pick` has indexed. */
-      readonly box: readonly number[]
-      readonly swizzle: Swizzle
-      /**
-       * True if the map covers the copies of all ranks as one tensor, whose outermost axis is the rank with the heap
-       * stride.
-       */
-      readonly ranked: boolean
-    }
-  | { readonly kind: 'flags'; readonly flags: string }
+/** A parameter that is a tensor map. */
+export interface MapRecipe {
+  readonly kind: 'map'
+  readonly tensor: string
+  /** The extents of one copy in elements, innermost axis first; 1 for axes that a `pick` has indexed. */
+  readonly box: readonly number[]
+  readonly swizzle: Swizzle
   /**
-   * Two u32 on this rank: the number of launches that have signalled the flag set, and the number that have waited for
-   * it.
+   * True if the map covers the copies of all ranks as one tensor, whose outermost axis is the rank with the heap
+   * stride.
    */
-  | { readonly kind: 'epochs'; readonly flags: string }
-  | { readonly kind: 'scalar'; readonly name: string; readonly dtype: DType }
-  | { readonly kind: 'rank' }
-  /** The distance in bytes between the heaps of consecutive ranks. */
-  | { readonly kind: 'heapStride' }
-  /**
-   * u32 words that only this kernel uses, on this rank. They are initially zero, and every launch resets them to zero.
-   */
-  | { readonly kind: 'counters'; readonly words: number }
-  /**
-   * A bit per group of tensors, set if no running launch of any rank writes a tensor of the group. 0 is always safe.
-   */
-  | { readonly kind: 'settled'; readonly groups: readonly (readonly string[])[] }
-  /** The rank's abort word and one wait record per program, in memory that host and device can access. */
-  | { readonly kind: 'control' }
-  /** The event log of this rank's queue. */
-  | { readonly kind: 'log' }
+  readonly ranked: boolean
+}
 
-export interface EmittedKernel {
-  readonly name: string
+/** The source of a kernel parameter's value. */
+export type ParamRecipe = Exclude<Param, OpaqueParam> | MapRecipe
+
+export interface EmittedKernel extends Omit<Emitted, 'params' | 'carriesEpochs' | 'unlike'> {
   readonly source: string
   readonly architecture: typeof ARCHITECTURE
-  /** The number of threads per program. */
-  readonly block: number
-  /** The dynamic shared memory per program, in bytes. */
-  readonly sharedBytes: number
   readonly params: readonly ParamRecipe[]
-  /** Tensors that the kernel writes, on this rank or another. No other parameter may overlap their memory. */
-  readonly writes: readonly string[]
   /** Flag sets whose signal epoch a launch advances. `waits` lists the sets whose wait epoch a launch advances. */
   readonly signals: readonly string[]
   readonly waits: readonly string[]
-  /** The source lines of the waits. Entry i - 1 belongs to site i of a wait record. */
-  readonly waitSites: readonly string[]
   /** Performance notes for the kernel's author. */
   readonly notes: readonly EmitNote[]
-  /** For a kernel that records, the source sites that its events refer to by index. */
-  readonly recordedSites?: readonly RecordedSite[]
 }
 
 export interface EmitNote {
   readonly message: string
   /** The position in the kernel's source, as file:line:column. */
   readonly at: string | undefined
-}
-
-export interface RecordedSite {
-  /** The line in the kernel's source, as file:line. */
-  readonly line: string
-  /** For a wait, the name of the flag parameter. */
-  readonly flags: string | undefined
 }

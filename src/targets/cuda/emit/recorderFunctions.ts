@@ -2,12 +2,28 @@
  * The device functions with which a kernel records its events (record.ts): records of their names, of their texts and
  * of what they use.
  */
-import { eventsAClaim, LOG_TYPES, mostEvents, mostLaunches, whatOf } from '../log.ts'
+import { eventsAClaim, mostEvents, mostLaunches, whatOf } from '../../gpu/log.ts'
 import { inline, type Library } from '../declaration.ts'
 
 /** The recording state in shared memory, in bytes: `NOTES` per program, and `RECORDER` per group that writes events. */
 export const NOTES = 32
 export const RECORDER = 32
+
+/** The layout of a log (gpu/log.ts) as CUDA C++ types. */
+const LOG_TYPES = {
+  LaunchTimes: {
+    uses: ['u64', 'u32'],
+    text: 'struct LaunchTimes { u64 start_complement, end; u32 programs, unused[3]; };',
+  },
+  Event: {
+    uses: ['u64', 'u32', 'i32'],
+    text: 'struct alignas(16) Event { u64 start, end; u32 launch, what; i32 who; u32 amount, program, multiprocessor, unused[2]; };',
+  },
+  Log: {
+    uses: ['u32', 'LaunchTimes', 'Event'],
+    text: `struct Log { u32 launches, claimed, lost, unused[13]; LaunchTimes times[${mostLaunches}]; Event events[${mostEvents}]; };`,
+  },
+} as const satisfies Library
 
 export const RECORDING = {
   ...LOG_TYPES,

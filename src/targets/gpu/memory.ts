@@ -1,10 +1,10 @@
-/** Reads and writes the heaps of a CUDA world. Rank r's heap starts at `heap + r * stride`; see placement.ts. */
+/** Reads and writes the heaps of a world on GPUs. Rank r's heap starts at `heap + r * stride`; see placement.ts. */
 import type { StorageDType } from '../../ir/dtype.ts'
 import type { HeapMemory } from '../../world/backend.ts'
 import type { Placement } from './placement.ts'
 import { transfersOf, type Transfers } from './transfers.ts'
 
-export class CudaMemory implements HeapMemory {
+export class GpuMemory implements HeapMemory {
   readonly bytes: number
   readonly #placement: Placement
 

@@ -6,8 +6,6 @@
  * numbers. Events that did not fit do not corrupt other entries.
  */
 
-import type { Library } from './declaration.ts'
-
 /** The most launches and events that a log can hold until the host reads it. */
 export const mostLaunches = 1 << 12
 export const mostEvents = 1 << 16
@@ -32,7 +30,7 @@ const event = {
   who: 24,
   amount: 28,
   program: 32,
-  sm: 36,
+  processor: 36,
   bytes: 48,
 } as const
 
@@ -49,22 +47,6 @@ const ROLES = 16
 export const whatOf = (kind: number, role: number, site: number): number =>
   kind + KINDS * (Math.min(role, ROLES - 1) + ROLES * site)
 
-/** The same layout as CUDA C++ types. */
-export const LOG_TYPES = {
-  LaunchTimes: {
-    uses: ['u64', 'u32'],
-    text: 'struct LaunchTimes { u64 start_complement, end; u32 programs, unused[3]; };',
-  },
-  Event: {
-    uses: ['u64', 'u32', 'i32'],
-    text: 'struct alignas(16) Event { u64 start, end; u32 launch, what; i32 who; u32 amount, program, multiprocessor, unused[2]; };',
-  },
-  Log: {
-    uses: ['u32', 'LaunchTimes', 'Event'],
-    text: `struct Log { u32 launches, claimed, lost, unused[13]; LaunchTimes times[${mostLaunches}]; Event events[${mostEvents}]; };`,
-  },
-} as const satisfies Library
-
 export interface LoggedEvent {
   readonly kind: number
   readonly role: number
@@ -72,7 +54,8 @@ export interface LoggedEvent {
   /** The number of the launch, counted from 0 since the log was cleared. */
   readonly launch: number
   readonly program: number
-  readonly sm: number
+  /** The device's own number of the multiprocessor. */
+  readonly processor: number
   /** Start and end in nanoseconds on the device's clock. */
   readonly start: bigint
   readonly end: bigint
@@ -140,7 +123,7 @@ export function readLog(raw: RawLog): Logged {
       site: Math.floor(what / KINDS / ROLES),
       launch: view.getUint32(event.launch, true),
       program: view.getUint32(event.program, true),
-      sm: view.getUint32(event.sm, true),
+      processor: view.getUint32(event.processor, true),
       start: view.getBigUint64(event.start, true),
       end: view.getBigUint64(event.end, true),
       who: view.getInt32(event.who, true),

@@ -169,11 +169,11 @@ export class Recording {
             launched[first + launch]?.kernel
           addEvents(rank, logged, {
             rank: number,
-            trackOf: (sm, role) =>
+            trackOf: (processor, role) =>
               rank.track(
                 'worker',
                 number,
-                workerTrack({ stream: place.stream, leader: processors.get(sm)!, role }),
+                workerTrack({ stream: place.stream, leader: processors.get(processor)!, role }),
               ),
             add: (kind, track, name, { start, end }) => add(kind, track, name, time(start), time(end)),
             kernelOf,
@@ -200,13 +200,13 @@ export class Recording {
 
 /** Numbers the multiprocessors from 0, keyed by the device's own numbers. */
 function processorNumbers(logs: readonly Logged[]): ReadonlyMap<number, number> {
-  const numbers = new Set(logs.flatMap(({ events }) => events.map(({ sm }) => sm)))
-  return new Map([...numbers].sort((a, b) => a - b).map((sm, number) => [sm, number]))
+  const numbers = new Set(logs.flatMap(({ events }) => events.map(({ processor }) => processor)))
+  return new Map([...numbers].sort((a, b) => a - b).map((own, number) => [own, number]))
 }
 
 interface Drawing {
   readonly rank: number
-  trackOf(sm: number, role: number): number
+  trackOf(processor: number, role: number): number
   add(kind: Kind, track: number, name: string, event: LoggedEvent): number
   kernelOf(event: LoggedEvent): RecordedKernel | undefined
 }
@@ -220,7 +220,7 @@ function addEvents(rank: RankBuilder, { events }: Logged, drawing: Drawing): voi
     const kernel = drawing.kernelOf(event)
     const { line, flags } = kernel?.sites[event.site] ?? { line: '', flags: undefined }
     const slot = slots.get(programKey(event)) ?? 0
-    const track = drawing.trackOf(event.sm, slot * ROLES + event.role)
+    const track = drawing.trackOf(event.processor, slot * ROLES + event.role)
     if (event.kind === eventKind.program)
       drawing.add(
         Kind.annotation,
@@ -256,8 +256,8 @@ function slotsOf(events: readonly LoggedEvent[]): ReadonlyMap<string, number> {
   const busy = new Map<number, bigint[]>()
   const slots = new Map<string, number>()
   for (const program of programs) {
-    let ends = busy.get(program.sm)
-    if (!ends) busy.set(program.sm, (ends = []))
+    let ends = busy.get(program.processor)
+    if (!ends) busy.set(program.processor, (ends = []))
     const free = ends.findIndex((end) => end <= program.start)
     const slot = free < 0 ? ends.length : free
     ends[slot] = program.end

@@ -13,10 +13,9 @@ import { WorldError } from '../../world/world.ts'
 import { kernelArgument } from './arguments.ts'
 import { DeviceClock } from './clock.ts'
 import { describeMachine } from './describe.ts'
-import { mayCarryEpochs } from './emit/recipe.ts'
 import { executableOf, type Executable } from './executables.ts'
 import { Graphs } from './graphs.ts'
-import { Machine, programsAnSm } from './machine.ts'
+import { Machine, programsAProcessor } from './machine.ts'
 import type { Part, Queue } from './queue.ts'
 import type { Kernel, StreamEvent } from './device.ts'
 
@@ -27,18 +26,18 @@ interface Code {
   readonly programsPerProcessor: number
 }
 
-export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
+export class GpuBackend extends Machine implements Backend<Part, StreamEvent> {
   /** For a world that records: how its kernels differ from those of a world that does not record. */
   readonly unlike = new Set<string>()
-  readonly target = 'cuda'
-  readonly machine = describeMachine(this.target, this.placement.ranks)
+  readonly target = this.platform.target
+  readonly machine = describeMachine(this.target, this.placement.ranks, this.platform.capabilities)
   readonly graphs = new Graphs(this)
   readonly #events = new Set<StreamEvent>()
   /** Tensors whose words contain epochs (flag-in-data: the low two bits of each f32 hold the epoch). */
   readonly #carrying = new WeakSet<object>()
 
   get clockTick(): number {
-    const clock = new DeviceClock(this.place(0).device, this.platform.compile)
+    const clock = new DeviceClock(this.place(0).device, this.platform)
     try {
       return clock.tick()
     } finally {
@@ -46,7 +45,10 @@ export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
     }
   }
 
-  /** One tensor map covers the copies of all ranks, so their heaps must be at a constant, positive distance. */
+  /**
+   * Kernels get one address and one distance for the heaps of all ranks. A descriptor of all copies of a tensor, whose
+   * outermost axis is the rank, needs a positive distance.
+   */
   expectGroup(members: readonly number[]): void {
     const spacing = spacingOf(members)
     if (!spacing || spacing.step < 0)
@@ -61,15 +63,15 @@ export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
     const { ir, rank, stream, values } = wanted
     // Creating a new queue may block until no kernel runs, so the queue is created before any code is loaded.
     const queue = this.queue(rank, stream)
-    if (mayCarryEpochs(this.facts))
-      for (const name of Object.keys(ir.carried ?? {})) this.#carrying.add(values[name] as object)
-    const executable = executableOf(ir, values, this.facts)
-    for (const difference of executable.unlike) this.unlike.add(difference)
-    const { block, sharedBytes } = executable.emitted
-    const kernel = this.kernel(executable, rank)
-    const programsPerProcessor = kernel.programsPerSm({ block, sharedBytes })
+    const emitted = this.platform.emit(ir, values, this.facts)
+    const { block, sharedBytes, carriesEpochs, unlike } = emitted
+    for (const name of carriesEpochs) this.#carrying.add(values[name] as object)
+    for (const difference of unlike) this.unlike.add(difference)
+    const executable = executableOf(ir, emitted)
+    const kernel = this.kernel(emitted, rank)
+    const programsPerProcessor = kernel.programsPerProcessor({ block, sharedBytes })
     return {
-      resident: residentPrograms(this.machine, rank, Math.min(programsPerProcessor, programsAnSm)),
+      resident: residentPrograms(this.machine, rank, Math.min(programsPerProcessor, programsAProcessor)),
       waiting: executable.waiting,
       part: (grid) => this.#part(wanted, queue, { executable, kernel, programsPerProcessor }, grid),
     }
@@ -95,7 +97,7 @@ export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
     const cooperative = executable.waiting !== undefined && grid > 1
     const launch = kernel.prepare(
       { grid, block, sharedBytes, cooperative },
-      params.map((param) => kernelArgument(param, values, memory)),
+      params.map((param) => kernelArgument(param, values, memory, this.platform)),
     )
     this.signallers.note({ kernel: wanted.kernel.name, rank, stream: wanted.stream }, wanted.ir, wanted.flags)
     const memoryOf = (name: string): object => values[name] as Stored
@@ -112,9 +114,10 @@ export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
       writesElsewhere: executable.writesElsewhere.map(memoryOf),
       settledAt: params.findIndex(({ kind }) => kind === 'settled'),
       settled: 0,
-      setNumber(name, value) {
+      setNumber: (name, value) => {
         const at = params.findIndex((param) => param.kind === 'scalar' && param.name === name)
-        if (at >= 0) launch.setArgument(at, kernelArgument(params[at], { [name]: value }, memory))
+        if (at >= 0)
+          launch.setArgument(at, kernelArgument(params[at], { [name]: value }, memory, this.platform))
       },
       close: () => launch.close(),
     }
@@ -125,7 +128,7 @@ export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
    * compiled, since the code depends on the shapes.
    */
   prepare(ir: KernelIR, wanted: readonly Wanted[]): Promise<void> {
-    for (const { rank, values } of wanted) this.kernel(executableOf(ir, values, this.facts), rank)
+    for (const { rank, values } of wanted) this.kernel(this.platform.emit(ir, values, this.facts), rank)
     return Promise.resolve()
   }
 
@@ -200,7 +203,7 @@ export class CudaBackend extends Machine implements Backend<Part, StreamEvent> {
   }
 
   timeline(ranks: readonly number[]): Timeline | undefined {
-    return this.recorder?.recording.timeline(ranks, this.target, (rank) => this.place(rank).sms)
+    return this.recorder?.recording.timeline(ranks, this.target, (rank) => this.place(rank).processors)
   }
 
   isCounting(stored: Stored): boolean {

@@ -1,7 +1,7 @@
 /**
  * Decides which tensors a launch may read early, and delays launches that write those tensors.
  *
- * With programmatic dependent launch, a kernel (the reader) may start while the previous kernel on its stream is still
+ * After an early launch (`Launch.on`), a kernel (the reader) may start while the previous kernel on its stream is still
  * ending. The reader may copy from a tensor during that time if the tensor is settled: no launch on any rank has
  * written it since the world was last idle. Without this overlap the reader would run after the previous kernel, and
  * the previous kernel may wait, for a flag or in a loop, for a later launch:

@@ -8,8 +8,8 @@ import type { Given } from '../../world/launchTraffic.ts'
 import type { Members } from '../../world/members.ts'
 import type { SymmetricFlags } from '../../world/world.ts'
 import type { Control, Controls } from './control.ts'
-import type { Executable } from './executables.ts'
 import { u64, type Stream, type StreamEvent } from './device.ts'
+import type { Executable } from './executables.ts'
 import type { Accesses, Line } from './settled.ts'
 
 /** A per-rank launch of a kernel, which can be enqueued repeatedly. */

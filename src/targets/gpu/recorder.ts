@@ -3,8 +3,8 @@
  * the devices. recording.ts builds a timeline from them.
  */
 import { DeviceClock, hostNow } from './clock.ts'
-import type { Compile } from './executables.ts'
 import { logBytes, type LogMemory } from './log.ts'
+import type { Platform } from './platform.ts'
 import type { Queue, Step } from './queue.ts'
 import { Recording } from './recording.ts'
 import type { Device, Stream } from './device.ts'
@@ -52,9 +52,9 @@ export class Recorder {
   readonly #memories: readonly DeviceMemory[]
 
   /** `devices` lists each device once, starting with the device of the first rank. */
-  constructor(devices: readonly Device[], compile: Compile) {
+  constructor(devices: readonly Device[], platform: Platform) {
     this.#devices = devices
-    this.#clocks = devices.map((device) => new DeviceClock(device, compile))
+    this.#clocks = devices.map((device) => new DeviceClock(device, platform))
     this.#memories = devices.map((device) => new DeviceMemory(device))
     this.recording = new Recording(devices.length, (device) => this.#clocks[device].moment())
   }

@@ -1,7 +1,6 @@
 /**
- * The interface of a GPU: memory, streams, events, graphs, loaded code, launches and shares of the device. machine.ts,
- * backend.ts and the files that they use depend only on this interface. runtime.ts implements it for NVIDIA's driver;
- * another vendor's driver would implement it, too. Contract:
+ * The interface of a GPU: memory, streams, events, graphs, loaded code, launches and shares of the device. This
+ * folder depends only on this interface and on platform.ts. ../cuda/runtime.ts implements it for NVIDIA's driver. Contract:
  *
  *   - Work on one stream executes in order. Only events order the work of two streams. Copies and launches return at
  *     once.
@@ -12,22 +11,21 @@
  *     `synchronize` and `copyOut` block. A caller that has launched kernels that wait must not make a blocking call
  *     before these kernels have ended.
  */
-import type { TensorMapShape } from './tensormap.ts'
-
 /** A failed driver call. */
 export class DeviceError extends Error {}
 
 export interface Device {
   readonly name: string
-  /** The number of multiprocessors. One multiprocessor runs several programs concurrently. */
-  readonly sms: number
-  /** The number of threads in a warp. */
+  /** The number of multiprocessors (compute units). One multiprocessor can run several programs concurrently. */
+  readonly processors: number
+  /** The number of threads in a warp (wave). */
   readonly warp: number
   /** The number of 32-bit registers per multiprocessor. */
   readonly registers: number
   /** The most shared memory that one program can use, in bytes. */
-  readonly sharedBytesPerBlock: number
-  readonly l2Bytes: number
+  readonly sharedBytes: number
+  /** The bytes of the cache that all multiprocessors share. */
+  readonly cacheBytes: number
 
   allocate(bytes: number): bigint
   free(address: bigint): void
@@ -43,14 +41,12 @@ export interface Device {
    * shares.
    */
   loadKernel(code: Uint8Array, name: string): Kernel
-  /** Encodes the tensor map (TMA descriptor) of a tensor, for vendors whose kernels take tensor maps. */
-  tensorMap(address: bigint, shape: TensorMapShape): Uint8Array
 
   /**
-   * Splits the device into `ranks` shares of `sms` multiprocessors each, by default equal shares. Throws a RangeError
+   * Splits the device into `ranks` shares of `processors` multiprocessors each, by default equal shares. Throws a RangeError
    * if they do not fit.
    */
-  share(ranks: number, sms?: number): Share[]
+  share(ranks: number, processors?: number): Share[]
   /** True if kernels of this device can access the memory of the other device. */
   canReach(other: Device): boolean
   /**
@@ -75,7 +71,8 @@ export interface Heaps {
 
 /** A share of a device: some multiprocessors, and streams that use only these multiprocessors. */
 export interface Share {
-  readonly sms: number
+  /** The number of multiprocessors of the share. */
+  readonly processors: number
   createStream(): Stream
   close(): void
 }
@@ -138,7 +135,7 @@ export interface LaunchShape {
 
 export interface Kernel {
   /** The number of programs that can be resident on one multiprocessor. */
-  programsPerSm(shape: Pick<LaunchShape, 'block' | 'sharedBytes'>): number
+  programsPerProcessor(shape: Pick<LaunchShape, 'block' | 'sharedBytes'>): number
   /** Lays out shape and arguments in native memory, so that each launch costs one driver call. */
   prepare(shape: LaunchShape, args: readonly KernelArgument[]): Launch
 }
@@ -147,9 +144,10 @@ export interface Launch {
   /** Replaces one argument for later launches. Launches that are already enqueued keep their arguments. */
   setArgument(position: number, arg: KernelArgument): void
   /**
-   * Enqueues the kernel. With `early` (programmatic dependent launch), its programs may start before the previous
-   * kernel on the stream has ended, and wait for its end themselves. They then start one at a time, as programs of the
-   * previous kernel free resources. A cooperative launch starts all programs together.
+   * Enqueues the kernel. `early` allows its programs to start before the previous kernel on the stream has ended, one
+   * at a time, as programs of that kernel free resources. The programs then wait for its end themselves, before they
+   * access memory other than tensors that the parameter `settled` names. A device that cannot do this, or a kernel that
+   * does not wait, starts after the previous kernel. An early launch does not have to be cooperative.
    */
   on(stream: Stream, early?: boolean): void
   close(): void

@@ -1,5 +1,5 @@
 /**
- * The part of a CUDA world that knows no tensors: ranks and their heaps, queues, waiting, aborting and resetting.
+ * The part of a world on GPUs that knows no tensors: ranks and their heaps, queues, waiting, aborting and resetting.
  * Contract: only `makeRoom` and `quieten` block on the device, and both give up after the world's timeout. After the
  * world is aborted, every call throws a `WorldStopped` until the world is reset.
  */
@@ -11,24 +11,18 @@ import { WorldError, WorldStopped } from '../../world/world.ts'
 import { onInterrupt } from '../interrupts.ts'
 import { abort, Controls } from './control.ts'
 import { hostNow } from './clock.ts'
-import { kernelOn, type Compile, type Executable } from './executables.ts'
-import type { WorldFacts } from './facts.ts'
-import { yieldToOthers } from './node.ts'
+import type { Executable } from './executables.ts'
+import { kernelOn } from './kernels.ts'
 import { placeRanks, type Placement, type RankPlace } from './placement.ts'
+import type { Emitted, Platform, WorldFacts } from './platform.ts'
 import { mostUnderWay, Queue, type Part, type Step } from './queue.ts'
 import { Recorder } from './recorder.ts'
 import { DeviceError, type Device, type Kernel, type StreamEvent } from './device.ts'
 import { doingsOf, type Doings } from './stopped.ts'
 import { Settled, type Held } from './settled.ts'
-import { CudaMemory } from './memory.ts'
+import { GpuMemory } from './memory.ts'
 
-/** The devices, and the compiler that generates machine code for them. */
-export interface CudaPlatform {
-  readonly devices: readonly Device[]
-  readonly compile: Compile
-}
-
-export interface CudaWorldOptions {
+export interface GpuWorldOptions {
   readonly ranks: number
   readonly heap?: number
   readonly timeout?: number
@@ -50,7 +44,7 @@ const privateBytes = 2 ** 20
  * The most programs per multiprocessor that a launch with waits may have, because each such program needs a wait
  * record.
  */
-export const programsAnSm = 16
+export const programsAProcessor = 16
 /**
  * The number of hardware queues. With more streams, a launch could be queued behind another launch that waits for it.
  */
@@ -60,10 +54,13 @@ const patience = 10_000
 /** How long the host polls without yielding to the event loop, in milliseconds. */
 const spinning = 0.1
 
+/** Yields to the event loop. */
+const yieldToOthers = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+
 export class Machine {
-  readonly platform: CudaPlatform
+  readonly platform: Platform
   readonly placement: Placement
-  readonly memory: CudaMemory
+  readonly memory: GpuMemory
   readonly #controls = new Map<Device, Controls>()
   /** Undefined if the world does not record. */
   readonly recorder: Recorder | undefined
@@ -90,7 +87,7 @@ export class Machine {
   /** The reason why this process can no longer use the device; undefined while the device works. */
   #lost: string | undefined
 
-  constructor(platform: CudaPlatform, options: CudaWorldOptions) {
+  constructor(platform: Platform, options: GpuWorldOptions) {
     this.platform = platform
     const limits = limitsOf(options.timeout, usualLimits)
     this.#timeout = limits.unknown
@@ -100,10 +97,11 @@ export class Machine {
     // The memory after the heap must be aligned like a tensor.
     const heapBytes = Math.ceil(heap / mostAlignment) * mostAlignment
     this.placement = this.#place(options, heapBytes)
-    this.memory = new CudaMemory(this.placement, heapBytes)
-    const most = Math.max(...this.placement.ranks.map(({ sms }) => sms))
+    this.memory = new GpuMemory(this.placement, heapBytes)
+    const most = Math.max(...this.placement.ranks.map(({ processors }) => processors))
     for (const { device } of this.placement.ranks)
-      if (!this.#controls.has(device)) this.#controls.set(device, new Controls(device, most * programsAnSm))
+      if (!this.#controls.has(device))
+        this.#controls.set(device, new Controls(device, most * programsAProcessor))
     this.#watchdog = new Watchdog(limits, {
       pending: () => this.#lost === undefined && !this.isIdle,
       progress: () => (this.#lookQuietly() ? this.#queues.reduce((sum, queue) => sum + queue.settled, 0) : 0),
@@ -111,7 +109,7 @@ export class Machine {
       expired: () => void this.stop(`${nothingEnded(this.#timeout)}${this.#heldBack()}`),
     })
     const used = [...new Set(this.placement.ranks.map(({ device }) => device))]
-    this.recorder = options.record ? new Recorder(used, platform.compile) : undefined
+    this.recorder = options.record ? new Recorder(used, platform) : undefined
     const record = this.recorder !== undefined
     this.facts = { record, oneDevice: used.length === 1 }
     for (let rank = 0; rank < this.ranks; rank++) this.queue(rank, 0)
@@ -121,7 +119,7 @@ export class Machine {
     )
   }
 
-  #place({ ranks, multiprocessors }: CudaWorldOptions, heapBytes: number): Placement {
+  #place({ ranks, multiprocessors }: GpuWorldOptions, heapBytes: number): Placement {
     try {
       return placeRanks(this.platform.devices, ranks, heapBytes + privateBytes, multiprocessors)
     } catch (error) {
@@ -145,10 +143,10 @@ export class Machine {
   }
 
   /** Returns the kernel on a rank's device. Loading a new kernel may block until no kernel runs. */
-  kernel(executable: Executable, rank: number): Kernel {
+  kernel(emitted: Emitted, rank: number): Kernel {
     const { device } = this.place(rank)
-    const beforeLoading = (): void => this.quieten(`kernel ${executable.emitted.name} has to be loaded`)
-    return kernelOn(device, executable, this.platform.compile, beforeLoading)
+    const beforeLoading = (): void => this.quieten(`kernel ${emitted.name} has to be loaded`)
+    return kernelOn(device, emitted, this.platform, beforeLoading)
   }
 
   /**
@@ -236,7 +234,7 @@ export class Machine {
   }
 
   /**
-   * True if a launch may start before the previous kernel on its stream has ended (programmatic dependent launch). This
+   * True if a launch may start before the previous kernel on its stream has ended (`Launch.on`). This
    * holds while all launches use the same stream number. With several streams, the early launch would occupy resources
    * that a launch on another stream needs, and the previous kernel may wait for that other launch.
    */

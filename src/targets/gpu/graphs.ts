@@ -1,5 +1,5 @@
 /**
- * CUDA graphs: a sequence of launches on all ranks that is captured once and then enqueued any number of times by one
+ * Graphs: a sequence of launches on all ranks that is captured once and then enqueued any number of times by one
  * driver call. Contract: a graph is launched on stream 0 of rank 0. The graph starts after all work that was enqueued
  * on its streams before it. Work that is enqueued on these streams later waits for the graph. Flag epochs are stored in
  * device memory, so each replay counts as a launch of its own. Scalar arguments keep the values of the capture.

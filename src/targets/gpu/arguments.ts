@@ -1,12 +1,10 @@
 /**
- * Computes the kernel arguments of a launch from the parameter list (recipe) of the emitted kernel: addresses on the
- * heaps, extents, tensor maps and scalars. Contract: an allocation has the same offset on every rank's heap.
+ * Computes the kernel arguments of a launch from the parameters of the kernel: addresses on the heaps, extents and
+ * scalars. The platform encodes the arguments in a format of its own. Contract: an allocation has the same offset on every rank's heap.
  */
-import { dtypes } from '../../ir/dtype.ts'
-import type { HeapTensor, Stored } from '../../world/backend.ts'
-import type { ParamRecipe } from './emit/recipe.ts'
+import type { Stored } from '../../world/backend.ts'
 import { bytes, f32, i32, u32, u64, type Device, type KernelArgument } from './device.ts'
-import type { TensorMapShape, TensorMapType } from './tensormap.ts'
+import type { Param, Platform } from './platform.ts'
 
 type LaunchArgument = Stored | number
 export type LaunchArguments = Readonly<Record<string, LaunchArgument>>
@@ -28,9 +26,10 @@ export interface RankMemory {
 }
 
 export function kernelArgument(
-  param: ParamRecipe,
+  param: Param,
   args: LaunchArguments,
   memory: RankMemory,
+  platform: Platform,
 ): KernelArgument {
   const own = memory.heap + BigInt(memory.rank) * BigInt(memory.stride)
   switch (param.kind) {
@@ -38,8 +37,8 @@ export function kernelArgument(
       return u64(own + BigInt(expectKind(args[param.tensor], 'tensor', param.tensor).offset))
     case 'dim':
       return i32((args[param.of] as Stored).shape[param.axis])
-    case 'map':
-      return bytes(tensorMap(param, expectKind(args[param.tensor], 'tensor', param.tensor), memory))
+    case 'opaque':
+      return bytes(platform.encode(param, expectKind(args[param.tensor], 'tensor', param.tensor), memory))
     case 'flags':
       return u64(own + BigInt(expectKind(args[param.flags], 'flags', param.flags).offset))
     case 'epochs':
@@ -65,29 +64,6 @@ export function kernelArgument(
     default:
       return param satisfies never
   }
-}
-
-function tensorMap(
-  param: ParamRecipe & { kind: 'map' },
-  { dtype, shape, offset }: HeapTensor,
-  { device, rank, ranks, heap, stride }: RankMemory,
-): Uint8Array {
-  const size = dtypes[dtype].bytes
-  // The driver rejects tensor maps with an extent of 0, so an empty tensor gets the extents of the box. No kernel
-  // copies from or to it.
-  const dims = shape.includes(0) ? param.box : [...shape].reverse()
-  const strides = dims.map((_, axis) =>
-    dims.slice(0, axis + 1).reduce((product, extent) => product * extent, size),
-  )
-  const map: TensorMapShape = {
-    dtype: dtype as TensorMapType,
-    dims: param.ranked ? [...dims, ranks] : dims,
-    strides: param.ranked ? [...strides.slice(0, -1), stride] : strides.slice(0, -1),
-    box: param.ranked ? [...param.box, 1] : param.box,
-    swizzle: param.swizzle,
-  }
-  const from = param.ranked ? 0 : rank
-  return device.tensorMap(heap + BigInt(from) * BigInt(stride) + BigInt(offset), map)
 }
 
 function expectKind<K extends 'tensor' | 'flags'>(

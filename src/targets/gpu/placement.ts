@@ -52,7 +52,7 @@ function choose(devices: readonly Device[], ranks: number, multiprocessors?: num
 
 const whole = (device: Device): RankPlace => ({
   device,
-  sms: device.sms,
+  processors: device.processors,
   createStream: () => device.createStream(),
   close: () => {},
 })

@@ -1,47 +1,14 @@
 /**
  * Reads the clock of a device together with the clock of the host. Contract: the clocks are read only while no kernel
- * runs. The device clock is %globaltimer, in nanoseconds. All ranks on a device share it, and it advances in steps of
+ * runs. A device's clock counts nanoseconds. All ranks on a device share it, and it advances in steps of
  * `tick` nanoseconds. The host clock is `performance.now`, converted to nanoseconds.
  */
 import { countBefore } from '../../timeline/search.ts'
-import { kernelOn, type Compile } from './executables.ts'
-import type { EmittedKernel } from './emit/recipe.ts'
 import { u32, u64, type Device, type HostMemory, type Launch, type Stream } from './device.ts'
+import { kernelOn } from './kernels.ts'
+import type { Platform } from './platform.ts'
 
 export const hostNow = (): number => performance.now() * 1e6
-
-/**
- * A kernel that stores the device time. Before that, it measures the shortest step of the clock over `changes` clock
- * changes.
- */
-export const readClock: EmittedKernel = {
-  name: 'read_clock',
-  source: `typedef unsigned int u32;
-typedef unsigned long long u64;
-__device__ __forceinline__ u64 time_now() { u64 now; asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now) :: "memory"); return now; }
-
-extern "C" __global__ void read_clock(volatile u64* told, u32 changes) {
-  u64 before = time_now(), least = ~0ull;
-  for (u32 i = 0; i < changes; ++i) {
-    u64 now = before;
-    while (now == before) now = time_now();
-    if (now - before < least) least = now - before;
-    before = now;
-  }
-  told[1] = least;
-  told[0] = time_now();
-}
-`,
-  architecture: 'sm_90a',
-  block: 1,
-  sharedBytes: 0,
-  params: [],
-  writes: [],
-  signals: [],
-  waits: [],
-  waitSites: [],
-  notes: [],
-}
 
 /** The readings of both clocks at the same moment, in nanoseconds. */
 export interface Moment {
@@ -59,11 +26,11 @@ export class DeviceClock {
   readonly #words: BigUint64Array
   readonly #launch: Launch
 
-  constructor(device: Device, compile: Compile) {
+  constructor(device: Device, platform: Platform) {
     this.#stream = device.createStream()
     this.#told = device.allocateHost(16)
     this.#words = new BigUint64Array(this.#told.view)
-    const kernel = kernelOn(device, { emitted: readClock }, compile, () => {})
+    const kernel = kernelOn(device, platform.clock, platform, () => {})
     this.#launch = kernel.prepare({ grid: 1, block: 1 }, [u64(this.#told.address), u32(0)])
   }
 
