@@ -98,7 +98,8 @@ export async function auditCommand(
   } else if (command.json) await pour(jsonLine(document))
   else {
     for (const line of screen(document, html, style)) print(line)
-    if (known) print(`\nNo page: that needs the traces, and ${known} has only what was found in them.`)
+    if (known)
+      print(`\nNo page was written, because a page needs the traces, and ${known} contains only the results.`)
   }
 
   const said: string[] = []

@@ -231,7 +231,9 @@ describe('a comparison', () => {
     ])
     expect(again.code).toBe(0)
     expect(again.stdout.startsWith(first.stdout.trimEnd())).toBe(true)
-    expect(again.stdout.slice(first.stdout.trimEnd().length)).toMatch(/^\s*No page: that needs the traces/)
+    expect(again.stdout.slice(first.stdout.trimEnd().length)).toMatch(
+      /^\s*No page was written, because a page needs the traces/,
+    )
   })
 })
 

@@ -202,7 +202,9 @@ describe('what arke bench gives', () => {
     await expect(run({ shard: 'N' })).rejects.toThrow('--shard N: inputs are sharded along K or along M')
     const decode = operationCalled('flash-decode')
     expect(() => layoutOf(decode, { shard: 'M' })).toThrow('flashDecode has one layout: leave out --shard')
-    expect(() => layoutOf(decode, { shard: 'K', pack: false })).toThrow('has no weights to pack: leave out --no-pack')
+    expect(() => layoutOf(decode, { shard: 'K', pack: false })).toThrow(
+      'has no weights to pack: leave out --no-pack',
+    )
     expect(layoutOf(operationCalled('flash-decode'), { shard: 'K' })).toEqual({})
     await expect(run({ report: join(folder, 'none', 'page.html') })).rejects.toThrow('cannot be written')
     await expect(run({ trace: join(folder, 't.json'), sweep: 'M=1..2' })).rejects.toThrow(
