@@ -98,7 +98,8 @@ export async function auditCommand(
   } else if (command.json) await pour(jsonLine(document))
   else {
     for (const line of screen(document, html, style)) print(line)
-    if (known) print(`\nNo page: that needs the traces, and ${known} has only what was found in them.`)
+    if (known)
+      print(`\nNo page was written, because a page needs the traces, and ${known} contains only the results.`)
   }
 
   const said: string[] = []
@@ -141,7 +142,7 @@ function documentIn(paths: readonly string[], command: AuditCommand): string | n
   if (found === undefined) return null
   if (paths.length > 1)
     throw new UsageError(
-      `${found}: this is the output of --json, no trace; compare two by arke audit ${found} --compare OTHER`,
+      `${found}: this is the output of --json, not a trace; to compare two of them, use arke audit ${found} --compare OTHER`,
     )
   const needs = (['html', 'trace', 'steps', 'rank', 'bandwidth'] as const).find(
     (option) => command[option] !== undefined && command[option] !== false,
@@ -224,7 +225,7 @@ async function auditPaths(
     throw new AuditError(
       options.steps
         ? `--steps ${command.steps}: no rank has such a step${stepsThere(read.timeline)}`
-        : `${paths.join(', ')}: there is no device work in it; record with ProfilerActivity.CUDA`,
+        : `${paths.join(', ')}: this trace contains no device work; record with ProfilerActivity.CUDA`,
     )
   const document = toDocument({
     timeline: read.timeline,
@@ -253,7 +254,7 @@ function merged(read: readonly Warning[], found: readonly Warning[]): Warning[] 
 function stepsThere({ ranks, names }: Timeline): string {
   const { steps } = stepsOf(ranks[0], names, new Warnings())
   return steps.length === 0
-    ? '; the trace names none and repeats nothing'
+    ? '; the trace has no step annotations and no repeating sequence of kernels'
     : `; there are steps ${ranges(steps.map(({ number }) => number))}`
 }
 

@@ -22,6 +22,7 @@ import { isOneMemory, maySpin } from '../world/machine.ts'
 import { openWorld, worlds } from '../world/open.ts'
 import type { Stall } from '../world/stops.ts'
 import type { World } from '../world/world.ts'
+import { commitOfCheckout } from './commit.ts'
 import { dtypeOf, layoutOf, operationCalled, shapesOf, skewsOf, variantsOf } from './benchOptions.ts'
 import { UsageError } from './errors.ts'
 import { checkOutputs, writeOutput } from './output.ts'
@@ -87,7 +88,7 @@ export async function benchCommand(
   )
   if (!spin)
     say(
-      `${ranks} ranks share ${cpus().length} cores: times show how much work there is, not how long ranks would wait`,
+      `${ranks} ranks share ${cpus().length} cores: the ranks compete for cores, so the waiting times do not represent a machine with one core per rank`,
     )
   const points: Point[] = []
   let unfinished: readonly UnfinishedPoint[] = []
@@ -129,7 +130,10 @@ export async function benchCommand(
       points.push(point)
       say(`\n${benchTable(point, style)}\n`)
       for (const line of ledgerInWords(point)) say(line)
-      for (const difference of point.recordedUnlike) say(`Recorded, ${difference}: the ledger is of that.`)
+      for (const difference of point.recordedUnlike)
+        say(
+          `The recorded kernels differ from the timed ones: ${difference}. The ledger describes the recorded kernels.`,
+        )
       const { sample } = point.variants[0].deviation
       if (sample)
         say(
@@ -142,7 +146,10 @@ export async function benchCommand(
   if (points.length > 1)
     say(`\n${[sentenceOf(headlineOf(points)), ...findings(points).map(({ text }) => text)].join('\n')}`)
   if (points.length > 0) say(`\n${tableLegend.join('\n')}`)
-  const whole: BenchResult = { arke: version, target, machine, points, warnings: warningsOf(points) }
+  const whole: BenchResult = {
+    ...{ arke: version, commit: commitOfCheckout(), date: new Date().toISOString().slice(0, 10) },
+    ...{ target, machine, points, warnings: warningsOf(points) },
+  }
   const result: BenchResult = interrupted ? { ...whole, interrupted: true } : whole
   if (json) print(JSON.stringify(result, undefined, 2))
   if (report !== undefined && !interrupted) {
@@ -207,6 +214,7 @@ export async function machineOf(world: World): Promise<MeasuredMachine> {
       bandwidth: await readBandwidth(world, now, spin),
       tick: world.clockTick,
       threads: isOneMemory(world.machine) && capabilities.nearPeers,
+      memories: world.machine.memories.length,
     }
     return { machine, spin }
   } finally {

@@ -39,7 +39,7 @@ export function layoutOf(
   { layout = [], shard, pack = true }: LayoutOptions,
 ): Readonly<Record<string, string>> {
   const { name, layouts = {}, packs } = operation
-  if (!pack && !packs) throw new UsageError(`${name} packs nothing: leave out --no-pack`)
+  if (!pack && !packs) throw new UsageError(`${name} has no weights to pack: leave out --no-pack`)
   const given = [
     ...layout.map((text) => [`--layout ${text}`, ...namedValue('--layout', text)] as const),
     ...(shard === undefined ? [] : [[`--shard ${shard}`, 'shard', shard] as const]),
@@ -135,7 +135,7 @@ function valuesOf(text: string, values: string): readonly number[] {
   const range = /^(\d+)\s*\.\.\s*(\d+)$/.exec(values)
   if (!range) return values.split(',').map((value) => extentOf('--sweep', text, value.trim()))
   const [from, to] = [extentOf('--sweep', text, range[1]), extentOf('--sweep', text, range[2])]
-  if (from > to) throw new UsageError(`--sweep ${text}: it goes from the smaller to the larger`)
+  if (from > to) throw new UsageError(`--sweep ${text}: write the smaller number first`)
   const found: number[] = []
   for (let value = from; value < to; value *= 2) found.push(value)
   return [...found, to]
@@ -146,7 +146,7 @@ export function skewsOf(text: string): readonly number[] {
   const skews = text.split(',').map((part) => {
     const value = part.trim() === '' ? NaN : Number(part)
     if (!(value >= 0 && value <= 1000))
-      throw new UsageError(`--skew ${text}: percentages from 0 to 1000, with commas between`)
+      throw new UsageError(`--skew ${text}: write percentages from 0 to 1000, separated by commas`)
     return value
   })
   return [...new Set([0, ...skews])]

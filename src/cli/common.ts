@@ -20,7 +20,7 @@ export const layoutOption = [
 export const shardOption = ['--shard <axis>', 'short for --layout shard=AXIS'] as const
 export const outOption = [
   '--out <file>',
-  'write the output to a file instead of printing it; never over an input',
+  'write the output to a file instead of printing it; inputs are never overwritten',
 ] as const
 
 export const mostRanks = 64

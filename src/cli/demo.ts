@@ -20,11 +20,13 @@ import { cellBars, shippedCells } from './measuredCells.ts'
 import { writeOutput } from './output.ts'
 import { checkedStages } from './options.ts'
 import type { Progress } from './progress.ts'
+import { recordingIn, recordingLines } from './recording.ts'
 import { findingBlock, plural } from './report.ts'
 
 const root = fileURLToPath(packageFile(''))
 const folder = join(root, 'examples')
 const page = 'arke-report.html'
+const recordingPage = 'arke-recording.html'
 const checking: CheckOptions = {
   schedules: 200,
   seed: 1,
@@ -50,13 +52,13 @@ export async function demo(
   version: string,
   interrupt?: AbortSignal,
 ): Promise<boolean> {
-  if (!existsSync(folder)) throw new UsageError('the examples are not here; the demo needs them')
+  if (!existsSync(folder)) throw new UsageError('the folder examples is missing, and the demo needs it')
   await auditJob(print, progress, version, interrupt)
   const caught = await findRace(print, progress, interrupt)
   const clean = !interrupt?.aborted && (await checkFused(print, progress, interrupt))
   try {
     interrupt?.throwIfAborted()
-    showMeasured(print)
+    await showRecording(print, interrupt)
     await runOperations(print, progress, version, interrupt)
     interrupt?.throwIfAborted()
   } catch (error) {
@@ -108,6 +110,19 @@ async function auditJob(
 
 /** The measured cells that the demo shows: one for each operation that was measured on a GPU. */
 const shownCells = { 'gather bf16 K M=16': 'All-Gather + GEMM', 'decode batch=1 KV=8K': 'Flash Decode' }
+
+/** Draws the recording from a GPU. Without one, it shows the medians that were measured on a GPU. */
+async function showRecording(
+  print: (text: string) => void,
+  interrupt: AbortSignal | undefined,
+): Promise<void> {
+  const recording = recordingIn()
+  if (!recording) return showMeasured(print)
+  print('\n4. Bulk synchronous against fused, recorded on a GPU:\n')
+  print(recordingLines(recording).join('\n'))
+  await writeOutput(recordingPage, writeRunsPage(recording), interrupt)
+  print(`\n  The timelines in detail: ${recordingPage}`)
+}
 
 function showMeasured(print: (text: string) => void): void {
   const results = shippedCells()

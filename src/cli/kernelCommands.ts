@@ -62,24 +62,24 @@ export function addCheck(program: Command): void {
     .option('--seed <s>', 'seed of the first random schedule', whole(0, 2 ** 31 - 1), checkDefaults.seed)
     .option(
       '--preemptions <n>',
-      'the search sees all interleavings with at most this many',
+      'search all interleavings with at most this many preemptions',
       whole(0),
       checkDefaults.preemptions,
     )
     .option(
       '--limit <n>',
-      'interleavings after which the search stops, 0 for no search',
+      'maximum number of interleavings in the search; 0 for no search',
       whole(0),
       checkDefaults.limit,
     )
     .addOption(
       new Option(
         '--stage <stage>',
-        'one form of the kernels: as written, or after a stage of the target (default: recorded, and the last one)',
+        'check the kernels after one stage only (default: as recorded, and after the last stage of the target)',
       ).choices(allStages),
     )
     .addOption(
-      new Option('--target <target>', 'the target whose last stage is explored (default: cuda)').choices(
+      new Option('--target <target>', 'the target whose last stage is checked (default: cuda)').choices(
         stagedTargets,
       ),
     )
@@ -102,18 +102,19 @@ export function addCheck(program: Command): void {
 Examples:
   arke check examples/06-message-passing.ts
   arke check kernels/*.ts --ranks 8 --schedules 5000
-  arke check kernel.ts --limit 0 --schedules 1 --seed 42    see one random schedule again
+  arke check kernel.ts --limit 0 --schedules 1 --seed 42    repeat one random schedule
 
-A kernel is checked as written and in the last stage of the target, from which its text is written. By default that is an H200 with
-all ranks on one device. Extents are those of the scenario's tensors. docs/memory-model.md lists what of the hardware is not modelled.
+A kernel is checked as written and after the last stage of the target, which determines the emitted code. The default target is an
+H200 with all ranks on one device. Extents are those of the scenario's tensors. docs/memory-model.md lists the hardware effects that
+the checker does not model.
 
-Exits with 1 if anything was found, with 2 if a scenario or a kernel could not be checked. Notes are not findings: they say,
-among others, which products would not use the matrix unit of a GPU, and which fragments would not fit in its registers.`,
+Exits with 1 if anything was found, and with 2 if a scenario or a kernel could not be checked. Notes are not findings. Notes name,
+for example, products that would not use the matrix unit of a GPU, and fragments that would not fit in its registers.`,
     )
     .action(async (files: string[], options: CheckCommand) => {
       if (options.limit === 0 && options.schedules === 0)
         throw new UsageError(
-          '--limit 0 --schedules 0: neither a search nor random schedules; leave one of them out',
+          '--limit 0 --schedules 0: nothing would be checked, neither by a search nor by random schedules; leave one of them out',
         )
       const { target = usualTarget, stage, severalDevices, sharedBytes, registers } = options
       if (stage !== undefined) expectStage(target, stage, irStageNames(target))
@@ -182,22 +183,22 @@ among others, which products would not use the matrix unit of a GPU, and which f
 export function addEmit(program: Command): void {
   program
     .command('emit')
-    .description('print what a kernel becomes')
+    .description('print the code of a kernel for a target, or the kernel after a stage')
     .argument(
       '<file>',
-      'a file that exports kernels or operations (FILE#NAME is one of these), or an operation such as all-gather-gemm',
+      'a file that exports kernels or operations (FILE#NAME selects one), or an operation such as all-gather-gemm',
     )
-    .option('--kernel <name>', 'one of its kernels (default: all)')
+    .option('--kernel <name>', 'one kernel of the file (default: all)')
     .addOption(
       new Option(
         '--target <target>',
-        'the text that a target compiles; cuda: CUDA C++; native: C++; wasm: the code that becomes WebAssembly',
+        'print the code that a target compiles; cuda: CUDA C++; native: C++; wasm: a readable form of the WebAssembly',
       ).choices(stagedTargets),
     )
     .addOption(
       new Option(
         '--stage <stage>',
-        'the kernel after a stage of the target (default: as written, or the text of --target)',
+        'print the kernel after a stage of the target (default: as written, or the code of --target)',
       ).choices(allStages),
     )
     .option(
@@ -208,7 +209,10 @@ export function addEmit(program: Command): void {
     .addOption(new Option('--several-devices', 'cuda: ranks may be on several GPUs').conflicts('oneDevice'))
     .option('--shared-bytes <n>', 'cuda: shared memory of a program (default: that of an H200)', whole(1))
     .option('--registers <n>', 'cuda: registers of a multiprocessor (default: those of an H200)', whole(1))
-    .option('--packed [tensors...]', 'native, wasm: tensors that are packed; of an operation, its weights')
+    .option(
+      '--packed [tensors...]',
+      'native, wasm: tensors that are packed; for an operation: pack its weights',
+    )
     .addOption(
       new Option(
         '--group <ranks>',
@@ -219,14 +223,14 @@ export function addEmit(program: Command): void {
     )
     .option('--this-cpu', 'native: for the processor of this computer (default: any with AVX2)')
     .option('--record', 'for a world that records')
-    .option('--ranks <n>', 'world size it is specialised for, 1 to 64', ranks, 2)
+    .option('--ranks <n>', 'world size for which the kernel is specialised, 1 to 64', ranks, 2)
     .option('--meta <key=value...>', "meta-parameters that differ from the kernel's defaults")
-    .option('--variant <names>', 'of an operation: which variants, with commas between (default: all)')
-    .option('--shape <extents>', 'of an operation: such as M=64,N=1024,K=2048')
-    .option('--dtype <dtype>', 'of an operation: f32, f16 or bf16')
+    .option('--variant <names>', 'for an operation: variants, separated by commas (default: all)')
+    .option('--shape <extents>', 'for an operation: its extents, such as M=64,N=1024,K=2048')
+    .option('--dtype <dtype>', 'for an operation: dtype of the operands, f32, f16 or bf16')
     .option(...layoutOption)
     .option(...shardOption)
-    .option('--sites', "append the author's line to each operation")
+    .option('--sites', 'append the source line to each operation')
     .option(...outOption)
     .addHelpText(
       'after',
@@ -241,9 +245,9 @@ Examples:
 Stages:
 ${stagedTargets.map((target) => `  ${target.padEnd(7)} ${stageNames(target).join(', ')}, text`).join('\n')}
 
-The text of cuda and native is what a world compiles for the same facts, byte by byte, and states these facts in a comment. An
-operation is emitted for an H200 or for CPU threads. Notes, also on stderr, say which products do not use the matrix unit and which
-fragments do not fit in registers.`,
+For cuda and native, the printed code equals the code that a world compiles for the same facts, byte by byte. A comment in the code
+states these facts. An operation is emitted for an H200 or for CPU threads. Notes on stderr name products that do not use the matrix
+unit, and fragments that do not fit in registers.`,
     )
     .action(async (file: string, options: EmitOptions & { readonly out?: string }) => {
       showSourcePositions()
@@ -267,12 +271,20 @@ export function addRun(program: Command): void {
     .description('run the scenarios of a file on real ranks, and print what the taxes cost each rank')
     .argument('<file>', 'a file that exports scenarios')
     .option('--scenario <name>', 'only the scenario of this name (default: all)')
-    .option('--target <target>', 'where it runs (default: native, or wasm where there is no compiler)')
+    .option(
+      '--target <target>',
+      'native, wasm or cuda (default: native, or wasm if there is no C++ compiler)',
+    )
     .option('--ranks <n>', "world size, 1 to 64 (default: the scenario's own)", ranks)
-    .option('--runs <n>', 'recorded runs of each scenario, after one that compiles', whole(1, 1000), 3)
+    .option(
+      '--runs <n>',
+      'recorded runs of each scenario, after a first run that compiles the kernels',
+      whole(1, 1000),
+      3,
+    )
     .option('--json', 'print one JSON document')
     .option(...outOption)
-    .option('--trace <file>', 'write what was recorded as a Chrome trace, for Perfetto or arke audit')
+    .option('--trace <file>', 'write the recorded executions as a Chrome trace, for Perfetto or arke audit')
     .option('--report <file>', 'write a page with the timelines and the ledgers')
     .addHelpText(
       'after',
@@ -282,8 +294,8 @@ Examples:
   arke run kernel.ts --target native --ranks 4 --report page.html
   arke run kernel.ts --scenario 'a chain of ranks' --ranks 4 --trace trace.json
 
-The ledger is that of the run of median length. Time in which the host waits or computes between launches is not counted. Exits with
-1 if a scenario fails, with its error and its line.`,
+The ledger describes the run of median length. Time in which the host waits or computes between launches is not counted. If a
+scenario fails, the command prints the error with its source line and exits with 1.`,
     )
     .action(async (file: string, options: RunCommand) => {
       checkOutputs({ out: options.out, report: options.report, trace: options.trace }, [file])

@@ -28,7 +28,7 @@ function commandList(): string {
 const program = new Command('arke')
 program
   .description(
-    'The three taxes of distributed LLM workloads: audit traces for them, and write, check and emit the kernels that remove them',
+    'Measure the three performance taxes of distributed LLM workloads in traces, and write, check and run kernels that remove them',
   )
   .version(version)
   .exitOverride()
@@ -49,25 +49,32 @@ addCheck(program)
 program
   .command('audit')
   .description(
-    'read profiler traces of a job: what the three taxes cost, who made whom wait, what to fuse first',
+    'read profiler traces of a job: report the cost of each tax, the slowest rank, and what to fuse first',
   )
   .argument(
     '[path...]',
     'traces, folders or globs: PyTorch .json(.gz), Nsight Systems .sqlite, rocprofv3 .json',
   )
-  .option('--steps <a..b>', 'only these steps, both included, by the numbers that the program gave them')
+  .option('--steps <a..b>', 'only the steps from a to b, as numbered by the traced program')
   .option('--json', 'print one JSON document, and write no page unless --html is given')
   .option(...outOption)
-  .option('--html <file>', 'where the page goes (default: arke-report.html; none with --json and --compare)')
+  .option(
+    '--html <file>',
+    'the file of the page (default: arke-report.html; no page with --json or --compare)',
+  )
   .option('--no-html', 'write no page')
-  .option('--trace <file>', 'write all ranks on one clock as a Chrome trace, for Perfetto')
+  .option('--trace <file>', 'write one Chrome trace of all ranks with aligned clocks, for Perfetto')
   .option(
     '--compare <other>',
-    'set another audit beside it, which came after: traces or the output of --json, as PATH may be here',
+    'compare with a later audit, given as traces or as the output of --json; PATH may then be such an output, too',
   )
-  .option('--rank <n>', 'the rank of a single trace that does not tell it', whole(0, 2 ** 31 - 1))
-  .option('--bandwidth <GB/s>', "of the devices' memory, where Arke does not know the device", positive)
-  .option('--demo', 'make the traces of an 8-rank job with a planted straggler, and audit those')
+  .option('--rank <n>', 'the rank of a single trace that does not contain its rank', whole(0, 2 ** 31 - 1))
+  .option(
+    '--bandwidth <GB/s>',
+    'memory bandwidth of the devices, for devices that Arke does not know',
+    positive,
+  )
+  .option('--demo', 'generate and audit the traces of an 8-rank job in which one rank is slow')
   .addHelpText(
     'after',
     `
@@ -79,7 +86,7 @@ Examples:
   arke audit trace.json.gz --json --out before.json
   arke audit before.json --compare after.json
 
-docs/audit.md says how to record a good trace. Exits with 2 and one line if there is nothing to audit.`,
+docs/audit.md explains how to record a good trace. Exits with 2 and a one-line message if there is nothing to audit.`,
   )
   .action(async (paths: string[], options: AuditCommand) => {
     const { auditCommand } = await import('./audit.ts')
@@ -100,7 +107,7 @@ addRun(program)
 
 program
   .command('targets')
-  .description('list the targets, and why one cannot be used here')
+  .description('list the targets, and why some are not available on this machine')
   .option('--json', 'print one JSON document')
   .option(...outOption)
   .addHelpText('after', '\nExamples:\n  arke targets\n  arke targets --json --out targets.json')
@@ -118,7 +125,9 @@ addOperations(program)
 
 program
   .command('demo')
-  .description('see a race caught at its line, then operations on CPU ranks, bulk synchronous against fused')
+  .description(
+    'take the tour: an audit, a race with its source line, and bulk synchronous against fused kernels',
+  )
   .addHelpText('after', '\nExample:\n  arke demo')
   .action(async () => {
     showSourcePositions()

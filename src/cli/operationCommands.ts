@@ -82,16 +82,30 @@ const operationCommand = (program: Command, name: string, description: string): 
     .description(description)
     .argument(
       '<operation>',
-      'such as all-gather-gemm, of which `arke operations` has the list; or a file that exports operations of your own',
+      'an operation such as all-gather-gemm (`arke operations` lists all), or a file that exports your own operations',
     )
-    .option('--operation <name>', 'of a file with several operations: which one; FILE#NAME means the same')
-    .option('--variant <names>', 'which variants, with commas between', 'all')
-    .option('--target <target>', 'where it runs (default: native, or wasm where there is no compiler)')
+    .option(
+      '--operation <name>',
+      'the operation to use, if the file exports several; FILE#NAME means the same',
+    )
+    .option('--variant <names>', 'variants, separated by commas', 'all')
+    .option(
+      '--target <target>',
+      'native, wasm or cuda (default: native, or wasm if there is no C++ compiler)',
+    )
+
     .option('--ranks <n>', 'world size, 1 to 64', ranks, 2)
-    .option('--shape <extents>', 'such as M=64,N=1024,K=2048 or KV=4096,batch=4 (default: one to look at)')
+    .option(
+      '--shape <extents>',
+      'extents, such as M=64,N=1024,K=2048 or KV=4096,batch=4 (default: a small shape)',
+    )
     .option(
       '--dtype <dtype>',
-      "of the operands: f32, f16 or bf16 (default: the operation's own, usually f32)",
+      "dtype of the operands: f32, f16 or bf16 (default: the operation's default, usually f32)",
+    )
+    .option(
+      '--sweep <extent=values>',
+      'measure several values of an extent: M=1..1024 by powers of two, or M=1,7,64',
     )
     .option(...layoutOption)
     .option(...shardOption)
@@ -101,19 +115,19 @@ export function addBench(program: Command): void {
   operationCommand(
     program,
     'bench',
-    'measure the variants of an operation, bulk synchronous to fused, and what the taxes cost each',
+    'measure the variants of an operation, from bulk synchronous to fused, and the cost of each tax',
   )
     .option(
       '--skew <percentages>',
-      'start the last rank so late, in percent of the time of the first variant',
+      'delay the last rank by these percentages of the time of the first variant',
       '0',
     )
     .option('--seconds <s>', 'how long to measure each point', positive, 3)
-    .option('--no-pack', 'read weights as they lie instead of packing them once')
-    .option('--seed <s>', 'of the inputs', whole(1, 2 ** 20), 1)
+    .option('--no-pack', 'read weights in their original layout instead of packing them once')
+    .option('--seed <s>', 'seed of the random inputs', whole(1, 2 ** 20), 1)
     .option('--json', 'print one JSON document')
     .option(...outOption)
-    .option('--trace <file>', 'write what was recorded as a Chrome trace, for Perfetto or arke audit')
+    .option('--trace <file>', 'write the recorded executions as a Chrome trace, for Perfetto or arke audit')
     .option('--report <file>', 'write a page with the variants side by side')
     .addHelpText(
       'after',
@@ -124,8 +138,8 @@ Examples:
   arke bench flash-decode --sweep KV=256..65536 --dtype bf16 --json --out decode.json
   arke bench mine.ts --ranks 4 --report mine.html     its operation, or else its scenarios
 
-Every timed execution starts behind a gate on the device, when all ranks are there and all is enqueued. Variants take turns;
-outputs are compared with a float64 reference first.`,
+Every timed execution starts behind a gate on the device, which opens when all ranks have arrived and all work is enqueued. Variants
+run interleaved. Before timing, outputs are compared with a float64 reference.`,
     )
     .action(async (argument: string, options: BenchCommand & Choosing, command: Command) => {
       if (await benchedScenarios(argument, options, command)) return
@@ -146,13 +160,13 @@ export function addTune(program: Command): void {
   operationCommand(
     program,
     'tune',
-    'find the fastest tiles of an operation on this machine, and keep them for whoever uses it here',
+    'find the fastest tiles of an operation on this machine, and store them for later runs',
   )
     .option('--seconds <s>', 'how long to measure each variant of a point', positive, 3)
-    .option('--seed <s>', 'of the inputs', whole(1, 2 ** 20), 1)
+    .option('--seed <s>', 'seed of the random inputs', whole(1, 2 ** 20), 1)
     .option('--json', 'print one JSON document')
     .option(...outOption)
-    .option('--write <file.ts>', 'write the table of this device as a source file, too')
+    .option('--write <file.ts>', 'also write the table of this device as a source file')
     .addHelpText(
       'after',
       `
@@ -160,10 +174,10 @@ Examples:
   arke tune all-gather-gemm --sweep M=1..1024
   arke tune flash-decode --target cuda --ranks 8 --dtype bf16 --shape KV=32768 --variant bsp,fused
 
-Candidates are compared with a float64 reference first; then they take turns behind a gate, and the faster half goes on, until one
-is left. It takes the place of the default where it is faster beyond doubt, in tuned.json under ARKE_CACHE or ~/.cache/arke.
-With --target cuda, notes say which products of the chosen kernels do not use the matrix unit and which fragments do not fit in
-registers.`,
+The results of all candidates are first compared with a float64 reference. The candidates then run interleaved, and the faster half
+is kept until one candidate is left. If this candidate is faster than the default (statistically significant), it is stored in
+tuned.json under ARKE_CACHE or ~/.cache/arke. With --target cuda, notes name products that do not use the matrix unit, and fragments
+that do not fit in registers.`,
     )
     .action(async (argument: string, options: TuneCommand & Choosing) => {
       const { tuneCommand } = await import('./tune.ts')
@@ -182,7 +196,7 @@ registers.`,
 export function addOperations(program: Command): void {
   program
     .command('operations')
-    .description('list the operations, with what bench and tune take: variants, extents and layouts')
+    .description('list the operations with their variants, extents and layouts')
     .addHelpText('after', '\nExample:\n  arke operations')
     .action(async () => {
       const { operationTable } = await import('./operations.ts')

@@ -25,7 +25,7 @@ export async function findOperation(argument: string, wanted: string | undefined
   if (!isFileName(argument)) {
     if (wanted !== undefined)
       throw new UsageError(
-        `--operation ${wanted}: chooses an operation of a file, and ${argument} is no file; leave it out`,
+        `--operation ${wanted}: chooses an operation of a file, and ${argument} is not a file; leave it out`,
       )
     return { operation: operationCalled(argument) }
   }

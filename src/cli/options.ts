@@ -45,6 +45,6 @@ export const checkDefaults = { schedules: 1000, seed: 1, preemptions: 2, limit: 
 
 export function positive(text: string): number {
   const value = Number(text)
-  if (!(value > 0) || !Number.isFinite(value)) throw new InvalidArgumentError('A number above 0 is wanted.')
+  if (!(value > 0) || !Number.isFinite(value)) throw new InvalidArgumentError('It must be a number above 0.')
   return value
 }

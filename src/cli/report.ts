@@ -60,9 +60,9 @@ function randomPart({ schedules, seed, cuts }: NonNullable<Run['random']>): stri
 
 const cutText: Readonly<Record<Cut, string>> = {
   limit: 'stopped at --limit',
-  fairness: 'a loop without a bound was made to yield',
-  steps: 'runs were cut at 200,000 scheduling points',
-  lanes: 'the lanes of an atomic were taken in one order',
+  fairness: 'a loop without a bound was interrupted, so that other programs could run',
+  steps: 'runs were ended after 200,000 scheduling points',
+  lanes: 'the lanes of an atomic were executed in one order only',
   interrupted: 'interrupted',
 }
 

@@ -142,7 +142,10 @@ export async function runCommand(
       say(`  ${sentenceOf(recordedHeadline(run))}`)
       if (run.wall > 0) say(ledgerTable(run, style))
       say(`  ${note}`)
-      for (const difference of recordedUnlike) say(`  Recorded, ${difference}: the ledger is of that.`)
+      for (const difference of recordedUnlike)
+        say(
+          `  The recorded kernels differ from the timed ones: ${difference}. The ledger describes the recorded kernels.`,
+        )
       say('')
       if (trace !== undefined && timeline)
         await writeOutput(trace, writeChrome(timeline, { recordedUnlike }), interrupt)

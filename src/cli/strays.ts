@@ -19,7 +19,8 @@ export class Strays<Owner extends object> {
   readonly #others = events.map((event) => process.listeners(event as 'uncaughtException'))
   readonly #notes: Readonly<Record<(typeof events)[number], (reason: unknown) => void>> = {
     unhandledRejection: (reason) => this.#note(reason, 'makes a promise that is not awaited'),
-    uncaughtException: (reason) => this.#note(reason, 'throws where nobody can catch it'),
+    uncaughtException: (reason) =>
+      this.#note(reason, 'throws an error outside of any call that could catch it'),
   }
 
   /** Replaces all existing listeners until `close`. */
@@ -33,7 +34,7 @@ export class Strays<Owner extends object> {
   #note(reason: unknown, what: string): void {
     const described = describeError(reason)
     const [place = '', rest = described] = /^(\S+:\d+:\d+: )?(.*)$/s.exec(described)?.slice(1) ?? []
-    const why = reason instanceof RunOver ? 'the run it belongs to has ended' : rest
+    const why = reason instanceof RunOver ? 'the run of the scenario has already ended' : rest
     const owner = this.#owner.getStore()
     if (!this.#found.has(owner)) this.#found.set(owner, new Stray(`${place}the scenario ${what}: ${why}`))
   }
@@ -74,7 +75,7 @@ export const turn = (): Promise<void> => new Promise((resolve) => setImmediate(r
 export async function unlessIdle<T>(act: () => Promise<T>): Promise<T> {
   let stop: (() => void) | undefined
   const idle = new Promise<never>((_, reject) => {
-    stop = () => reject(new Stray('the scenario awaits a promise that nothing resolves'))
+    stop = () => reject(new Stray('the scenario awaits a promise that is never resolved'))
     process.once('beforeExit', stop)
   })
   try {

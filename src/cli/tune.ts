@@ -124,7 +124,7 @@ export async function tuneCommand(
     for (const line of tuneNotes(tuned)) print(line)
     print('')
     for (const { asked } of tuned.filter((one) => one.interrupted))
-      print(`${asked.variant}: interrupted; the best so far was not kept`)
+      print(`${asked.variant}: interrupted; the best candidate so far was not stored`)
     if (kept !== null) print(`kept in ${kept}`)
   }
   if (write !== undefined && !interrupted) {

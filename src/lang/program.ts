@@ -95,7 +95,12 @@ type Body = () => void
 type RoleBody = Body | { readonly warps: number; readonly body: Body }
 type Yielded = Carried | void
 /** The state that a loop starts with, and the state that its body takes and returns. */
-type Initial<C> = Only<C, Carried, C, 'only values are carried; t.constant(dtype, x) makes one of a number'>
+type Initial<C> = Only<
+  C,
+  Carried,
+  C,
+  'only values can be carried; t.constant(dtype, x) converts a number to a value'
+>
 type State<C> = Only<C, Carried, C, Refused>
 const nothing = (): void => undefined
 

@@ -106,7 +106,12 @@ export class Tensor<
   }
   /** The subtensor at index `i` of the first axis. */
   pick(
-    this: Only<R, 2 | 3 | 4, Tensor<D, R>, 'a vector has no axis to take away: x.at([i]) is one element'>,
+    this: Only<
+      R,
+      2 | 3 | 4,
+      Tensor<D, R>,
+      'pick needs at least two axes: x.at([i]) is one element of a vector'
+    >,
     i: Index,
   ): Only<R, 2 | 3 | 4, Tensor<D, Less<R> & TensorRank>, Refused> {
     const tensor = this as Tensor<D, R>

@@ -302,7 +302,7 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
 
   /** For each element of this mask: `yes` if the mask is true, otherwise `no`. A number takes the dtype of the other choice; two numbers are f32. */
   select<Y, N>(
-    this: Only<D, 'bool', Value<D, R>, 'only a mask selects: compare first, x.gt(0).select(yes, no)'>,
+    this: Only<D, 'bool', Value<D, R>, 'select needs a mask: compare first, x.gt(0).select(yes, no)'>,
     yes: Right<DType, R, Y>,
     no: Right<DTypeOf<Y, DType>, R, N>,
   ): Only<D, 'bool', Value<DTypeOf<Y, DTypeOf<N, 'f32'>>, Joined<Joined<R, Y>, N>>, Refused> {
@@ -383,7 +383,7 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
 
   /** Adds an axis of extent 1. For a vector, `expand(1)` makes a column and `expand(0)` makes a row. */
   expand(
-    this: Only<R, 1, Value<D, R>, 'only a vector is expanded; a scalar stretches by itself'>,
+    this: Only<R, 1, Value<D, R>, 'only a vector is expanded; a scalar is broadcast without it'>,
     axis: 0 | 1,
   ): Only<R, 1, Value<D, 2>, Refused> {
     const vector = this as Value<D, R>

@@ -34,7 +34,7 @@ export const categories = [
   {
     name: 'wait',
     label: 'Wait',
-    meaning: 'inside a collective that its last rank has not reached yet',
+    meaning: 'the rank is in a collective that another rank has not reached yet',
     light: '#a92503',
     dark: '#d2490b',
   },

@@ -160,6 +160,10 @@ export interface Point {
 
 export interface BenchResult {
   readonly arke: string
+  /** The commit of the checkout, with the suffix `-dirty` if files were changed. Null for an installed package. */
+  readonly commit: string | null
+  /** The day of the measurement, such as 2026-11-18. */
+  readonly date: string
   readonly target: string
   readonly machine: {
     readonly node: string
@@ -174,6 +178,8 @@ export interface BenchResult {
     readonly tick: number
     /** True if the ranks are threads of one process, which share one memory and have no links. */
     readonly threads: boolean
+    /** The number of separate memories. With one memory, the ranks on GPUs are virtual: they share one GPU and have no links. */
+    readonly memories: number
   }
   readonly points: readonly Point[]
   readonly warnings: readonly string[]

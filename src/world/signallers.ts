@@ -45,7 +45,7 @@ export interface PossibleSignal {
   readonly what: string
 }
 
-/** Who could signal a flag set; with no signals, no launched kernel does. */
+/** The kernels that could signal a flag set. If `signals` is empty, no launched kernel signals the flags. */
 export interface FlagSignals {
   readonly flag: string
   /** True if only the host signals the flags. */

@@ -1,5 +1,5 @@
 /** Tests `arke bench`: the options that it accepts and rejects, its output, and the files that it writes. */
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
@@ -15,6 +15,8 @@ import {
 import { operationTable } from '../../src/cli/operations.ts'
 import { commandName, operations } from '../../src/ops/operations.ts'
 import { Progress } from '../../src/cli/progress.ts'
+import { recordingIn, recordingLines } from '../../src/cli/recording.ts'
+import { runsPage } from '../../src/report/runs/html.ts'
 import { interruptAt } from './interruptAt.ts'
 import type { BenchResult } from '../../src/runs/results.ts'
 
@@ -69,14 +71,14 @@ describe('what arke bench is asked for', () => {
     expect(rows('M=3..20')).toEqual([3, 6, 12, 20])
     expect(rows('M=5..5')).toEqual([5])
     expect(rows('M=1, 7,64')).toEqual([1, 7, 64])
-    expect(() => rows('M=8..1')).toThrow('from the smaller to the larger')
+    expect(() => rows('M=8..1')).toThrow('write the smaller number first')
     expect(() => rows('M=0..8')).toThrow('whole numbers from 1 up')
   })
 
   it('measures without skew first', () => {
     expect(skewsOf('0')).toEqual([0])
     expect(skewsOf('5,20')).toEqual([0, 5, 20])
-    expect(() => skewsOf('fast')).toThrow('--skew fast: percentages from 0 to 1000')
+    expect(() => skewsOf('fast')).toThrow('--skew fast: write percentages from 0 to 1000')
     expect(() => skewsOf('-1')).toThrow('--skew -1')
   })
 
@@ -165,8 +167,11 @@ describe('what arke bench gives', () => {
       { json: true, sweep: 'KV=1..4', skew: '0,50', shape: 'q=2,kvHeads=1,D=16', variant: 'bsp,fused' },
       'flash-decode',
     )
-    const { points, machine, target } = JSON.parse(printed) as BenchResult
+    const recording = join(folder, 'recording.json')
+    writeFileSync(recording, printed)
+    const { points, machine, target, date } = JSON.parse(printed) as BenchResult
     expect(target).toBe('wasm')
+    expect(date).toMatch(/^\d{4}-\d\d-\d\d$/)
     expect(machine.bandwidth).toBeGreaterThan(0)
     expect(points.map(({ shape, skew }) => [shape.tokens, skew])).toEqual([
       [1, 0],
@@ -177,6 +182,19 @@ describe('what arke bench gives', () => {
       [4, 50],
     ])
     expect(points[0].auto?.reason).toBeTypeOf('string')
+
+    // The document is also the format of the recording that the demo draws.
+    const drawn = recordingLines(recordingIn(recording)!).join('\n')
+    const origin = drawn.slice(0, drawn.indexOf('flashDecode')).replace(/\s+/g, ' ')
+    expect(origin).toContain(`target wasm, ${date}`)
+    expect(origin).toContain('The ranks are threads that share one memory.')
+    expect(drawn.match(/^ +fused: .*× as fast as bsp \(95 % interval .* to .*\)$/gm)).toHaveLength(6)
+    expect(drawn.match(/^ +rank [01] [█·░▒ -]+$/gm)).toHaveLength(6 * 2 * 2)
+    expect(runsPage(recordingIn(recording)!)).toContain('<h3 id="point-5-title">flashDecode')
+  })
+
+  it('has no recording where there is no file', () => {
+    expect(recordingIn(join(folder, 'none.json'))).toBeNull()
   })
 
   it('refuses before it measures', async () => {
@@ -185,7 +203,7 @@ describe('what arke bench gives', () => {
     expect(() => layoutOf(decode, { shard: 'M' })).toThrow(
       '--shard M: the inputs of flashDecode have only one layout',
     )
-    expect(() => layoutOf(decode, { pack: false })).toThrow('packs nothing: leave out --no-pack')
+    expect(() => layoutOf(decode, { pack: false })).toThrow('has no weights to pack: leave out --no-pack')
     expect(layoutOf(decode, {})).toEqual({})
     await expect(run({ report: join(folder, 'none', 'page.html') })).rejects.toThrow('cannot be written')
     await expect(run({ trace: join(folder, 't.json'), sweep: 'M=1..2' })).rejects.toThrow(

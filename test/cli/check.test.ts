@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { arke, arkeFromSource, authorFolder, inShell, placeOf, root, start } from './arke.ts'
+import { itForSome, long } from '../long.ts'
 
 const file = authorFolder()
 
@@ -183,7 +184,7 @@ describe('a finding of a random schedule', () => {
     }
   })
 
-  it('has its own seed, where others are found with others', async () => {
+  it('has its own seed, where others are found with others', long, async () => {
     const path = file('rare.mjs', rare)
     const report = async (...args: string[]): Promise<{ kind: string; seed: number }[]> => {
       const { stdout } = await arke('check', path, '--json', '--stage', 'recorded', '--limit', '0', ...args)
@@ -212,7 +213,7 @@ describe('--scenario', () => {
 })
 
 describe('files without a mistake', () => {
-  it.each(['clean.ts', 'clean.js', 'clean.mjs'])(
+  itForSome(['clean.ts', 'clean.js', 'clean.mjs'], (name) => name !== 'clean.js')(
     '%s: arrays of scenarios, each on its own world sizes',
     async (name) => {
       const { code, stdout } = await arke('check', file(name, importsOfClean + clean), '--schedules', '20')
@@ -263,7 +264,7 @@ describe('a kernel that nothing launches', () => {
     expect(stdout).toContain('0 scenarios, 0 findings')
   })
 
-  it('is not one that is launched together with another', async () => {
+  it('is not one that is launched together with another', long, async () => {
     const together = `${importsOfClean.replace('kernel,', 'kernel, launchOf,')}${clean}`.replace(
       /world\.launch\((.*)\)\n/,
       'world.launchTogether([launchOf($1)])\n',
@@ -315,19 +316,19 @@ export const scenarios = [2, 3].map((ranks) => scenario('a small product', { ran
     expect(stdout).toMatch(/ 0 findings\n$/)
   })
 
-  it('is noted also where it is not exported', async () => {
+  it('is noted also where it is not exported', long, async () => {
     const text = product('f8e4m3', multiply).replace('export const product', 'const product')
     const { stdout } = await arke('check', file('hidden.mjs', text))
     expect(stdout).toMatch(/^note: .*hidden\.mjs:\d+:\d+: this product of f8e4m3 values/m)
   })
 
-  it('is judged with its own tiles, which scenarios make small', async () => {
+  it('is judged with its own tiles, which scenarios make small', long, async () => {
     const { code, stdout } = await arke('check', file('fast.mjs', product('bf16', multiply)))
     expect(code).toBe(0)
     expect(stdout).not.toContain('note:')
   })
 
-  it('is not noted where it cannot be emitted at all', async () => {
+  it('is not noted where it cannot be emitted at all', long, async () => {
     const shared = 't.store(c.at([0, 0]), t.load(t.shared(f32, [1024, 1024]).at([0, 0])))'
     const huge = product('bf16', `if (B === 64) ${shared}; else t.store(c.at([0, 0]), 1)`)
     const { code, stdout } = await arke('check', file('huge.mjs', huge))

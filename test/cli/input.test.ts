@@ -4,6 +4,7 @@
  */
 import { describe, expect, it } from 'vitest'
 import { arke, authorFolder, placeOf } from './arke.ts'
+import { itForSome, long } from '../long.ts'
 
 const file = authorFolder()
 const fill = `import { f32, i32, kernel, scenario, tensor } from 'arke'
@@ -23,17 +24,18 @@ async function refused(args: readonly string[], problem: RegExp): Promise<void> 
 
 describe('files', () => {
   it('that do not exist', () => refused(['check', 'none.ts'], /none\.ts: there is no such file/))
-  it('that are folders', () => refused(['check', 'examples'], /examples: is not a file/))
+  it('that are folders', long, () => refused(['check', 'examples'], /examples: is not a file/))
   it('that hold no program', () => refused(['check', 'package.json'], /\.ts, \.js, \.mjs/))
-  it('that export no kernel', () =>
-    refused(['check', file('empty.mjs', 'export const x = 1\n')], /exports no kernel, scenario or operation/))
+  it('that export no kernel', long, () =>
+    refused(['check', file('empty.mjs', 'export const x = 1\n')], /exports no kernel, scenario or operation/),
+  )
 
   it('that throw while loading, in TypeScript', () => {
     const text = "interface A { a: 1 }\nexport const a: A = { a: 1 }\n  throw new Error('not\\ntoday')\n"
     const path = file('throws.ts', text)
     return refused(['check', path], new RegExp(`${path}:3:9: not today`))
   })
-  it('that throw while loading, in JavaScript', () => {
+  it('that throw while loading, in JavaScript', long, () => {
     const path = file('throws.mjs', '\nnull.x\n')
     return refused(['emit', path], new RegExp(`${path}:2:6: TypeError: `))
   })
@@ -41,11 +43,12 @@ describe('files', () => {
     const path = file('syntax.ts', 'export const x = 1\nconst = 2\n')
     return refused(['check', path], new RegExp(`${path}:2:6`))
   })
-  it('that are not JavaScript', () =>
+  it('that are not JavaScript', long, () =>
     refused(
       ['check', file('syntax.mjs', 'export const x = 1\nconst = 2\n')],
       /does not load: line 2: SyntaxError/,
-    ))
+    ),
+  )
   it('that import what is not there', () =>
     refused(['check', file('imports.ts', "import './nothing.ts'\n")], /does not load: Cannot find module/))
 })
@@ -57,7 +60,7 @@ describe('kernels', () => {
     const { line } = placeOf(text, 'void `')
     return refused(['emit', path], new RegExp(`${path}:${line}:\\d+: a symbolic value has no number`))
   })
-  it('that throw while they are recorded', () => {
+  it('that throw while they are recorded', long, () => {
     const text = fill.replace('t.store(', "JSON.parse('{')\n  t.store(")
     const path = file('throwing.mjs', text)
     return refused(
@@ -90,7 +93,7 @@ it('an unknown command lists the commands', async () => {
 
 describe('options', () => {
   const path = file('fill.mjs', fill)
-  it.each([
+  const wrong = [
     [['check', path, '--ranks', '0'], /--ranks.*from 1 to 64/],
     [['check', path, '--ranks', '65'], /--ranks.*from 1 to 64/],
     [['check', path, '--ranks', 'two'], /'two' is invalid.*from 1 to 64/],
@@ -111,5 +114,6 @@ describe('options', () => {
     [['emit', path, '--meta', 'B=x'], /B=x: must be a number/],
     [['emit', path, '--meta', 'fast=1'], /fast=1: must be true or false/],
     [['emit', path, '--meta', 'B'], /write KEY=VALUE/],
-  ])('%j', (args, problem) => refused(args as string[], problem as RegExp))
+  ] as const
+  itForSome(wrong, (_, place) => place % 3 === 0)('%j', ([args, problem]) => refused(args, problem))
 })

@@ -84,7 +84,7 @@ async function pack(folder: string): Promise<void> {
   const staged = join(folder, 'staged')
   cpSync(join((await installed()).folder, 'node_modules/arke'), staged, { recursive: true })
   for (const name of ['README.md', 'LICENSE', '.npmrc']) cpSync(join(root, name), join(staged, name))
-  const tsc = join(modules, 'typescript/bin/tsc')
+  const tsc = join(modules, 'typescript-7/bin/tsc')
   await run(process.execPath, [tsc, '-p', 'tsconfig.build.json', '--outDir', join(staged, 'dist')])
   await run('npm', ['pack', '--ignore-scripts', '--pack-destination', folder], staged)
   const [tarball] = readdirSync(folder).filter((name) => name.endsWith('.tgz'))

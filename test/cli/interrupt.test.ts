@@ -114,14 +114,14 @@ describe.each(targets)('a signal while kernels run on %s', (target) => {
     expect(left()).toEqual([])
   })
 
-  it('ends arke tune with 130', longOnNative, async () => {
+  it('ends arke tune with 130', long, async () => {
     const ended = await signalled(['tune', ...decode], () => pause(2000))
     expect(ended).toMatchObject({ code: 130, signal: null })
     expect(ended.stderr).toMatch(said)
     expect(left()).toEqual([])
   })
 
-  it('ends it with 143, and with a whole JSON document or none', longOnNative, async () => {
+  it('ends it with 143, and with a whole JSON document or none', long, async () => {
     const ended = await signalled(['tune', ...decode, '--json'], () => pause(2500), { name: 'SIGTERM' })
     expect(ended).toMatchObject({ code: 143, signal: null })
     expect(ended.stderr).toMatch(/^arke: interrupted by SIGTERM; /)

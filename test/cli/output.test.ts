@@ -19,6 +19,7 @@ import { Output } from '../../src/cli/output.ts'
 import { targetTable } from '../../src/cli/targets.ts'
 import { plain } from '../../src/report/style.ts'
 import { project, start, type Ended } from './arke.ts'
+import { itForSome } from '../long.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'arke-output-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -78,18 +79,22 @@ describe('colours', () => {
 })
 
 describe('--out', () => {
-  it.each([
+  const commands = [
     ['check', [broken, '--schedules', '0', '--json']],
     ['check', [broken, '--schedules', '0']],
     ['audit', ['rank0.json', '--json']],
     ['emit', [broken]],
     ['targets', ['--json']],
-  ])('of arke %s %j takes what would be printed', async (command, args) => {
-    const printed = await arke(command, ...args)
-    const ended = await arke(command, ...args, '--out', 'out.txt')
-    expect(ended).toEqual({ ...printed, stdout: '' })
-    expect(written('out.txt')).toBe(printed.stdout)
-  })
+  ] as const
+  itForSome(commands, ([command], place) => place > 0 && command !== 'emit')(
+    'of arke %s %j takes what would be printed',
+    async ([command, args]) => {
+      const printed = await arke(command, ...args)
+      const ended = await arke(command, ...args, '--out', 'out.txt')
+      expect(ended).toEqual({ ...printed, stdout: '' })
+      expect(written('out.txt')).toBe(printed.stdout)
+    },
+  )
 
   it('replaces a file that is no input, and leaves nothing beside it', async () => {
     writeFileSync(here('old.json'), 'old')

@@ -6,6 +6,7 @@ import type { GpuWorldOptions } from '../../src/targets/gpu/machine.ts'
 import { Device } from '../../src/targets/cuda/runtime.ts'
 import { CudaWorld } from '../../src/targets/cuda/world.ts'
 import { fakeDriver, words, type FakeDriver, type FakeKernel } from './fakeDriver.ts'
+import { itForSome } from '../long.ts'
 
 const heap = 1 << 16
 
@@ -103,51 +104,54 @@ describe('launches', () => {
     await world.close()
   })
 
-  it('use their own arguments, whichever arguments the previous launch shared', async () => {
-    const ranks = [0, 1, 2]
-    const some = fc.record({
-      tensor: fc.nat(1),
-      value: fc.nat(2),
-      grid: fc.nat(2),
-      how: fc.constantFrom(
-        'plain',
-        'value by rank',
-        'grid by rank',
-        'tensor by rank',
-        'one rank',
-        'freed before',
-      ),
-      rank: fc.nat(2),
-    })
-    await fc.assert(
-      fc.asyncProperty(fc.array(some, { minLength: 2, maxLength: 40 }), async (launches) => {
-        const { world } = open({ ranks: 3 }, { put: putting })
-        const tensors = [0, 1, 2, 3].map(() => world.zeros(i32, [4]))
-        const expected = tensors.map(() => ranks.map(() => [0, 0, 0, 0]))
-        for (const { tensor, value, grid, how, rank } of launches) {
-          if (how === 'freed before') world.free(world.zeros(i32, [1]))
-          const numberOf = (own: number): number => value + (how === 'value by rank' ? own : 0)
-          const gridOf = (own: number): number => grid + (how === 'grid by rank' ? own : 0)
-          const placeOf = (own: number): number => tensor + (how === 'tensor by rank' ? own % 3 : 0)
-          world.launch(
-            put,
-            {
-              x: how === 'tensor by rank' ? (own) => tensors[placeOf(own)] : tensors[tensor],
-              value: how === 'value by rank' ? numberOf : value,
-            },
-            { grid: how === 'grid by rank' ? gridOf : grid, ...(how === 'one rank' && { ranks: [rank] }) },
-          )
-          for (const own of how === 'one rank' ? [rank] : ranks)
-            expected[placeOf(own)][own].fill(numberOf(own), 0, gridOf(own))
-        }
-        await world.synchronize()
-        for (const [n, tensor] of tensors.entries())
-          for (const rank of ranks) expect([...(await world.read(tensor, rank))]).toEqual(expected[n][rank])
-        await world.close()
-      }),
-      { numRuns: 60 },
-    )
-  })
+  itForSome([15, 60], (runs) => runs === 15)(
+    'use their own arguments, whichever arguments the previous launch shared: %i histories',
+    async (runs) => {
+      const ranks = [0, 1, 2]
+      const some = fc.record({
+        tensor: fc.nat(1),
+        value: fc.nat(2),
+        grid: fc.nat(2),
+        how: fc.constantFrom(
+          'plain',
+          'value by rank',
+          'grid by rank',
+          'tensor by rank',
+          'one rank',
+          'freed before',
+        ),
+        rank: fc.nat(2),
+      })
+      await fc.assert(
+        fc.asyncProperty(fc.array(some, { minLength: 2, maxLength: 40 }), async (launches) => {
+          const { world } = open({ ranks: 3 }, { put: putting })
+          const tensors = [0, 1, 2, 3].map(() => world.zeros(i32, [4]))
+          const expected = tensors.map(() => ranks.map(() => [0, 0, 0, 0]))
+          for (const { tensor, value, grid, how, rank } of launches) {
+            if (how === 'freed before') world.free(world.zeros(i32, [1]))
+            const numberOf = (own: number): number => value + (how === 'value by rank' ? own : 0)
+            const gridOf = (own: number): number => grid + (how === 'grid by rank' ? own : 0)
+            const placeOf = (own: number): number => tensor + (how === 'tensor by rank' ? own % 3 : 0)
+            world.launch(
+              put,
+              {
+                x: how === 'tensor by rank' ? (own) => tensors[placeOf(own)] : tensors[tensor],
+                value: how === 'value by rank' ? numberOf : value,
+              },
+              { grid: how === 'grid by rank' ? gridOf : grid, ...(how === 'one rank' && { ranks: [rank] }) },
+            )
+            for (const own of how === 'one rank' ? [rank] : ranks)
+              expected[placeOf(own)][own].fill(numberOf(own), 0, gridOf(own))
+          }
+          await world.synchronize()
+          for (const [n, tensor] of tensors.entries())
+            for (const rank of ranks) expect([...(await world.read(tensor, rank))]).toEqual(expected[n][rank])
+          await world.close()
+        }),
+        { numRuns: runs },
+      )
+    },
+  )
 
   it('use kernels of their own context, even if a destroyed context had the same address', async () => {
     const fake = fakeDriver()

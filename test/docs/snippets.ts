@@ -30,6 +30,9 @@ export function fences(file: string, language: string): Snippet[] {
   return found.filter(({ line }) => line > 0)
 }
 
+/** Files of the repository and of its packages, which are parsed once for all pages. */
+const parsed = new Map<string, ts.SourceFile | undefined>()
+
 /** The compile errors in these files, one line each, without errors in the files that they import. */
 export function compile(files: readonly string[]): string[] {
   const config = ts.getParsedCommandLineOfConfigFile(join(root, 'tsconfig.json'), undefined, {
@@ -40,7 +43,15 @@ export function compile(files: readonly string[]): string[] {
   })!
   // No file imports these global declarations, so they are added explicitly.
   const declared = join(root, 'src/targets/wasm/webassembly.d.ts')
-  const program = ts.createProgram([...files, declared], { ...config.options, noEmit: true })
+  const options = { ...config.options, noEmit: true }
+  const host = ts.createCompilerHost(options)
+  const parse = host.getSourceFile.bind(host)
+  host.getSourceFile = (name, version) => {
+    if (files.includes(name)) return parse(name, version)
+    if (!parsed.has(name)) parsed.set(name, parse(name, version))
+    return parsed.get(name)
+  }
+  const program = ts.createProgram([...files, declared], options, host)
   // Errors in imported sources are left to `npm run typecheck`.
   const problems = [
     ...program.getGlobalDiagnostics(),

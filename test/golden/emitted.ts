@@ -66,13 +66,14 @@ export function hashOf({ contents }: Emitted): string {
 export async function* allEmitted(range: Range = whole): AsyncGenerator<Emitted> {
   const clock = { cu: textOf(readClock) }
   yield { target: 'cuda', kernel: 'world/read_clock', facts: 'any', contents: clock, ir: undefined }
-  const probes = opProbes().map((probe) => ({
+  const probes: readonly Launched[] = opProbes().map((probe) => ({
     ...{ meta: undefined, shapes: {}, packed: [], isThorough: false },
     ...probe,
   }))
   const others = [...(await exampleLaunches(root)), ...probes]
-  for (const target of targets) {
+  for (const [turn, target] of targets.entries()) {
     const known = new Map<KernelIR, Set<string>>()
+    let emitted = 0
     const named = new Map<string, number>()
     for (const launch of [...(await shippedLaunches(target, range)), ...others]) {
       const { kernel, ranks, meta, shapes, packed } = launch
@@ -87,6 +88,11 @@ export async function* allEmitted(range: Range = whole): AsyncGenerator<Emitted>
       const count = (named.get(`${launch.name} ${ranks}`) ?? 0) + 1
       named.set(`${launch.name} ${ranks}`, count)
       const name = count === 1 ? launch.name : `${launch.name}#${count}`
+      const isSkipped =
+        range.isRotating &&
+        !(target === 'cuda' && probes.includes(launch)) &&
+        emitted++ % targets.length !== turn
+      if (isSkipped) continue
       for (const [facts, contents] of forms[target](ir, launch))
         yield { target, kernel: name, facts: `ranks=${ranks},${facts}`, contents, ir }
     }

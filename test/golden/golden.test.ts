@@ -89,7 +89,8 @@ describe('emitted text', () => {
 
   const patient = { timeout: 300_000 }
   let emitted: Promise<Emission> | undefined
-  const some = (): Promise<Emission> => (emitted ??= emission({ sizes: [8], dtypes: ['bf16'] }))
+  const some = (): Promise<Emission> =>
+    (emitted ??= emission({ sizes: [8], dtypes: ['bf16'], isRotating: true }))
   it.skipIf(isUpdate)(
     'of examples, of probes and of operations in bf16 on 8 ranks is what it was',
     patient,

@@ -161,6 +161,8 @@ async function others(target: GoldenTarget, ranks: number): Promise<Launched[]> 
 export interface Range {
   readonly sizes: readonly number[]
   readonly dtypes: readonly OperandDType[]
+  /** Emits each kernel for one target only. The targets take turns. Probes are always emitted for cuda. */
+  readonly isRotating?: boolean
 }
 export const whole: Range = { sizes: worldSizes, dtypes: operandDTypes }
 

@@ -80,6 +80,7 @@ const parts: Readonly<Record<string, string>> = {
   'src/targets/cpu/lower/state.ts preferBranch': 'code of a CPU',
   'src/targets/cpu/lower/state.ts preferInPlace': 'code of a CPU',
   'src/targets/cuda/emit/decide.ts byTma': 'tiles of a GPU',
+  'src/targets/cuda/emit/decide.ts copiesIn': 'tiles of a GPU',
   'src/targets/cuda/emit/params.ts Params': 'text of CUDA',
   'src/targets/cuda/emit/ranges.ts Ranges': 'decisions for a GPU',
   'src/targets/cuda/emit/ranges.ts leadingParams': 'decisions for a GPU',
@@ -95,11 +96,11 @@ const traversal = ['src/ir/node.ts walk']
 /** These read the parameters of a kernel, or its tiles, and print names: they derive nothing from its ops. */
 const printing = [
   'src/ir/print.ts print',
-  'src/targets/cuda/emit/decide.ts copiesIn',
   'src/targets/cuda/emit/header.ts headerOf',
   'src/targets/cuda/emit/tiles.ts expectFits',
   'src/targets/cuda/facts.ts shapesOf',
   'src/targets/cpu/facts.ts cpuHeader',
+  'src/world/arguments.ts expectSignallers',
 ]
 
 const unknown = 'mystery' as OpName

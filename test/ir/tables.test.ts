@@ -182,20 +182,22 @@ it(
 )
 
 describe('a table of ops does not compile without', () => {
-  // One op of each file of records is short.
-  const isFirst = ({ to }: Added, n: number): boolean => added.findIndex((one) => one.to === to) === n
-  itForSome(added, isFirst)('$op', ({ op, to: [file, table], record, tables }) => {
-    const path = `src/ir/ops/${file}`
-    const text = readFileSync(resolve(root, path), 'utf8')
-    const opening = `export const ${table} = {\n`
-    expect(text).toContain(opening)
-    const errors = errorsIn(
-      [path, ...files],
-      resolve(root, path),
-      text.replace(opening, `${opening}'${op}': ${record},\n`),
-    )
-    expect(errors.get(path)).toEqual([])
-    const refused = files.filter((one) => errors.get(one)!.some((error) => error.includes(op)))
-    expect(refused.sort()).toEqual([...tables].sort())
-  })
+  // Each op is a compilation of its own, which takes a second or more.
+  itForSome(added, ({ op }) => op === 'reduce.product' || op === 'atomic.nand')(
+    '$op',
+    ({ op, to: [file, table], record, tables }) => {
+      const path = `src/ir/ops/${file}`
+      const text = readFileSync(resolve(root, path), 'utf8')
+      const opening = `export const ${table} = {\n`
+      expect(text).toContain(opening)
+      const errors = errorsIn(
+        [path, ...files],
+        resolve(root, path),
+        text.replace(opening, `${opening}'${op}': ${record},\n`),
+      )
+      expect(errors.get(path)).toEqual([])
+      const refused = files.filter((one) => errors.get(one)!.some((error) => error.includes(op)))
+      expect(refused.sort()).toEqual([...tables].sort())
+    },
+  )
 })

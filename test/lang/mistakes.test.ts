@@ -59,7 +59,7 @@ const mistakes: readonly (readonly [what: string, statement: string, words: stri
   ],
   ['a vector stored as a matrix', 't.store(c.tile([0, 0], [4, 4]), row)', 'rank 1 does not match rank 2'],
   ['choices of two dtypes', 'mask.select(row, half)', 'bf16 does not match f32: cast first, y.to(f32)'],
-  ['a choice by a number', 'row.select(row, 0)', 'only a mask selects: compare first, x.gt(0)'],
+  ['a choice by a number', 'row.select(row, 0)', 'select needs a mask: compare first, x.gt(0)'],
   ['a tensor as an operand', 'row.add(x)', 'parameter of type \'number | Value<"f32", 0 | 1>\''],
   // JavaScript's operators.
   ['n + 1', 'void (n + 1)', "Operator '+' cannot be applied to types 'Scalar<\"i32\">' and 'number'"],
@@ -70,7 +70,7 @@ const mistakes: readonly (readonly [what: string, statement: string, words: stri
   ['too few extents', 'c.tile([0, 0], [4])', 'Source has 1 element(s) but target requires 2'],
   ['a float as an index', 'x.at([row])', "is not assignable to type 'Index | Vector | Matrix'"],
   ['a symbol as an extent', 'x.tile([0], [n])', "Type 'Scalar<\"i32\">' is not assignable to type 'number'"],
-  ['an index of a vector taken away', 'x.pick(0)', 'a vector has no axis to take away: x.at([i])'],
+  ['an index of a vector taken away', 'x.pick(0)', 'pick needs at least two axes: x.at([i])'],
   ['a scalar expanded', 'n.expand(0)', 'only a vector is expanded'],
   // Memory and flags.
   ['a tensor loaded', 't.load(x)', "is not assignable to parameter of type 'Ref<DType, number, Space>'"],
@@ -82,12 +82,12 @@ const mistakes: readonly (readonly [what: string, statement: string, words: stri
   [
     'a number carried',
     't.for(4, 0, (i, sum) => sum.add(i))',
-    'only values are carried; t.constant(dtype, x)',
+    'only values can be carried; t.constant(dtype, x)',
   ],
   [
     'a record with a number',
     't.for(4, { n, sum: 0 }, (_, s) => ({ n: s.n, sum: s.sum.add(1) }))',
-    'only values are carried',
+    'only values can be carried',
   ],
   [
     'another state returned',

@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, describe, expect, it } from 'vitest'
 import { unpack } from '../cli/installed.ts'
@@ -23,40 +23,45 @@ writeFileSync(join(folder, 'package.json'), JSON.stringify({ type: 'module' }))
 writeFileSync(join(folder, 'eslint.config.mjs'), config)
 
 interface Report {
+  readonly filePath: string
   readonly messages: readonly { line: number; column: number; message: string; ruleId: string | null }[]
 }
 
-/** Lints one file as a user does, and returns what ESLint reports on it and its exit code. */
-async function lint(
-  name: string,
-  text: string,
-  settings = tsconfig,
-): Promise<{ code: number; report: Report }> {
-  const place = join(folder, name.replace('.', '-'))
-  mkdirSync(place, { recursive: true })
-  writeFileSync(join(place, 'tsconfig.json'), settings)
-  writeFileSync(join(place, name), text)
+const names = ['kernel.ts', 'kernel.js'] as const
+
+/** Lints a text as TypeScript and as JavaScript, as a user does. Returns the reports by file name, and the exit code. */
+async function lint(what: string, text: string): Promise<{ code: number; reports: Map<string, Report> }> {
+  const places = names.map((name) => join(folder, what, name.replace('.', '-'), name))
+  for (const place of places) {
+    mkdirSync(dirname(place), { recursive: true })
+    writeFileSync(join(dirname(place), 'tsconfig.json'), tsconfig)
+    writeFileSync(place, text)
+  }
   const eslint = join(folder, 'node_modules/eslint/bin/eslint.js')
-  const args = [eslint, '--format', 'json', join(place, name)]
+  const args = [eslint, '--format', 'json', ...places]
   const { code, stdout } = await promisify(execFile)(process.execPath, args, { cwd: folder }).then(
     ({ stdout }) => ({ code: 0, stdout }),
     (error: { code: number; stdout: string }) => error,
   )
-  return { code, report: (JSON.parse(stdout) as Report[])[0] }
+  const reports = JSON.parse(stdout) as readonly Report[]
+  expect(reports).toHaveLength(names.length)
+  return { code, reports: new Map(reports.map((report) => [basename(report.filePath), report])) }
 }
+const [onWrong, onRight] = await Promise.all([lint('wrong', wrong), lint('right', right)])
 
-describe.each(['kernel.ts', 'kernel.js'])('the plugin, on %s', (name) => {
-  it('reports each mistake as the page shows it', async () => {
-    const { code, report } = await lint(name, wrong)
+describe.each(names)('the plugin, on %s', (name) => {
+  it('reports each mistake as the page shows it', () => {
+    const { code, reports } = onWrong
+    const report = reports.get(name)!
     const reported = report.messages.map(({ line, column, message }) => [`${line}:${column}`, message])
     expect(reported).toEqual(shown.split('\n').map((line) => [line.slice(0, 6).trim(), `${line.slice(6)}.`]))
     expect(new Set(report.messages.map(({ ruleId }) => ruleId))).toEqual(new Set(['arke/no-symbol-coercion']))
     expect(code).toBe(1)
   })
 
-  it('reports nothing on a correct kernel', async () => {
-    const { code, report } = await lint(`right-${name}`, right)
-    expect(report.messages).toEqual([])
+  it('reports nothing on a correct kernel', () => {
+    const { code, reports } = onRight
+    expect(reports.get(name)!.messages).toEqual([])
     expect(code).toBe(0)
   })
 })

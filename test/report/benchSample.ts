@@ -305,6 +305,8 @@ export function makeBench(options: BenchSampleOptions = {}): BenchResult {
   }
   return {
     arke: '0.1.0',
+    commit: 'abc1234',
+    date: '2026-11-18',
     target,
     machine: {
       node: 'v20.19.4',
@@ -314,6 +316,7 @@ export function makeBench(options: BenchSampleOptions = {}): BenchResult {
       bandwidth: 11.8e9,
       tick: 41,
       threads: target !== 'cuda',
+      memories: 1,
     },
     points: [...products, decode].map((place, i) => pointOf(place, options, 7 + i)),
     warnings: [...warnings, ...(text === '' ? [] : [text])],

@@ -109,7 +109,7 @@ describe.skipIf(program === null)('by keys alone', () => {
     expect(await text(page, '#bars .bar-label')).toBe(sample.document.steps[0].name)
     await page.key('ArrowLeft')
     await tabTo(page, '#legend [data-category="wait"]')
-    expect(await tooltip(page)).toContain('inside a collective that its last rank has not reached yet')
+    expect(await tooltip(page)).toContain('the rank is in a collective that another rank has not reached yet')
     await tabTo(page, '#bars .bar')
     expect(await tooltip(page)).toMatch(/Rank 5.*Compute.*Wait/)
     await page.key('ArrowDown')

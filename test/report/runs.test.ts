@@ -97,7 +97,7 @@ describe('the page', () => {
 
   test('says that ranks on a CPU share one memory, and only of those', () => {
     for (const target of ['wasm', 'native'])
-      expect(plain(runsPage(makeBench({ target })))).toContain('share one memory: there is no link')
+      expect(plain(runsPage(makeBench({ target })))).toContain('threads that share one memory')
     expect(plain(runsPage(makeBench({ target: 'cuda' })))).not.toContain('share one memory')
   })
 

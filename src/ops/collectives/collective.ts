@@ -105,7 +105,7 @@ export function window<D extends StorageDType>(tensor: Tensor<D, 1>, share: Shar
   return tensor.slice(0, share.start, share.size)
 }
 
-/** The first `share.size` elements of an inbox. This view ends at the same partial tile as the share. */
+/** The first `share.size` elements of an inbox. The view ends at the same partial tile as the share. */
 export function inboxFor<D extends StorageDType>(inbox: Tensor<D, 1>, share: Share): Tensor<D, 1> {
   return inbox.slice(0, 0, share.size)
 }

@@ -24,7 +24,7 @@ async function start(): Promise<void> {
   watchTheme(() => recolour.forEach((one) => one()))
   if (!canInflate()) {
     status.textContent =
-      'This browser cannot decompress the data of the tracks and bars (it lacks DecompressionStream). The tables below are complete; a browser of 2023 or later shows the rest.'
+      'This browser cannot decompress the data of the tracks and bars (it lacks DecompressionStream). The tables below are complete; browsers from 2023 or later also show the tracks and bars.'
     return
   }
   const header = JSON.parse(new TextDecoder().decode(await inflate(headerBlock))) as PackedHeader

@@ -47,7 +47,7 @@ function start(): Promise<void> {
   )
   if (!canInflate())
     byId('status').textContent =
-      'This browser cannot decompress the data of the timelines (it lacks DecompressionStream). All else on this page is complete; a browser of 2023 or later shows the rest.'
+      'This browser cannot decompress the data of the timelines (it lacks DecompressionStream). Everything else on this page is complete; browsers from 2023 or later also show the timelines.'
   choose()
   return show(0)
 }

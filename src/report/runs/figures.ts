@@ -94,16 +94,17 @@ const pointRows = (point: Point, place: number, shown: readonly Figure[]): Marku
     )}
   </tbody>`
 
-export function machineSection({ arke, target, machine }: BenchResult): Markup {
+export function machineSection({ arke, commit, date, target, machine }: BenchResult): Markup {
   const { node, platform, processor, cores, bandwidth, tick } = machine
   const facts: readonly (readonly [string, string])[] = [
     ['Target', target],
-    ['Processor', `${processor}, ${count(cores)} cores`],
+    ['Processor', `${processor}, ${count(cores)} ${machine.threads ? 'cores' : 'multiprocessors'}`],
     ['Platform', platform],
     ['Node', node],
     ['Memory', `${digits(bandwidth / 1e9)} GB/s, measured by reading more than the caches hold`],
-    ['Clock', `shows no time shorter than ${time(tick)}`],
-    ['Arke', arke],
+    ['Clock', `resolution ${time(tick)}`],
+    ['Date', date],
+    ['Arke', commit === null ? arke : `${arke}, commit ${commit}`],
   ]
   return html`<section aria-labelledby="machine-title">
     <h2 id="machine-title">Measured on</h2>

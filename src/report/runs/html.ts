@@ -27,6 +27,7 @@ import {
   ratioInterval,
   timeInterval,
 } from './points.ts'
+import { ranksText } from './provenance.ts'
 import { sweepsSection } from './sweepCharts.ts'
 import { findings, headlineOf, headlineOfPoint, ledgerInWords } from './words.ts'
 
@@ -81,14 +82,7 @@ function headerSection(result: BenchResult): Markup {
             ${found.map(({ operation, text }) => html`<li><b>${operation}</b>: ${text}</li>`)}
           </ol>`
     }
-    ${
-      machine.threads
-        ? html`<p class="facts">
-            The ranks of ${target} are threads that share one memory: there is no link between them, and a
-            transfer is a copy within that memory. Launches, waits and what is computed meanwhile are real.
-          </p>`
-        : null
-    }
+    <p class="facts">${ranksText(result)}</p>
     ${warningsMarkup(warnings)}
   </header>`
 }
@@ -112,7 +106,7 @@ function pointsSection(points: readonly Point[]): Markup {
     </div>
     ${legend}
     <p id="status" role="status"></p>
-    <noscript><p>The timelines need JavaScript; all else on this page is complete without it.</p></noscript>
+    <noscript><p>The timelines need JavaScript. Everything else on this page works without it.</p></noscript>
     ${points.map(pointArticle)}
     <p class="hint">
       All variants of a point are on one scale of time. Drag to move; Ctrl and wheel, or the wheel alone after
@@ -175,7 +169,7 @@ function pointArticle(point: Point, place: number): Markup {
       ${
         point.auto === null
           ? null
-          : html`<li>Left to choose, arke takes ${point.auto.variant}: ${point.auto.reason}.</li>`
+          : html`<li>The automatic choice (auto) is ${point.auto.variant}: ${point.auto.reason}.</li>`
       }
     </ul>
     ${taxBars(point)}

@@ -11,7 +11,7 @@ export const partLabels: Readonly<Record<RunPart, string>> = {
 }
 
 export const localityMeaning =
-  'of useful time: to write what a later kernel reads back, which costs nothing where it stays in a cache'
+  'the part of useful time in which kernels write data that a later kernel reads back; it costs nothing if the data stays in a cache'
 
 /** The category that gives the part its colour. */
 export const categoryOf = (part: RunPart): CategoryName => (part === 'useful' ? 'compute' : part)

@@ -79,7 +79,7 @@ function timelines(runs: readonly ReportRun[]): Markup {
     </div>
     ${legend}
     <p id="status" role="status"></p>
-    <noscript><p>The timelines need JavaScript; all else on this page is complete without it.</p></noscript>
+    <noscript><p>The timelines need JavaScript. Everything else on this page works without it.</p></noscript>
     ${runs.map(article)}
     <p class="hint">
       Time in which the host waited or computed between launches is left out. Drag to move; Ctrl and wheel, or

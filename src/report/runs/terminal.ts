@@ -45,9 +45,9 @@ export function unfinishedTable(
 
 /** The meaning of the table columns, which is printed once for all tables. */
 export const tableLegend: readonly string[] = [
-  'median, over bsp, limit: from executions that were not recorded. ±: to the farther end of the 95 % interval. limit: the limit over the time; 1 is the best there is.',
-  'useful to other: where the time of recorded executions went, %, mean over ranks. locality: bytes that one kernel writes for a later one to read back.',
-  'error: the largest deviation from a float64 reference, of what the dtype allows.',
+  'median, over bsp, limit: from executions that were not recorded. ±: distance to the farther end of the 95 % interval. limit: the lower bound divided by the time; 1 is the best possible value.',
+  'useful to other: percentages of the time of recorded executions, mean over ranks. locality: bytes that one kernel writes and a later kernel reads back.',
+  'error: the largest deviation from a float64 reference, as a fraction of the deviation that the dtype allows.',
 ].flatMap((line) => wrap(line))
 
 const row = ({ variant, time: taken, speedup, ofLimit, ledger, deviation }: VariantResult): string[] => [

@@ -295,7 +295,7 @@ describe.each(targets)('%s', (target) => {
   describe('a process', target === 'native' ? long : {}, () => {
     const run = (mode: string): Promise<Outcome> => interrupted('interruptedKernel.ts', target, mode)
 
-    it('ends when its world is closed and it has nothing else to do', async () => {
+    it('ends when its world is closed and it has nothing else to do', long, async () => {
       expect(await run('leaving')).toEqual({ code: 0, signal: null, output: 'filled 2\n' })
     })
 
@@ -303,12 +303,12 @@ describe.each(targets)('%s', (target) => {
       expect(await run('alone')).toMatchObject({ code: null, signal: 'SIGINT' })
     })
 
-    it('that is terminated ends as it would without a world', async () => {
+    it('that is terminated ends as it would without a world', long, async () => {
       const outcome = await signalled('SIGTERM', 'interruptedKernel.ts', target, 'alone')
       expect(outcome).toMatchObject({ code: null, signal: 'SIGTERM' })
     })
 
-    it('that exits while a kernel waits ends at once', async () => {
+    it('that exits while a kernel waits ends at once', long, async () => {
       expect(await run('exiting')).toEqual({ code: 5, signal: null, output: 'filled 2\n' })
     })
 

@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest'
 import { kernel, tensor, type Kernel, type Value, type World } from '../../../src/index.ts'
 import type { StorageDType } from '../../../src/ir/dtype.ts'
 import { openOnCpu, unavailable } from '../../cuda/onCpu/onCpu.ts'
-import { long } from '../../long.ts'
+import { itForSome, long } from '../../long.ts'
 import { call } from '../differential/entries.ts'
 import { onWorld, poison, range, targets } from './harness.ts'
 
@@ -146,7 +146,9 @@ describe.each(places)('on %s', (target) => {
       expect(got, `${op} of ${dtype}[${shape.join('x')}] along ${axis}`).toEqual([...wanted, ...rest])
     }
   }
-  it.each(dtypes)('argmax, argmin and cumsum of %s', (dtype) => check(some(cases(dtype))))
+  itForSome(dtypes, (dtype) => !compiles || dtype === 'f32')('argmax, argmin and cumsum of %s', (dtype) =>
+    check(some(cases(dtype))),
+  )
   if (compiles)
     it('argmax, argmin and cumsum of every shape', { ...long, timeout: 600_000 }, () =>
       check(dtypes.flatMap(cases)),

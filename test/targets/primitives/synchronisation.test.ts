@@ -1,7 +1,7 @@
 /** Flags, epochs, lags, arrivals, fences, teams, `last` and roles, on every world size. */
 import { describe, expect, it } from 'vitest'
 import { flags, kernel, scalar, tensor, type Flag } from '../../../src/index.ts'
-import { fewerOn, onWorld, range, targets, worldSizes } from './harness.ts'
+import { fewerOn, itForSizes, onWorld, range, targets, worldSizes } from './harness.ts'
 
 const launches = 3
 const sizesOn = (target: string): readonly number[] => fewerOn(target, worldSizes, [1, 3, 8])
@@ -144,7 +144,7 @@ const circulating = kernel(
 )
 
 describe.each(targets)('flags on %s', (target) => {
-  it.each(sizesOn(target))('count the rounds of a launch of %i ranks', async (ranks) => {
+  itForSizes(target, sizesOn(target))('count the rounds of a launch of %i ranks', async (ranks) => {
     await onWorld(target, ranks, async (world) => {
       const [out, inbox] = [world.empty('i32', [launches]), world.empty('i32', [2, length])]
       const [sent, taken] = [world.flags([], { arrivals: rounds }), world.flags([], { arrivals: rounds })]
@@ -162,7 +162,7 @@ describe.each(targets)('flags on %s', (target) => {
     })
   })
 
-  it.each(sizesOn(target))(
+  itForSizes(target, sizesOn(target))(
     'order messages around a ring of %i ranks, over several launches',
     async (ranks) => {
       await onWorld(target, ranks, async (world) => {
@@ -180,18 +180,21 @@ describe.each(targets)('flags on %s', (target) => {
     },
   )
 
-  it.each(sizesOn(target))('may be relaxed if fences order the accesses: %i ranks', async (ranks) => {
-    await onWorld(target, ranks, async (world) => {
-      const [out, inbox] = [world.empty('i32', [length]), world.empty('i32', [length])]
-      world.launch(fenced, { out, inbox, sent: world.flags() }, { grid: 1 })
-      for (const rank of range(ranks))
-        expect([...(await world.read(out, rank))]).toEqual(
-          range(length).map(() => (rank + ranks - 1) % ranks),
-        )
-    })
-  })
+  itForSizes(target, sizesOn(target))(
+    'may be relaxed if fences order the accesses: %i ranks',
+    async (ranks) => {
+      await onWorld(target, ranks, async (world) => {
+        const [out, inbox] = [world.empty('i32', [length]), world.empty('i32', [length])]
+        world.launch(fenced, { out, inbox, sent: world.flags() }, { grid: 1 })
+        for (const rank of range(ranks))
+          expect([...(await world.read(out, rank))]).toEqual(
+            range(length).map(() => (rank + ranks - 1) % ranks),
+          )
+      })
+    },
+  )
 
-  it.each(sizesOn(target))('count the arrivals of %i ranks', async (ranks) => {
+  itForSizes(target, sizesOn(target))('count the arrivals of %i ranks', async (ranks) => {
     await onWorld(target, ranks, async (world) => {
       const marks = world.empty('i32', [ranks, 1])
       const sums = world.empty('i32', [launches])
@@ -205,7 +208,7 @@ describe.each(targets)('flags on %s', (target) => {
     })
   })
 
-  it.each(sizesOn(target))('can be polled by %i ranks', async (ranks) => {
+  itForSizes(target, sizesOn(target))('can be polled by %i ranks', async (ranks) => {
     await onWorld(target, ranks, async (world) => {
       const out = world.empty('i32', [launches, length])
       const inbox = world.empty('i32', [length])
@@ -394,7 +397,7 @@ const polling = kernel(
 )
 
 describe.each(targets)('a word that the host writes, on %s', (target) => {
-  it.each(sizesOn(target))('reaches kernels that poll it, on %i ranks', async (ranks) => {
+  itForSizes(target, sizesOn(target))('reaches kernels that poll it, on %i ranks', async (ranks) => {
     await onWorld(target, ranks, async (world) => {
       const args = {
         go: world.zeros('u32', [1]),

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 
 import { emit } from '../../../../test/cuda/emitting.ts'
-import { shippedKernels } from '../../../../test/cuda/shipped.ts'
+import { isSample, shippedKernels } from '../../../../test/cuda/shipped.ts'
 import { itForSome } from '../../../../test/long.ts'
 import { f32 } from '../../../lang/dtypes.ts'
 import { kernel, tensor } from '../../../lang/kernel.ts'
@@ -104,7 +104,7 @@ function neededBy(text: string, available: Library): Set<string> {
 
 describe('the text of a kernel', () => {
   const cases = shippedKernels.map((one) => [one.name, one] as const)
-  itForSome(cases, ([name]) => / bf16/.test(name))('%s includes exactly what it needs', ([, one]) => {
+  itForSome(cases, isSample)('%s includes exactly what it needs', ([, one]) => {
     for (const options of [{}, { record: true }]) {
       const { source } = one.emit(options)
       const at = source.indexOf('extern "C"')

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 
 import { compileTogether, NO_SPILLS, noCompiler } from '../../../../test/cuda/compile.ts'
-import { shippedKernels } from '../../../../test/cuda/shipped.ts'
+import { isSample, shippedKernels } from '../../../../test/cuda/shipped.ts'
 import { ofOperations } from '../../../../test/golden/shippedLaunches.ts'
 import { lower } from '../../../ir/stages.ts'
 import { emitCuda } from './emit.ts'
@@ -13,7 +13,7 @@ const named = (part: string, options: Pick<EmitFacts, 'record'> = {}): EmittedKe
 
 describe('shipped kernels', () => {
   const cases = shippedKernels.map((one) => [one.name, one] as const)
-  itForSome(cases, ([name]) => / bf16/.test(name))('%s is emitted', ([, one]) => {
+  itForSome(cases, isSample)('%s is emitted', ([, one]) => {
     for (const options of [{}, { record: true }]) {
       const { source, sharedBytes } = one.emit(options)
       expect(source).toContain('extern "C" __global__')

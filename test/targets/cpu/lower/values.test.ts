@@ -275,6 +275,7 @@ describe('operations on elements', () => {
 
 describe('reductions', () => {
   it.each(['f32', 'i32', 'u32', 'i64'] as const)('of %s along both axes', (dtype) => {
+    const harness = new Harness(platform, 1)
     for (const shape of [
       [3, 5],
       [7, 16],
@@ -289,14 +290,13 @@ describe('reductions', () => {
             round(dtype, ((i * 37) % 101) - (dtype === 'u32' ? 0 : 50)),
           )
           const program = kernel(
-            'reduce',
+            `reduce_${op}_${shape.join('x')}_${axis}`,
             { x: tensor(dtype, 2), out: tensor(dtype, 1) },
             (t, { x, out }) => {
               const value = t.load(x.tile([0, 0], shape)) as Fragment<'f32', 2>
               t.store(out.tile([0], [shape[1 - axis]]) as never, value[op](axis) as never)
             },
           )
-          const harness = new Harness(platform, 1)
           const x = harness.from(dtype, shape, data)
           const out = harness.empty(dtype, [shape[1 - axis]])
           harness.launch(program, { x, out }, { grid: 1 })
