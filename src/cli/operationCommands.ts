@@ -93,7 +93,6 @@ const operationCommand = (program: Command, name: string, description: string): 
       '--target <target>',
       'native, wasm or cuda (default: native, or wasm if there is no C++ compiler)',
     )
-
     .option('--ranks <n>', 'world size, 1 to 64', ranks, 2)
     .option(
       '--shape <extents>',
@@ -103,13 +102,12 @@ const operationCommand = (program: Command, name: string, description: string): 
       '--dtype <dtype>',
       "dtype of the operands: f32, f16 or bf16 (default: the operation's default, usually f32)",
     )
+    .option(...layoutOption)
+    .option(...shardOption)
     .option(
       '--sweep <extent=values>',
       'measure several values of an extent: M=1..1024 by powers of two, or M=1,7,64',
     )
-    .option(...layoutOption)
-    .option(...shardOption)
-    .option('--sweep <extent=values>', 'a point for each: M=1..1024 by powers of two, or M=1,7,64')
 
 export function addBench(program: Command): void {
   operationCommand(
