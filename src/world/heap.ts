@@ -4,8 +4,11 @@
  * an allocation has the same offset on every rank and in every process of a world.
  */
 
-/** Every block begins and ends at a multiple of this many bytes, the size of a cache line. */
-export const granule = 64
+/**
+ * Every block begins and ends at a multiple of this many bytes. Cache lines have 64 bytes on CPUs and 128 on GPUs: if the
+ * rows of a tensor straddle lines, a GPU fetches more lines for them. Vendor libraries for GPUs assume 256 bytes.
+ */
+export const granule = 256
 export const mostAlignment = 65536
 
 interface Block {

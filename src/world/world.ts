@@ -142,7 +142,7 @@ export interface FlagsOptions extends AllocationOptions {
 }
 
 export interface TensorOptions extends AllocationOptions {
-  /** The alignment on the heap in bytes: a power of two from 64, the default, to 65536. */
+  /** The alignment on the heap in bytes: a power of two from 256, the default, to 65536. */
   readonly alignment?: number
 }
 

@@ -117,7 +117,7 @@ describe('the heap', () => {
     heap.allocate(400_000)
     heap.free(first)
     expect(() => heap.allocate(500_000)).toThrow(
-      '488.3 KiB do not fit the heap of 1 MiB: 390.6 KiB are used, 633.4 KiB free, 340.4 KiB in one piece',
+      '488.3 KiB do not fit the heap of 1 MiB: 390.8 KiB are used, 633.3 KiB free, 340.3 KiB in one piece',
     )
   })
 
