@@ -5,6 +5,7 @@
 import { layoutOf } from '../../src/operation/choice.ts'
 import { operations } from '../../src/ops/operations.ts'
 import type { Layout } from '../../src/ops/points.ts'
+import { mostBehindGateOnGpu } from '../../src/runs/gate.ts'
 import type { Quantity } from '../../src/runs/results.ts'
 import { h200 } from '../../src/world/machines.ts'
 
@@ -128,10 +129,11 @@ export function leastTime(cell: Cell, multiprocessors: number): number {
 export const setsFor = (bytes: number): number => Math.min(8, Math.max(1, Math.ceil(200e6 / bytes)))
 
 /**
- * The number of executions per loop. A loop takes some milliseconds, so that the cost of the gate is small. It contains
- * no more launches than a queue holds if each execution has three launches (gate.ts). `limit` is in microseconds.
+ * The number of executions per loop. A loop takes some milliseconds, so that the cost of the gate is small, and all of
+ * its launches fit behind one gate. `limit` is in microseconds, `launches` is the number of launches per execution.
  */
-export const repeatsFor = (limit: number): number => Math.max(1, Math.min(12, Math.floor(3000 / limit)))
+export const repeatsFor = (limit: number, launches: number): number =>
+  Math.max(1, Math.min(12, Math.floor(3000 / limit), Math.floor(mostBehindGateOnGpu / launches)))
 
 /** The layout options of the operations, each with its values. */
 const layoutValues = new Map(measured.flatMap(({ definition }) => Object.entries(definition.layouts ?? {})))

@@ -2,11 +2,12 @@
  * Measures an operation at a cell. All of its variants run interleaved with the single step whose time is the lower
  * bound of all variants. If that step is only a matrix product, the vendor's product is measured in its place, too.
  */
+import type { Step } from '../../src/operation/definition.ts'
 import type { AnyDefinition } from '../../src/ops/operations.ts'
 import { device, leastTime, operationOf, repeatsFor, type Cell, type CellResult, type Role } from './cells.ts'
 import { bytesOn, expectedMachine, inputsOf, optionsOf } from './inputs.ts'
 import type { Pattern } from './pattern.ts'
-import { Stage, type Effort } from './stage.ts'
+import { mostVendorLaunches, Stage, type Effort } from './stage.ts'
 import { enterVendor } from './vendor.ts'
 
 export interface Entered {
@@ -24,6 +25,10 @@ export const everyVariant = ({ variants, fused }: AnyDefinition): Entered[] =>
 /** The heap has this many spare bytes in addition to the counted allocations. */
 const spareBytes = 128 * 2 ** 20
 
+/** The launches of an execution whose product may be the vendor's. */
+const launchesOf = (steps: readonly Step[]): number =>
+  steps.reduce((sum, { product }) => sum + (product ? mostVendorLaunches : 1), 0)
+
 /** Opens the stage of an operation's cell and adds the contestants in `entered`, on all sets of inputs. */
 export async function operationStage(
   cell: Cell,
@@ -34,15 +39,18 @@ export async function operationStage(
   const { ranks, multiprocessors } = cell
   const source = inputsOf(definition)
   const sets = source.sets(cell)
+  let mostLaunches = 0
   const counted = bytesOn(expectedMachine(cell), ranks, (world) => {
     for (let set = 0; set < sets; set++) {
       const first = definition.make(world, optionsOf(definition, cell, entered[0].variant))
-      for (const { variant } of entered.slice(1))
-        definition.make(world, optionsOf(definition, cell, variant), first.inputs)
+      const others = entered
+        .slice(1)
+        .map(({ variant }) => definition.make(world, optionsOf(definition, cell, variant), first.inputs))
+      for (const { steps } of [first, ...others]) mostLaunches = Math.max(mostLaunches, launchesOf(steps))
     }
   })
   const heap = counted + (source.extraBytes?.(cell) ?? 0) + spareBytes
-  const repeats = repeatsFor(leastTime(cell, multiprocessors ?? device.processors / ranks))
+  const repeats = repeatsFor(leastTime(cell, multiprocessors ?? device.processors / ranks), mostLaunches)
   const stage = await Stage.open({ ranks, heap, multiprocessors, repeats })
   const { world, stream } = stage
   try {

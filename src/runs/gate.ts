@@ -89,6 +89,9 @@ const mostPendingOnGpu = 46
  */
 const pendingAroundOnGpu = 6
 
+/** The most launches of a rank on a GPU that one gate can hold back. */
+export const mostBehindGateOnGpu = mostPendingOnGpu - pendingAroundOnGpu - 2
+
 export class Gate {
   readonly #world: World
   readonly #stream: Stream
