@@ -25,7 +25,15 @@ import { oneEach, sharedOut } from '../../src/world/machine.ts'
 import { h200 } from '../../src/world/machines.ts'
 import type { Launch, World } from '../../src/world/world.ts'
 import { itForSome } from '../long.ts'
-import { cellName, cellsOf, drawing, launchesOf, printed, type Cell } from '../targets/printed.ts'
+import {
+  cellName,
+  cellsOf,
+  drawing,
+  everyLayout,
+  launchesOf,
+  printed,
+  type Cell,
+} from '../targets/printed.ts'
 import { fakeDriver } from './fakeDriver.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -182,13 +190,11 @@ describe('what is printed is what is launched', () => {
     async ({ definition, ...facts }) => {
       const dtype = 'bf16'
       const where = { ranks: 2, ...facts }
-      for (const shard of definition.layouts?.shard ?? ['K'])
+      for (const [options, layout] of everyLayout(definition))
         for (const variant of definition.variants) {
-          const layout = definition.layouts?.shard && { shard }
-          const options = { ...definition.defaults, ...layout, dtype, variant } as const
-          const use = (world: World) => definition.make(world, options).launch()
+          const use = (world: World) => definition.make(world, { ...options, dtype, variant }).launch()
           const { texts } = await launchedOn(where, use, 1 << 25)
-          const asked = { target: 'cuda', ranks: 2, dtype, variant, shard, ...facts } as const
+          const asked = { target: 'cuda', ranks: 2, dtype, variant, layout, ...facts } as const
           const { text } = await emitOperation(definition, asked)
           expect(text).toBe([...new Set(texts)].join('\n'))
         }

@@ -50,6 +50,19 @@ export function drawing(seed: number): (below: number) => number {
   }
 }
 
+/** The default options of an operation in each of its layouts, with the command line's words for that layout. */
+export function everyLayout({ defaults, layouts = {} }: AnyDefinition): [OperationOptions, string[]][] {
+  let all: [OperationOptions, string[]][] = [[defaults, []]]
+  for (const [name, values] of Object.entries(layouts))
+    all = all.flatMap(([options, words]) =>
+      values.map((value): [OperationOptions, string[]] => [
+        { ...options, [name]: value },
+        [...words, `${name}=${value}`],
+      ]),
+    )
+  return all
+}
+
 /** An operation on a number of ranks, for operands of a dtype. */
 export interface Cell {
   readonly definition: AnyDefinition

@@ -25,7 +25,7 @@ import { describedWorld } from '../../../src/world/described.ts'
 import { intercepted } from '../../../src/world/intercept.ts'
 import type { Launch, World } from '../../../src/world/world.ts'
 import { itForSome } from '../../long.ts'
-import { cellName, cellsOf, drawing, launchesOf, printed } from '../printed.ts'
+import { cellName, cellsOf, drawing, everyLayout, launchesOf, printed } from '../printed.ts'
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
 
@@ -152,17 +152,15 @@ describe.each(targets)('what is printed is what is compiled: %s', (target) => {
 
   it.each(operations)('operations by name, $name', async (definition) => {
     const [ranks, dtype] = [2, 'f32'] as const
-    for (const shard of definition.layouts?.shard ?? ['K'])
+    for (const [options, layout] of everyLayout(definition))
       for (const variant of definition.variants)
         for (const packed of definition.packs ? [false, true] : [false]) {
           const { world, launches } = describedWorld(machines(ranks))
-          const layout = definition.layouts?.shard && { shard }
-          const options = { ...definition.defaults, ...layout, dtype, variant }
-          const operation = definition.make(world, options)
+          const operation = definition.make(world, { ...options, dtype, variant })
           if (packed) await operation.pack()
           operation.launch()
           const texts = launches.map((launch) => compiled(launch, target, ranks, false))
-          const { text } = await emitOperation(definition, { target, ranks, dtype, variant, shard, packed })
+          const { text } = await emitOperation(definition, { target, ranks, dtype, variant, layout, packed })
           expect(text).toBe([...new Set(texts)].join('\n'))
         }
   })
