@@ -6,13 +6,61 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { f32, i32, type Program, type Scalar } from 'arke'
-import { walk } from '../../src/ir/node.ts'
+import { attribute, walk, type Node } from '../../src/ir/node.ts'
+import { origin } from '../../src/ir/ops/index.ts'
 import { lower } from '../../src/ir/stages.ts'
 import { count, lowered, ops, recorded, rolesOf, type Args } from './lowered.ts'
 
 const lines = readFileSync(fileURLToPath(import.meta.url), 'utf8').split('\n')
 const lineOf = (marker: string): string =>
   `obstacles.test.ts:${lines.findIndex((l) => l.endsWith(`// ${marker}`)) + 1}:`
+
+const copyAndStore = (t: Program, { a, c }: Args, as: ReturnType<Program['shared']>, row = 0) =>
+  t.pipeline([3], ([k]) => {
+    t.copy(a.tile([row, k], [2, 2]), as as never)
+    t.store(c.tile([row, k], [2, 2]), t.load(as) as never)
+  })
+
+describe('what a block does before its first pipeline', () => {
+  const zeros = (t: Program) => t.zeros(f32, [2, 2])
+  it.each<[string, string, (t: Program, args: Args) => void]>([
+    ['a write of what the pipeline reads', 'store', (t, { a }) => t.store(a.tile([0, 1], [2, 2]), zeros(t))],
+    [
+      'a write of it on all ranks',
+      'store',
+      (t, { a }) => t.for(t.world, (rank) => t.store(a.on(rank).tile([0, 1], [2, 2]), zeros(t))),
+    ],
+    ['an acquire', 'load', (t, { counter }) => t.load(counter.at([0]), { order: 'acquire' })],
+    ['a poll whose result is unused', 'reached', (t, { ready }) => t.reached(ready)],
+  ])('is finished before the producer copies: %s', (_, op, prepare) => {
+    const ir = lowered((t, args) => {
+      const as = t.shared(f32, [2, 2])
+      prepare(t, args)
+      copyAndStore(t, args, as as never)
+    })
+    expect(ir.notes).toEqual([])
+    const { producer, consumer } = rolesOf(ir)
+    expect(count(producer, op)).toBe(0)
+    expect(ops(producer)).toContain('copy.async')
+    const isGate = (node: Node): boolean => attribute<number>(origin(node.inputs[0]).base, 'count') === 1
+    const [waits, arrives] = [producer, consumer].map((role) =>
+      [...walk(role)].flatMap((node, at) =>
+        ['barrier.wait', 'barrier.arrive'].includes(node.op) && isGate(node) ? [at] : [],
+      ),
+    )
+    expect([waits.length, arrives.length]).toEqual([1, 1])
+    expect(waits[0]).toBeLessThan(ops(producer).indexOf('for'))
+    expect(arrives[0]).toBeGreaterThan(ops(consumer).indexOf(op))
+  })
+  it('starts no later if the producer need not wait for it', () => {
+    const ir = lowered((t, args) => {
+      const as = t.shared(f32, [2, 2])
+      t.store(args.c.tile([1, 1], [2, 2]), zeros(t))
+      copyAndStore(t, args, as as never)
+    })
+    expect(count(rolesOf(ir).consumer, 'barrier.arrive')).toBe(1)
+  })
+})
 
 describe('obstacles', () => {
   /** Returns the note after verifying that the pipeline became a plain loop with the same results. */
@@ -22,12 +70,6 @@ describe('obstacles', () => {
     expect(ir.notes).toHaveLength(1)
     return ir.notes![0]
   }
-  const copyAndStore = (t: Program, { a, c }: Args, as: ReturnType<Program['shared']>, row = 0) =>
-    t.pipeline([3], ([k]) => {
-      t.copy(a.tile([row, k], [2, 2]), as as never)
-      t.store(c.tile([row, k], [2, 2]), t.load(as) as never)
-    })
-
   it('a tile used outside', () => {
     const note = obstacle((t, { a, c }) => {
       const as = t.shared(f32, [2, 2])
@@ -76,8 +118,10 @@ describe('obstacles', () => {
   ])('but what is written to %s is one', (_, peer) => {
     const note = obstacle((t, { a, c }) => {
       const as = t.shared(f32, [2, 2])
-      t.for(t.world - 1, (step) => t.store(a.on(peer(t, step)).tile([0, 0], [2, 2]), t.zeros(f32, [2, 2])))
-      copyAndStore(t, { a, c } as Args, as)
+      t.for(2, () => {
+        t.for(t.world - 1, (step) => t.store(a.on(peer(t, step)).tile([0, 0], [2, 2]), t.zeros(f32, [2, 2])))
+        copyAndStore(t, { a, c } as Args, as)
+      })
     })
     expect(note).toMatch(/the pipeline reads a \(.*\), which is written at/)
   })
@@ -85,8 +129,8 @@ describe('obstacles', () => {
     const note = obstacle((t, { a, c }) => {
       const as = t.shared(f32, [2, 2])
       const peer = t.rank.add(1).mod(t.world)
-      t.store(a.on(peer).tile([0, 0], [2, 2]), t.zeros(f32, [2, 2]))
       copyAndStore(t, { a: a.on(peer), c } as Args, as)
+      t.store(a.on(peer).tile([0, 0], [2, 2]), t.zeros(f32, [2, 2]))
     })
     expect(note).toMatch(/the pipeline reads a \(.*\), which is written at/)
   })
@@ -148,8 +192,10 @@ describe('obstacles', () => {
   it('an acquire that only the consumer would execute', () => {
     const note = obstacle((t, args) => {
       const as = t.shared(f32, [2, 2])
-      t.load(args.counter.at([0]), { order: 'acquire' }) // acquire
-      copyAndStore(t, args, as as never)
+      t.for(2, () => {
+        t.load(args.counter.at([0]), { order: 'acquire' }) // acquire
+        copyAndStore(t, args, as as never)
+      })
     })
     expect(note).toMatch(/the copied data may be ordered by load at/)
     expect(note).toContain(lineOf('acquire'))
@@ -287,8 +333,10 @@ describe('obstacles', () => {
   it('an acquiring poll before the pipeline whose result is unused', () => {
     const note = obstacle((t, args) => {
       const as = t.shared(f32, [2, 2])
-      t.reached(args.ready) // ordering look
-      copyAndStore(t, args, as as never)
+      t.for(2, () => {
+        t.reached(args.ready) // ordering look
+        copyAndStore(t, args, as as never)
+      })
     })
     expect(note).toMatch(/the copied data may be ordered by reached at/)
     expect(note).toContain(lineOf('ordering look'))

@@ -21,12 +21,14 @@ export interface Group {
   readonly pipelines: readonly Node[]
 }
 
+/** `finished` are nodes that the consumer has executed before the producer starts its first pipeline. */
 export function findObstacle(
   block: Block,
   pipelines: readonly Node[],
   slice: Slice,
   groups: readonly Group[],
   ir: KernelIR,
+  finished: ReadonlySet<Node> = new Set(),
 ): string | undefined {
   if (slice.obstacle) return slice.obstacle
   const filled = new Set(groups.flatMap((group) => [...group.tiles]))
@@ -34,8 +36,8 @@ export function findObstacle(
     misplaced(block, pipelines) ??
     usedOutside(ir, pipelines, filled) ??
     first(pipelines, (pipeline) => misfilled(pipeline, filled)) ??
-    readAndWritten(block, slice, filled, ir.world) ??
-    acquiredByConsumer(block, pipelines, slice) ??
+    readAndWritten(block, slice, filled, ir.world, finished) ??
+    acquiredByConsumer(block, pipelines, slice, finished) ??
     first(pipelines, (pipeline) => signalledBeforeWait(pipeline.blocks[0], slice))
   )
 }
@@ -121,6 +123,7 @@ function readAndWritten(
   slice: Slice,
   filled: ReadonlySet<Node>,
   world: number,
+  finished: ReadonlySet<Node>,
 ): string | undefined {
   const read = new Map<Node, Node>()
   const isElsewhere = elsewhere(block, world)
@@ -142,6 +145,8 @@ function readAndWritten(
     const base = target && origin(target).base
     const reader = base && read.get(base)
     if (!reader || slice.moved.has(node)) continue
+    // The producer may execute its loads before the consumer has finished.
+    if (finished.has(node) && !loaded.has(base)) continue
     const isApart = isRemote(target)
       ? isElsewhere(target) && !readRemotely.has(base)
       : !mayBeReadAtHome.has(base)
@@ -156,10 +161,17 @@ function readAndWritten(
  * pipeline it also executes the polls (`reached`) that it needs, and the consumer is ordered after them by the slot's
  * barrier. Any other acquire orders only the role that executes it.
  */
-function acquiredByConsumer(block: Block, pipelines: readonly Node[], { needed }: Slice): string | undefined {
+function acquiredByConsumer(
+  block: Block,
+  pipelines: readonly Node[],
+  { needed }: Slice,
+  finished: ReadonlySet<Node>,
+): string | undefined {
   const inside = new Set(pipelines.flatMap((pipeline) => [...walk(pipeline.blocks[0])]))
   const acquires = (node: Node): boolean => {
-    if (isWait(node) || (isLook(node) && needed.has(node) && inside.has(node))) return false
+    // Only the producer executes the polls that it needs.
+    const isProducers = isLook(node) && needed.has(node)
+    if (isWait(node) || (isProducers ? inside.has(node) : finished.has(node))) return false
     const { order } = opOf(node)
     // An op that orders in both directions by itself either synchronises the roles, and here only one role runs, or
     // orders the nodes inside it.

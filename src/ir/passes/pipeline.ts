@@ -12,6 +12,9 @@
  * flags that the consumer does not need. The block must not write the memory that the producer copies. Otherwise the
  * pipeline becomes a plain loop, and a note in the lowered kernel says why.
  *
+ * What the block does before its first pipeline is no obstacle: if it writes the memory that the producer copies, or
+ * acquires it, the producer waits at a barrier until the consumer has finished that part.
+ *
  * A pipeline inside a role splits this role, under the same conditions: its producer becomes a role beside the others.
  */
 import { analysis } from '../analysis.ts'
@@ -158,15 +161,26 @@ function splitBlock(
   const pipelines = [...walk(block)].filter((node) => node.op === 'pipeline')
   const slice = producerSlice(block)
   const groups = groupPipelines(pipelines, slice)
+  const first = block.nodes.find(containsPipeline)!
+  const preparation = block.nodes.slice(0, block.nodes.indexOf(first))
+  const finished = new Set(
+    preparation.flatMap((node) => [node, ...node.blocks.flatMap((own) => [...walk(own)])]),
+  )
+  const atOnce = findObstacle(block, pipelines, slice, groups, ir)
   const obstacle =
-    findObstacle(block, pipelines, slice, groups, ir) ?? (groups.length > 0 ? otherObstacle : undefined)
+    (atOnce && findObstacle(block, pipelines, slice, groups, ir, finished)) ??
+    (groups.length > 0 ? otherObstacle : undefined)
   if (obstacle) notes.push(`${pipelines[0].site}: the pipeline runs without overlap: ${obstacle}`)
   if (obstacle || groups.length === 0) return undefined
   const rings = groups.map((group) => makeRing(group, copier))
+  const prepared = atOnce ? copier.emit('barriers', [], { count: 1, arrivals: 1 }, [], first.site) : undefined
   const role = (name: 'producer' | 'consumer'): Block => {
     const outer = new Map(copier.map)
     const built = copier.block([], () => {
-      new RoleBuilder(name, copier, rings, slice).build(block)
+      new RoleBuilder(name, copier, rings, slice).build(
+        block,
+        prepared && { before: first, barrier: prepared },
+      )
       return []
     })
     copier.map.clear()

@@ -20,6 +20,12 @@ export interface Ring {
   readonly empty: Node
 }
 
+/** The point of a block that the consumer must reach before the producer passes it. */
+export interface Handover {
+  readonly before: Node
+  readonly barrier: Node
+}
+
 /** The position of each ring: its slot, then its phase (the number of times it has wrapped around). */
 type Positions = readonly Node[]
 
@@ -43,11 +49,20 @@ export class RoleBuilder {
     this.#slice = slice
   }
 
-  build(block: Block): void {
-    this.#nodes(
-      block,
-      this.#rings.flatMap(() => [this.#into.constant(0), this.#into.constant(0)]),
-    )
+  /** With a handover, the producer waits before the given node until the consumer has reached it. */
+  build(block: Block, handover?: Handover): void {
+    const start = this.#rings.flatMap(() => [this.#into.constant(0), this.#into.constant(0)])
+    block.nodes.reduce<Positions>((positions, node) => {
+      if (node === handover?.before) this.#handOver(handover)
+      return this.#node(node, positions, undefined)
+    }, start)
+  }
+
+  #handOver({ before: { site }, barrier }: Handover): void {
+    const only = this.#into.emit('pick', [barrier, this.#into.constant(0)], {}, [], site)
+    if (this.#role === 'producer')
+      this.#into.emit('barrier.wait', [only, this.#into.constant(0)], {}, [], site)
+    else this.#into.emit('barrier.arrive', [only], {}, [], site)
   }
 
   #nodes(block: Block, positions: Positions, full?: Node): Positions {

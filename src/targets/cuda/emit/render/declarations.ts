@@ -31,7 +31,8 @@ export const barriers: Renderer = (node, emission) => {
   const isCopied = [...walk(emission.plans.ir.body)].some(
     (one) => one.op === 'copy.async' && one.inputs[2].inputs[0] === node,
   )
-  const name = emission.names.take(isCopied ? 'full' : 'empty')
+  const { ring } = node.attributes
+  const name = emission.names.take(isCopied ? 'full' : ring === 'empty' ? 'empty' : 'finished')
   const { at } = emission.plans.shared.barriers.get(node)!
   emission.addresses.set(node, name)
   emission.out.line(code`const u32 ${name} = ${sum(word('shared'), integer(at))};`, node.site)
