@@ -10,7 +10,7 @@
 import { dtypes } from '../../ir/dtype.ts'
 import { productCandidates } from '../../tune/candidates.ts'
 import { tilesFor, type Tiling } from '../../tune/configurations.ts'
-import { fewestProcessors } from '../../world/machine.ts'
+import { fewestProcessors, type Machine } from '../../world/machine.ts'
 import type { LaunchOptions, SymmetricTensor, World } from '../../world/world.ts'
 import { gatherKernel } from '../allGatherGemm/bulk.ts'
 import { matrixProduct } from '../allGatherGemm/reference.ts'
@@ -138,8 +138,21 @@ const fewRows = 128
 /** True if a tile of the product may span the rows of several ranks. */
 const isAcrossShards = (variant: string, rows: number): boolean => variant === 'bsp' || rows < fewRows
 
-/** The number of rows that are normalised together, which is a divisor of BM. */
-const rowsOfBlock = (BM: number): number => [4, 2, 1].find((rows) => BM % rows === 0)!
+/** The most rows that are normalised together: the rows of a fragment that the matrix unit of a GPU uses. */
+const mostRowsOfBlock = 16
+
+/**
+ * The number of rows that a program normalises together. It is a divisor of BM, and as small as it can be with one block
+ * per processor, so that all processors of a rank take part.
+ */
+function rowsOfBlock(machine: Machine, rows: number, BM: number): number {
+  let most = 1
+  for (let count = 1; count <= mostRowsOfBlock && BM % count === 0; count *= 2) {
+    most = count
+    if (count * fewestProcessors(machine) >= rows) break
+  }
+  return most
+}
 
 function tilingOf(world: TilingWorld, options: Omit<NormGatherGemmOptions, 'tiles'>): Tiling<Tiles> {
   const { shape, dtype, variant } = options
@@ -183,7 +196,7 @@ export function normGatherGemm(
   const c = world.empty(dtype, [M, N], { name: 'c' })
   const steps = prepare({
     ...{ world, dtype, inputs: own, c, tiles },
-    norm: { ...normMeta, rows: rowsOfBlock(tiles.BM), eps },
+    norm: { ...normMeta, rows: rowsOfBlock(world.machine, rows, tiles.BM), eps },
     isAcross: isAcrossShards(variant, rows),
     options: { grid, stream },
   })

@@ -41,16 +41,21 @@ export function normalise(
   const depth = x.dim(1)
   const steps = ceilDiv(depth, columns)
   const part = (k: Scalar) => t.load(x.tile([block, k], [rows, columns])).to(f32)
+  const zeros = t.zeros(f32, [rows, columns])
+  // Each column of the block has a sum of its own. They are added up once, after the loop, because threads exchange values for that.
   const mean = t
-    .for(steps, t.zeros(f32, [rows]), (k, sum) => sum.add(part(k).sum(1)))
+    .for(steps, zeros, (k, sums) => sums.add(part(k)))
+    .sum(1)
     .div(depth.to(f32))
     .expand(1)
-  const squares = t.for(steps, t.zeros(f32, [rows]), (k, sum) => {
-    // Elements beyond the last column are read as 0 and must not count towards the variance.
-    const exists = t.arange(columns).add(k.mul(columns)).lt(depth).expand(0).broadcast([rows, columns])
-    const off = exists.select(part(k).sub(mean), 0)
-    return sum.add(off.mul(off).sum(1))
-  })
+  const squares = t
+    .for(steps, zeros, (k, sums) => {
+      // Elements beyond the last column are read as 0 and must not count towards the variance.
+      const exists = t.arange(columns).add(k.mul(columns)).lt(depth).expand(0).broadcast([rows, columns])
+      const off = exists.select(part(k).sub(mean), 0)
+      return sums.add(off.mul(off))
+    })
+    .sum(1)
   const deviation = squares.div(depth.to(f32)).add(eps).sqrt().expand(1)
   t.for(steps, (k) => {
     const [scale, shift] = [gamma, beta].map((row) =>
