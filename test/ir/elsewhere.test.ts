@@ -26,10 +26,13 @@ interface Turn {
 function isSplit(take: (turn: Turn) => void): boolean {
   const made = kernel('k', params, (t, args) => {
     const as = t.shared(f32, T)
-    t.store(args.a.tile([0, 0], T), t.zeros(f32, T))
-    t.pipeline([3], ([k]) => {
-      take({ t, args, owner: k.add(args.n).mod(t.world), k, as })
-      t.store(args.c.tile([0, k], T), t.load(as))
+    // In a loop: a producer can wait for a write before its first pipeline, but not for one between two pipelines.
+    t.for(2, () => {
+      t.store(args.a.tile([0, 0], T), t.zeros(f32, T))
+      t.pipeline([3], ([k]) => {
+        take({ t, args, owner: k.add(args.n).mod(t.world), k, as })
+        t.store(args.c.tile([0, k], T), t.load(as))
+      })
     })
   })
   return ops(lower(made.record({ world: 2 })).body).includes('copy.async')
