@@ -8,6 +8,7 @@ import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build, type Metafile } from 'esbuild'
+import { builtCommitFile, commitOfCheckout } from '../src/cli/commit.ts'
 import { type PageName, pageFiles } from '../src/report/bundle.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -27,6 +28,7 @@ const entries = [
 
 export async function bundle(folder: string): Promise<void> {
   await bundleModules(folder)
+  writeFileSync(join(folder, builtCommitFile), JSON.stringify(commitOfCheckout()))
   for (const name of ['page', 'runs'] satisfies PageName[]) {
     mkdirSync(join(folder, 'report'), { recursive: true })
     writeFileSync(join(folder, `report/${name}.json`), JSON.stringify(pageFiles(name)))

@@ -22,7 +22,7 @@ import { isOneMemory, maySpin } from '../world/machine.ts'
 import { openWorld, worlds } from '../world/open.ts'
 import type { Stall } from '../world/stops.ts'
 import type { World } from '../world/world.ts'
-import { commitOfCheckout } from './commit.ts'
+import { commitOfCode } from './commit.ts'
 import { dtypeOf, layoutOf, operationCalled, shapesOf, skewsOf, variantsOf } from './benchOptions.ts'
 import { UsageError } from './errors.ts'
 import { checkOutputs, writeOutput } from './output.ts'
@@ -147,7 +147,7 @@ export async function benchCommand(
     say(`\n${[sentenceOf(headlineOf(points)), ...findings(points).map(({ text }) => text)].join('\n')}`)
   if (points.length > 0) say(`\n${tableLegend.join('\n')}`)
   const whole: BenchResult = {
-    ...{ arke: version, commit: commitOfCheckout(), date: new Date().toISOString().slice(0, 10) },
+    ...{ arke: version, commit: commitOfCode(), date: new Date().toISOString().slice(0, 10) },
     ...{ target, machine, points, warnings: warningsOf(points) },
   }
   const result: BenchResult = interrupted ? { ...whole, interrupted: true } : whole

@@ -1,8 +1,18 @@
-/** The commit of the checkout that runs, for the provenance of results. */
+/** The commit of the code that runs, for the provenance of results. */
 import { execFileSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { packageFile } from '../files.ts'
+import { isBuilt, ownFile, packageFile } from '../files.ts'
+
+/** The file in which `npm run build` states the commit that it built, relative to `dist`. */
+export const builtCommitFile = 'commit.json'
+
+/** The commit that was built, or else the commit of the checkout. Null if neither is known. */
+export function commitOfCode(): string | null {
+  if (!isBuilt) return commitOfCheckout()
+  const file = fileURLToPath(ownFile(builtCommitFile))
+  return existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as string | null) : null
+}
 
 /**
  * The abbreviated commit, with the suffix `-dirty` if tracked files were changed. Null without a checkout: git would

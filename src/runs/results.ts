@@ -160,7 +160,7 @@ export interface Point {
 
 export interface BenchResult {
   readonly arke: string
-  /** The commit of the checkout, with the suffix `-dirty` if files were changed. Null for an installed package. */
+  /** The commit of the code that ran, with the suffix `-dirty` if files were changed. Null if it is unknown. */
   readonly commit: string | null
   /** The day of the measurement, such as 2026-11-18. */
   readonly date: string

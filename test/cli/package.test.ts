@@ -4,6 +4,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSyn
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, describe, expect, it } from 'vitest'
+import { commitOfCheckout } from '../../src/cli/commit.ts'
 import { placeOf, project, root, start } from './arke.ts'
 
 const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
@@ -35,6 +36,9 @@ describe('the built package', () => {
       symlinkSync(join(root, 'node_modules', name), join(folder, 'node_modules', name))
     }
     expect(await run(join(folder, 'package/dist/cli/main.js'), ['--version'], folder)).toBe(`${version}\n`)
+    // Results state the commit, also if they come from a machine that has only the package.
+    const built = readFileSync(join(folder, 'package/dist/commit.json'), 'utf8')
+    expect(JSON.parse(built)).toBe(commitOfCheckout())
   })
 
   it('checks JavaScript without TypeScript support being loaded', async () => {
