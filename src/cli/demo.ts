@@ -1,6 +1,6 @@
 /**
  * `arke demo`: a tour that takes less than a minute and needs no GPU. It audits a generated job, finds a race and its
- * line, checks a fused kernel, and shows measurements from an H200. Then it compares bulk synchronous and fused
+ * line, checks a fused kernel, and draws a recording from an H200. Then it compares bulk synchronous and fused
  * operations on CPU ranks.
  */
 import { existsSync } from 'node:fs'
@@ -16,11 +16,10 @@ import { check, type CheckOptions, type Checked, type Run } from './check.ts'
 import { UsageError } from './errors.ts'
 import { arke } from './invocation.ts'
 import { load } from './load.ts'
-import { cellBars, shippedCells } from './measuredCells.ts'
 import { writeOutput } from './output.ts'
 import { checkedStages } from './options.ts'
 import type { Progress } from './progress.ts'
-import { recordingIn, recordingLines } from './recording.ts'
+import { recordingLines, shippedRecording } from './recording.ts'
 import { findingBlock, plural } from './report.ts'
 
 const root = fileURLToPath(packageFile(''))
@@ -108,36 +107,17 @@ async function auditJob(
   for (const line of [document.headline ?? '', ...document.summary]) print(`  ${line}`)
 }
 
-/** The measured cells that the demo shows: one for each operation that was measured on a GPU. */
-const shownCells = { 'gather bf16 K M=16': 'All-Gather + GEMM', 'decode batch=1 KV=8K': 'Flash Decode' }
-
-/** Draws the recording from a GPU. Without one, it shows the medians that were measured on a GPU. */
+/** Draws the recording from a GPU that ships with Arke. */
 async function showRecording(
   print: (text: string) => void,
   interrupt: AbortSignal | undefined,
 ): Promise<void> {
-  const recording = recordingIn()
-  if (!recording) return showMeasured(print)
+  const recording = shippedRecording()
   print('\n4. Bulk synchronous against fused, recorded on a GPU:\n')
   print(recordingLines(recording).join('\n'))
   await writeOutput(recordingPage, writeRunsPage(recording), interrupt)
   print(`\n  The timelines in detail: ${recordingPage}`)
-}
-
-function showMeasured(print: (text: string) => void): void {
-  const results = shippedCells()
-  if (!results) return
-  const { machine, date, cells } = results
-  print(
-    `\n4. Measured on one ${machine.device} (${date}): virtual ranks of 16 multiprocessors each, one memory, no link between ranks.\n`,
-  )
-  for (const [key, title] of Object.entries(shownCells)) {
-    const cell = cells.find((one) => one.key === key)
-    if (cell) print(cellBars(cell, title).join('\n'))
-  }
-  print(
-    `  All cells, and how they were measured: ${relative(process.cwd(), join(root, 'docs/results-h200.md'))}`,
-  )
+  print(`  All measurements on this GPU: ${relative(process.cwd(), join(root, 'docs/results-h200.md'))}`)
 }
 
 async function findRace(

@@ -228,13 +228,19 @@ describe('demo', () => {
       expect(stderr).toBe('')
       expect(stdout).toMatch(/\d+\.\d % of GPU time lost.*; rank 5 causes \d+\.\d % of the waiting\./)
       expect(stdout).toContain('race in signalTooEarly')
-      // The demo shows both operations that were measured on a GPU, with ratio, interval and provenance.
-      expect(stdout).toMatch(/Measured on one NVIDIA H200 .*: virtual ranks .*, no link between ranks/)
-      expect(
-        stdout.match(
-          /speed-up of fused over bulk synchronous: \d\.\d\dx \(95 % interval \d\.\d\d to \d\.\d\d\)/g,
-        ),
-      ).toHaveLength(2)
+      // The recording from a GPU states its origin, and the time of each variant stands beside its timeline.
+      expect(stdout).toMatch(
+        /NVIDIA H200, 128 multiprocessors, target cuda, \d{4}-\d\d-\d\d, commit [0-9a-f]{7}\./,
+      )
+      expect(stdout.replace(/\s+/g, ' ')).toContain(
+        'The 8 ranks are virtual: they share one GPU and its memory',
+      )
+      expect(stdout).toMatch(
+        /^ +fused: \d+ µs, 1\.\d\d× as fast as bsp \(95 % interval 1\.\d\d to 1\.\d\d\)$/m,
+      )
+      expect(stdout.match(/^ +rank [0-7] [█·░▒ -]+$/gm)!.length).toBeGreaterThanOrEqual(2 * 8)
+      const recorded = readFileSync(join(project.folder, 'arke-recording.html'), 'utf8')
+      expect(recorded).toMatch(/^<!doctype html>/)
       expect(stdout).toMatch(/Contention before the run: /)
       expect(stdout).toContain(`${broken}:${line}:${column}  rank 0, program 0 writes inbox[0]`)
       expect(stdout).toContain('again: npx arke check ')
