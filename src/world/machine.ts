@@ -242,5 +242,9 @@ export const maySpin = (
 /** True if all ranks share one memory. */
 export const isOneMemory = ({ memories }: Pick<Machine, 'memories'>): boolean => memories.length === 1
 
+/** Memory read bandwidth of one rank while all ranks of its memory read, in bytes per second. Infinite if not measured. */
+export const bandwidthPerRank = ({ bandwidth, memories }: Pick<Machine, 'bandwidth' | 'memories'>): number =>
+  bandwidth === undefined ? Infinity : bandwidth / Math.max(...memories.map((ranks) => ranks.length))
+
 /** True if tiles are held in caches instead of scratch memory that a program declares. */
 export const isCached = ({ sharedBytes }: Pick<Machine, 'sharedBytes'>): boolean => sharedBytes === undefined

@@ -1,7 +1,7 @@
 /** The default tiles of a rank's part of the KV cache. */
 import { dtypes } from '../../ir/dtype.ts'
 import type { OperandDType } from '../../operation/definition.ts'
-import { fewestProcessors, isCached, type Machine } from '../../world/machine.ts'
+import { bandwidthPerRank, fewestProcessors, isCached, type Machine } from '../../world/machine.ts'
 import { tileMemory } from '../limits.ts'
 
 /** This is a type alias and not an interface, so that tables can hold tiles of any operation. */
@@ -59,21 +59,42 @@ export const isLegalCache = (machine: Machine, shape: CacheShape, tiles: DecodeT
     (tiles.BN <= mostTokens(shape) && cacheTileBytes(shape, tiles) <= tileMemory(machine)))
 
 /**
- * The smallest number of splits that keeps at least 95 % of the multiprocessors busy to the end, or otherwise the best
- * number found. If there are more parts than multiprocessors, a part has at least four tiles, so that it is worth
- * combining.
+ * Bytes of the cache to which one program attends per second, while other programs leave it enough bandwidth. Measured
+ * on an H200 (70 to 81 GB/s). On machines whose memory bandwidth is unknown, only the programs limit the rate.
  */
-function splitsFor(heads: number, multiprocessors: number, tiles: number): number {
-  const oneEach = Math.min(Math.floor(multiprocessors / heads), Math.ceil(tiles))
-  const most = Math.max(1, oneEach, Math.min(Math.ceil((4 * multiprocessors) / heads), Math.floor(tiles / 4)))
-  const share = (splits: number): number => {
-    const each = (heads * splits) / multiprocessors
-    return each / Math.ceil(each)
-  }
-  let best = 1
-  for (let splits = 2; splits <= most && share(best) < 0.95; splits++)
-    if (share(splits) > share(best)) best = splits
-  return best
+const programRate = 75e9
+/** Seconds of one execution that do not depend on the splits, and seconds to combine one more part. Measured likewise. */
+const fixedTime = 4e-6
+const timePerPart = 0.12e-6
+/** The fewest splits are used whose estimated time exceeds the best by at most this factor. */
+const nearlyBest = 1.02
+
+/**
+ * Estimates the time of an execution with this number of splits, in seconds. Programs attend to their parts round after
+ * round. Together they cannot exceed the bandwidth of the memory, and close to that limit they slow each other down:
+ * the fourth powers of both times add up. Then every rank combines the parts of all ranks.
+ */
+function timeOf(machine: Machine, { batch, kvHeads, tokens, D, dtype }: CacheShape, splits: number): number {
+  const heads = batch * kvHeads
+  const multiprocessors = fewestProcessors(machine)
+  const tileBytes = 2 * tokens * D * dtypes[dtype].bytes
+  const byPrograms = (Math.ceil((heads * splits) / multiprocessors) * (tileBytes / splits)) / programRate
+  const byMemory = (heads * tileBytes) / bandwidthPerRank(machine)
+  const combining = Math.ceil(heads / multiprocessors) * splits * machine.processors.length * timePerPart
+  return fixedTime + Math.sqrt(Math.hypot(byPrograms ** 2, byMemory ** 2)) + combining
+}
+
+/** With more parts than multiprocessors, a part has at least this many tiles, so that it is worth combining. */
+const leastTilesPerPart = 4
+const mostRounds = 4
+
+function splitsFor(machine: Machine, shape: CacheShape, tiles: number): number {
+  const perHead = fewestProcessors(machine) / (shape.batch * shape.kvHeads)
+  const oneEach = Math.min(Math.floor(perHead), Math.ceil(tiles))
+  const severalEach = Math.min(Math.ceil(mostRounds * perHead), Math.floor(tiles / leastTilesPerPart))
+  const most = Math.max(1, oneEach, severalEach)
+  const times = Array.from({ length: most }, (_, n) => timeOf(machine, shape, n + 1))
+  return 1 + times.findIndex((time) => time <= nearlyBest * Math.min(...times))
 }
 
 /** With work stealing, the last 1 / `cutShare` of a rank's (batch, kv head) tiles are cut into splits. */
@@ -112,7 +133,6 @@ export function decodeTiles(
     const { BN = 64, stages = 2, splits = shape.stealing ? splitsToSteal(shape) : 1 } = given
     return { BN, stages, splits }
   }
-  const { batch, kvHeads, tokens } = shape
   const BN = given.BN ?? tokensThatFit(machine, shape, given.stages ?? mostStages)
   const mostBytes = Math.min(mostUnderWay, tileMemory(machine))
   const stages =
@@ -120,6 +140,6 @@ export function decodeTiles(
   return {
     BN,
     stages,
-    splits: given.splits ?? splitsFor(batch * kvHeads, fewestProcessors(machine), tokens / BN),
+    splits: given.splits ?? splitsFor(machine, shape, shape.tokens / BN),
   }
 }
