@@ -4,7 +4,7 @@
  */
 import { expect, it } from 'vitest'
 import { flags, i32, kernel, scalar, tensor, WorldStopped } from '../../src/index.ts'
-import { gatherKernel } from '../../src/ops/allGatherGemm/bulk.ts'
+import { gatherKernel } from '../../src/ops/gathered/gather.ts'
 import { flashDecode } from '../../src/ops/flashDecode/index.ts'
 import { gemmKernel } from '../../src/ops/gemm.ts'
 import { Device } from '../../src/targets/cuda/runtime.ts'

@@ -4,7 +4,7 @@
  */
 import { lower } from '../../src/ir/stages.ts'
 import type { Kernel, Meta } from '../../src/lang/kernel.ts'
-import { gatherKernel } from '../../src/ops/allGatherGemm/bulk.ts'
+import { gatherKernel } from '../../src/ops/gathered/gather.ts'
 import { fusedByShardKernel, partsOf } from '../../src/ops/allGatherGemm/fusedByShard.ts'
 import { fusedByTileKernel } from '../../src/ops/allGatherGemm/fusedByTile.ts'
 import { pullKernel } from '../../src/ops/allGatherGemm/pullInPlace.ts'

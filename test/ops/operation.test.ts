@@ -1,7 +1,7 @@
 /** The properties that operations report, and the errors for invalid options. */
 import { describe, expect, it } from 'vitest'
 import { allGatherGemm, allGatherGemmOperation } from '../../src/ops/allGatherGemm/index.ts'
-import { matrixProduct } from '../../src/ops/allGatherGemm/reference.ts'
+import { matrixProduct } from '../../src/ops/gathered/reference.ts'
 import { flashDecode, flashDecodeOperation } from '../../src/ops/flashDecode/index.ts'
 import { attentionOf } from '../../src/ops/flashDecode/reference.ts'
 import { randomNumbers } from '../../src/operation/definition.ts'

@@ -1,6 +1,6 @@
 /** The default tiles by target, dtype and rows: tiles that fit a GPU, and the established tiles of a CPU. */
 import { describe, expect, it } from 'vitest'
-import { defaultTiles } from '../../src/ops/allGatherGemm/tiles.ts'
+import { defaultTiles } from '../../src/ops/gathered/tiles.ts'
 import { decodeTiles, piecesOf, type CacheShape } from '../../src/ops/flashDecode/tiles.ts'
 import { gemmTiles } from '../../src/ops/tiles.ts'
 import { oneEach, sharedOut } from '../../src/world/machine.ts'

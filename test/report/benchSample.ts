@@ -157,7 +157,7 @@ const fused =
 
 const operations = {
   allGatherGemm: {
-    file: 'src/ops/allGatherGemm/bulk.ts',
+    file: 'src/ops/gathered/gather.ts',
     kernels: ['gather', 'multiply'],
     limit: 'GEMM on data already gathered',
     plays: { bsp: bulk, pull: fused(0.8), push: fused(0.25, 2), fused: fused(0.15) },

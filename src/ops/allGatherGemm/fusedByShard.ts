@@ -18,7 +18,7 @@ import { flags, kernel, tensor } from '../../lang/kernel.ts'
 import { ceilDiv } from '../../lang/tensor.ts'
 import { oncePer, type OperandDType } from '../../operation/definition.ts'
 import type { Tiles } from '../tiles.ts'
-import { product, productMeta, type Take } from './product.ts'
+import { product, productMeta, type Take } from '../gathered/product.ts'
 
 /**
  * The number of columns of one part, given its number of rows. A program holds the whole part of a shard in registers

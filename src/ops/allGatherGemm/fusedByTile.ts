@@ -10,7 +10,7 @@
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
 import { oncePer, type OperandDType } from '../../operation/definition.ts'
 import { inboxMeta, receiving, send } from './inbox.ts'
-import type { Shard } from './product.ts'
+import type { Shard } from '../gathered/product.ts'
 
 export const fusedByTileKernel = oncePer(({ dtype, shard }: { dtype: OperandDType; shard: Shard }) =>
   kernel(

@@ -24,7 +24,7 @@ import {
   type ProductMeta,
   type Shard,
   type Take,
-} from './product.ts'
+} from '../gathered/product.ts'
 
 export interface Mail {
   readonly a: Tensor<OperandDType, 2>

@@ -28,7 +28,7 @@ import {
   type TilingWorld,
   type Traffic,
 } from '../../operation/definition.ts'
-import { gatherKernel } from './bulk.ts'
+import { gatherKernel } from '../gathered/gather.ts'
 import type { ShippedOperation } from '../shipped.ts'
 import { measurements } from './measurements.ts'
 import { fusedByShardKernel, mostInAnyOrder, partsOf } from './fusedByShard.ts'
@@ -36,16 +36,16 @@ import { fusedByTileKernel } from './fusedByTile.ts'
 import { packWeights, unpackWeights, weightsIn } from '../../operation/weights.ts'
 import { windowOf } from '../matrices.ts'
 import { points } from './points.ts'
-import type { ProductMeta, Shard } from './product.ts'
+import type { ProductMeta, Shard } from '../gathered/product.ts'
 import { pullKernel } from './pullInPlace.ts'
 import { pullStagedKernel, stagedParts } from './pullStaged.ts'
 import { pushKernels } from './push.ts'
-import { matrixProduct } from './reference.ts'
+import { matrixProduct } from '../gathered/reference.ts'
 import { recogniseAllGatherGemm } from './recognise.ts'
-import { defaultTiles, type Tiles } from './tiles.ts'
+import { defaultTiles, spansShards, type Tiles } from '../gathered/tiles.ts'
 
-export type { Shard } from './product.ts'
-export type { Tiles } from './tiles.ts'
+export type { Shard } from '../gathered/product.ts'
+export type { Tiles } from '../gathered/tiles.ts'
 export type AllGatherGemmVariant = 'bsp' | 'pull' | 'push' | 'fused'
 
 /** This is a type alias and not an interface, so that it is assignable to a record of extents. */
@@ -233,12 +233,6 @@ function mailbox({ world, shard, dtype, local: [rows, depth], tiles: { BM, BK } 
 }
 
 /**
- * If a shard has fewer rows than this, a tile spans several shards. Reading B once per small shard costs more than
- * waiting for the rows of other ranks.
- */
-const fewRows = 128
-
-/**
  * The number of columns of a strip of C. A strip is narrow, so that it ends soon after the rows of other ranks have
  * arrived. It is wide enough to read B in several streams.
  */
@@ -260,11 +254,10 @@ const localExtents = (
 ) => (shard === 'K' ? ([M, Math.ceil(K / ranks)] as const) : ([Math.ceil(M / ranks), K] as const))
 
 /**
- * True if tiles may span shards. For `bsp` they always may. For `push` and `fused` they may along M if a shard has
- * fewer than `fewRows` rows.
+ * True if tiles may span shards. For `bsp` they always may. For `push` and `fused` they may along M if shards have few rows.
  */
 const isOfGathered = (variant: string, shard: Shard, rows: number): boolean =>
-  variant === 'bsp' || (variant !== 'pull' && shard === 'M' && rows < fewRows)
+  variant === 'bsp' || (variant !== 'pull' && shard === 'M' && spansShards(rows))
 
 function tilingOf(world: TilingWorld, options: Omit<AllGatherGemmOptions, 'tiles'>): Tiling<Tiles> {
   const { shape, dtype, shard, variant } = options

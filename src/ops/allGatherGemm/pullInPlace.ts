@@ -10,7 +10,7 @@
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
 import { announce, leaveTogether } from '../meeting.ts'
 import { oncePer, type OperandDType } from '../../operation/definition.ts'
-import { product, productMeta, type Shard } from './product.ts'
+import { product, productMeta, type Shard } from '../gathered/product.ts'
 
 export const pullKernel = oncePer(({ dtype, shard }: { dtype: OperandDType; shard: Shard }) =>
   kernel(

@@ -5,7 +5,7 @@
 import { flags, kernel, scalar, tensor } from '../../lang/kernel.ts'
 import { oncePer, type OperandDType } from '../../operation/definition.ts'
 import { inboxMeta, receiving, send } from './inbox.ts'
-import type { Shard } from './product.ts'
+import type { Shard } from '../gathered/product.ts'
 
 export const pushKernels = oncePer(({ dtype, shard }: { dtype: OperandDType; shard: Shard }) => {
   const mail = { a: tensor(dtype, 2), inbox: tensor(dtype, 4), arrived: flags(3) }

@@ -3,7 +3,7 @@
  * of the operation.
  */
 import type { FoundChain, Recognised } from '../../taxes/recognition.ts'
-import { gatheredProduct } from '../gatheredProduct.ts'
+import { gatheredProduct } from '../gathered/recognise.ts'
 
 export function recogniseAllGatherGemm(chain: FoundChain): Recognised | null {
   const product = gatheredProduct(chain)

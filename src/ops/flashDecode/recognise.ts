@@ -4,7 +4,7 @@
  * cache, so `tokens` may be missing.
  */
 import type { FoundChain, Recognised } from '../../taxes/recognition.ts'
-import { operandDType } from '../gatheredProduct.ts'
+import { operandDType } from '../gathered/recognise.ts'
 
 export function recogniseFlashDecode({ before, collective }: FoundChain): Recognised | null {
   const attention = before?.computes

@@ -17,7 +17,7 @@ import { i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
 import { ceilDiv } from '../../lang/tensor.ts'
 import type { Scalar } from '../../lang/value.ts'
-import { product, productMeta } from '../allGatherGemm/product.ts'
+import { product, productMeta } from '../gathered/product.ts'
 import { oncePer, type OperandDType } from '../../operation/definition.ts'
 import { normalise, normMeta } from './norm.ts'
 

@@ -12,9 +12,9 @@ import { productCandidates } from '../../tune/candidates.ts'
 import { tilesFor, type Tiling } from '../../tune/configurations.ts'
 import { fewestProcessors, type Machine } from '../../world/machine.ts'
 import type { LaunchOptions, SymmetricTensor, World } from '../../world/world.ts'
-import { gatherKernel } from '../allGatherGemm/bulk.ts'
-import { matrixProduct } from '../allGatherGemm/reference.ts'
-import { defaultTiles, type Tiles } from '../allGatherGemm/tiles.ts'
+import { gatherKernel } from '../gathered/gather.ts'
+import { matrixProduct } from '../gathered/reference.ts'
+import { defaultTiles, spansShards, type Tiles } from '../gathered/tiles.ts'
 import { variantOf } from '../../operation/choice.ts'
 import { gemmKernel } from '../gemm.ts'
 import { isLegalProduct } from '../limits.ts'
@@ -129,14 +129,8 @@ const variants: Readonly<Record<NormGatherGemmVariant, (plan: Plan) => readonly 
   },
 }
 
-/**
- * If a shard has fewer rows than this, a tile of the product spans several shards. Reading B once per small shard costs
- * more than waiting for the rows of other ranks.
- */
-const fewRows = 128
-
 /** True if a tile of the product may span the rows of several ranks. */
-const isAcrossShards = (variant: string, rows: number): boolean => variant === 'bsp' || rows < fewRows
+const isAcrossShards = (variant: string, rows: number): boolean => variant === 'bsp' || spansShards(rows)
 
 /** The most rows that are normalised together: the rows of a fragment that the matrix unit of a GPU uses. */
 const mostRowsOfBlock = 16

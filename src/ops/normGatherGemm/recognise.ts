@@ -3,7 +3,7 @@
  * must contribute the rows that it has normalised. RMS norm is a different operation and is not recognised.
  */
 import type { FoundChain, Recognised } from '../../taxes/recognition.ts'
-import { gatheredProduct } from '../gatheredProduct.ts'
+import { gatheredProduct } from '../gathered/recognise.ts'
 
 export function recogniseNormGatherGemm(chain: FoundChain): Recognised | null {
   const norm = chain.before?.computes

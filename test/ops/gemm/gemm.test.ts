@@ -2,7 +2,7 @@
 import { describe, it } from 'vitest'
 import { openWorld } from '../../../src/index.ts'
 import { realTargets } from '../../targets/differential/targets.ts'
-import { matrixProduct } from '../../../src/ops/allGatherGemm/reference.ts'
+import { matrixProduct } from '../../../src/ops/gathered/reference.ts'
 import { gemmKernel } from '../../../src/ops/gemm.ts'
 import { operandDTypes, randomNumbers } from '../../../src/operation/definition.ts'
 import { expectClose, scenario } from '../../../src/world/world.ts'

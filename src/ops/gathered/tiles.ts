@@ -20,3 +20,11 @@ export function defaultTiles(machine: Machine, shape: ProductShape): Tiles {
     stages: 2,
   }
 }
+
+const fewRows = 128
+
+/**
+ * True if a shard has so few rows that tiles of the product should span several shards. Reading B once per small shard
+ * costs more than waiting for the rows of other ranks.
+ */
+export const spansShards = (rows: number): boolean => rows < fewRows

@@ -5,8 +5,8 @@
  * dtype. The shape of one rank's contribution shows the sharded axis: M x (K / ranks) means sharding along K, (M /
  * ranks) x K means sharding along M.
  */
-import type { FoundChain } from '../taxes/recognition.ts'
-import { type OperandDType, operandDTypes } from '../operation/definition.ts'
+import type { FoundChain } from '../../taxes/recognition.ts'
+import { type OperandDType, operandDTypes } from '../../operation/definition.ts'
 
 export interface GatheredProduct {
   readonly shape: { readonly M: number; readonly N: number; readonly K: number }
