@@ -101,7 +101,7 @@ describe('options', () => {
     [['check', path, '--preemptions', '-1'], /--preemptions.*whole number from 0 up/],
     [['check', path, '--stage', 'raw'], /recorded, simplified, lowered, .*order/],
     [['check', path, '--rank', '2'], /unknown option '--rank'.*--ranks/],
-    [['check', path, '--limit', '0', '--schedules', '0'], /--limit 0 --schedules 0: neither a search nor/],
+    [['check', path, '--limit', '0', '--schedules', '0'], /--limit 0 --schedules 0: nothing would be checked/],
     [['check', path, '--scenario', 'x'], /--scenario "x": there is no such scenario; there is none/],
     [
       ['check', 'examples/00-load.ts', 'examples/01-store.ts', '--scenario', 'load'],
