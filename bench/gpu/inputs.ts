@@ -133,6 +133,8 @@ const ofHost = (definition: AnyDefinition): Inputs => ({
         for (const rank of world.localRanks) poison(world, result, rank)
         run()
         await world.synchronize()
+        // Other libraries may have launched work on the device, too.
+        for (const rank of world.localRanks) world.driverStream(rank, stage.stream.id).synchronize()
         if (contents === undefined) return
         const width = result.shape.at(-1)!
         for (const rank of world.localRanks) {
