@@ -10,7 +10,7 @@
 import { dtypes } from '../../ir/dtype.ts'
 import { productCandidates } from '../../tune/candidates.ts'
 import { tilesFor, type Tiling } from '../../tune/configurations.ts'
-import { fewestProcessors, type Machine } from '../../world/machine.ts'
+import { fewestProcessors, isCached, isOneMemory, type Machine } from '../../world/machine.ts'
 import type { LaunchOptions, SymmetricTensor, World } from '../../world/world.ts'
 import { gatherKernel } from '../gathered/gather.ts'
 import { matrixProduct } from '../gathered/reference.ts'
@@ -23,6 +23,7 @@ import { windowOf } from '../matrices.ts'
 import {
   chosen,
   expectExtents,
+  expectOptionsOf,
   randomNumbers,
   roundoff,
   type OperandDType,
@@ -33,7 +34,7 @@ import {
 import { fusedKernel } from './fused.ts'
 import type { ShippedOperation } from '../shipped.ts'
 import { measurements } from './measurements.ts'
-import { normKernel, normMeta } from './norm.ts'
+import { normKernel, normMeta, type NormMeta } from './norm.ts'
 import { points } from './points.ts'
 import { recogniseNormGatherGemm } from './recognise.ts'
 import { layerNorm, type NormGatherGemmContents } from './reference.ts'
@@ -57,6 +58,12 @@ export interface NormGatherGemmOptions {
   readonly tiles?: Partial<Tiles>
   /** The constant that LayerNorm adds to the variance. The constant is 1e-5 by default. */
   readonly eps?: number
+  /**
+   * For `fused`: the normalised rows stay on the rank that computed them, and all ranks load them from there. Fetching is
+   * the default if ranks share one GPU and shards have many rows. In one memory, sending the rows to every rank would
+   * multiply the traffic, and ranks could not share the rows in a cache.
+   */
+  readonly fetching?: boolean
   /** The number of programs per rank. By default, a rank runs as many programs as can be resident at once. */
   readonly grid?: LaunchOptions['grid']
   readonly stream?: number
@@ -81,8 +88,9 @@ interface Plan {
   readonly inputs: NormGatherGemm['inputs']
   readonly c: SymmetricTensor<OperandDType>
   readonly tiles: Tiles
-  readonly norm: typeof normMeta
+  readonly norm: NormMeta
   readonly isAcross: boolean
+  readonly isFetching: boolean
   readonly options: Pick<LaunchOptions, 'grid' | 'stream'>
 }
 
@@ -113,46 +121,74 @@ const variants: Readonly<Record<NormGatherGemmVariant, (plan: Plan) => readonly 
       },
     ]
   },
-  fused({ world, dtype, inputs: { x, gamma, beta, b }, c, tiles, norm, isAcross, options }) {
+  fused({ world, dtype, inputs: { x, gamma, beta, b }, c, tiles, norm, isAcross, isFetching, options }) {
     const { ranks } = world
     const [rows, K] = x.shape
     const blocks = tiles.BM / norm.rows
     const args = {
       ...{ x, gamma, beta, c },
-      inbox: world.empty(dtype, [2, ranks * rows, K], { name: 'inbox' }),
+      box: world.empty(dtype, [2, isFetching ? rows : ranks * rows, K], {
+        name: isFetching ? 'outbox' : 'inbox',
+      }),
       arrived: world.flags([ranks, Math.ceil(rows / tiles.BM)], { name: 'arrived', arrivals: blocks }),
     }
     const aligned = !isAcross && rows % tiles.BM === 0
     const launch = { ...options, meta: { ...tiles, ...norm, aligned, acrossShards: isAcross } }
-    const fused = fusedKernel({ dtype, blocks })
+    const fused = fusedKernel({ dtype, blocks, fetching: isFetching })
     return [{ name: 'fused', launch: () => world.launch(fused, { ...args, b: weightsIn(b) }, launch) }]
   },
 }
 
 /** True if a tile of the product may span the rows of several ranks. */
-const isAcrossShards = (variant: string, rows: number): boolean => variant === 'bsp' || spansShards(rows)
+const isAcrossShards = (
+  { variant, fetching = false }: Pick<NormGatherGemmOptions, 'variant' | 'fetching'>,
+  rows: number,
+): boolean => variant === 'bsp' || (spansShards(rows) && !fetching)
+
+function isFetching(
+  { ranks, machine }: TilingWorld,
+  options: Pick<NormGatherGemmOptions, 'variant' | 'fetching'>,
+  rows: number,
+): boolean {
+  if (options.variant !== 'fused' || isAcrossShards(options, rows)) return false
+  return options.fetching ?? (!machine.capabilities.nearPeers && isOneMemory(machine) && ranks > 1)
+}
 
 /** The most rows that are normalised together: the rows of a fragment that the matrix unit of a GPU uses. */
 const mostRowsOfBlock = 16
 
 /**
- * The number of rows that a program normalises together. It is a divisor of BM, and as small as it can be with one block
- * per processor, so that all processors of a rank take part.
+ * The most elements of a block that a program holds at a time, on machines without caches for them: 64 registers per
+ * thread for 128 threads. Fewer elements mean more steps, each of which waits for memory. Sums of rows occupy the
+ * registers of at least 8 rows.
  */
-function rowsOfBlock(machine: Machine, rows: number, BM: number): number {
+const mostElements = 8192
+const leastRowsHeld = 8
+
+/**
+ * The rows that a program normalises together, and the columns of them that it holds at a time. The number of rows is a
+ * divisor of BM, and as small as it can be with one block per processor, so that all processors of a rank take part.
+ */
+function blockOf(machine: Machine, rows: number, K: number, BM: number): Pick<NormMeta, 'rows' | 'columns'> {
   let most = 1
   for (let count = 1; count <= mostRowsOfBlock && BM % count === 0; count *= 2) {
     most = count
     if (count * fewestProcessors(machine) >= rows) break
   }
-  return most
+  if (isCached(machine)) return { rows: most, columns: normMeta.columns }
+  const { columns: least } = normMeta
+  const covering = 2 ** Math.ceil(Math.log2(K))
+  return {
+    rows: most,
+    columns: Math.max(least, Math.min(covering, mostElements / Math.max(most, leastRowsHeld))),
+  }
 }
 
 function tilingOf(world: TilingWorld, options: Omit<NormGatherGemmOptions, 'tiles'>): Tiling<Tiles> {
   const { shape, dtype, variant } = options
   const { ranks, machine } = world
   const rows = Math.ceil(shape.M / ranks)
-  const product = { m: isAcrossShards(variant, rows) ? shape.M : rows, n: shape.N, k: shape.K, dtype }
+  const product = { m: isAcrossShards(options, rows) ? shape.M : rows, n: shape.N, k: shape.K, dtype }
   const fallback = (): Tiles => defaultTiles(machine, product)
   return {
     asked: {
@@ -179,7 +215,9 @@ export function normGatherGemm(
   const { variant, reason } = variantOf(normGatherGemmOperation, world, options)
   const prepare = chosen('normGatherGemm', variants, variant)
   const rows = Math.ceil(M / ranks)
-  const tiling = tilingOf(world, { ...options, variant: variant as NormGatherGemmVariant })
+  expectOptionsOf('normGatherGemm', options, { fetching: ['fused'] })
+  const resolved = { ...options, variant: variant as NormGatherGemmVariant }
+  const tiling = tilingOf(world, resolved)
   const { tiles, tilesFrom } = tilesFor(tiling, options.tiles)
   const own = (inputs as NormGatherGemm['inputs'] | undefined) ?? {
     x: world.zeros(dtype, [rows, K], { name: 'x' }),
@@ -190,8 +228,9 @@ export function normGatherGemm(
   const c = world.empty(dtype, [M, N], { name: 'c' })
   const steps = prepare({
     ...{ world, dtype, inputs: own, c, tiles },
-    norm: { ...normMeta, rows: rowsOfBlock(world.machine, rows, tiles.BM), eps },
-    isAcross: isAcrossShards(variant, rows),
+    norm: { ...blockOf(world.machine, rows, K, tiles.BM), eps },
+    isFetching: isFetching(world, resolved, rows),
+    isAcross: isAcrossShards(resolved, rows),
     options: { grid, stream },
   })
   // The last rank has the fewest rows, so it receives the most bytes.

@@ -25,7 +25,11 @@ const gpu: GpuPoints<NormGatherGemmOptions> = {
 }
 
 export const points: Points<NormGatherGemmOptions, NormGatherGemmContents> = {
-  forms: () => ({ bsp: { variant: 'bsp' }, fused: { variant: 'fused' } }),
+  forms: () => ({
+    bsp: { variant: 'bsp' },
+    fused: { variant: 'fused', fetching: false },
+    'fused-fetching': { variant: 'fused', fetching: true },
+  }),
   usual: {
     'M=8': { M: 8, N: 1024, K: 2048 },
     'M=1000': { M: 1000, N: 1000, K: 1000 },

@@ -65,6 +65,30 @@ it('fused, with shards of several tiles that never span two ranks', () =>
     { schedules: 1, limit: 1 },
   ))
 
+describe('fused, fetching from outboxes', () => {
+  const fetching = { variant: 'fused', fetching: true } as const
+
+  it('on 3 ranks, launches in a row, with two programs per rank', () =>
+    expectClean(subject(3, { ...fetching, grid: 2 }), { schedules: 4, limit: 4 }))
+
+  itForSome(
+    [
+      [{ M: 1, N: 2, K: 3 }, 3],
+      [{ M: 19, N: 2, K: 3 }, 2],
+      [{ M: 8, N: 4, K: 8 }, 2],
+    ] as const,
+    ([{ M }]) => M === 1,
+  )('of %o', ([shape, ranks]) =>
+    expectClean(subject(ranks, { ...fetching, shape }, 4), { schedules: 3, limit: 3 }),
+  )
+
+  it('is refused for bsp', async () => {
+    await using world = await openWorld({ target: 'check', ranks: 2 })
+    const options = { shape: { M: 4, N: 4, K: 4 }, dtype: 'f32', variant: 'bsp', fetching: true } as const
+    expect(() => normGatherGemm(world, options)).toThrow(/fetching/)
+  })
+})
+
 describe('the reference', () => {
   it('matches the definition of LayerNorm', () => {
     // This row has mean 3 and variance 4.
