@@ -1,6 +1,6 @@
 /**
  * Renders GPU results as a Markdown page. It says how they were measured and which goals were missed, and has every
- * table.
+ * table. Notes by hand follow the tables.
  */
 import { sectionNames, type CellResult } from './cells.ts'
 import { judge, type Judgement } from './goals.ts'
@@ -13,7 +13,8 @@ const tiers = {
   C: 'is aimed at',
 } as const
 
-export function pageOf({ machine, date, cells }: Results): string {
+/** `notes` is Markdown about these results, such as explanations. */
+export function pageOf({ machine, date, cells }: Results, notes = ''): string {
   const earlier = cells.filter((cell) => cell.earlier).map(({ key }) => key)
   const judgements = judge(cells)
   const sections = sectionNames.flatMap((section) =>
@@ -40,11 +41,12 @@ export function pageOf({ machine, date, cells }: Results): string {
       ),
     ),
     ...sections.map((table) => asMarkdown(marked(table, earlier))),
-    since,
-    explanations,
+    notes.trim(),
     '## On a node with several GPUs',
     'Use the same commands. With at least as many GPUs as ranks, each rank has its own GPU. Multi-GPU support is implemented but has not run on hardware yet. Strong scaling always divides the first GPU among the ranks, because it fixes the number of multiprocessors per rank.',
-  ].join('\n\n')
+  ]
+    .filter((part) => part !== '')
+    .join('\n\n')
 }
 
 const how = (
@@ -83,43 +85,6 @@ function turnsOf(cells: readonly CellResult[]): string {
   const turns = cells.filter(({ section }) => section === 'attend').flatMap(({ turn }) => turn ?? [])
   return [...new Set([6, ...turns])].join(' or ')
 }
-
-const since = `## Changed since this run
-
-These figures are from commit cc58b47. Three mechanisms that only single cells justified have been removed since, and the page has not been measured
-again. Expect other figures in these cells:
-
-| cell | removed mechanism | expected now |
-|---|---|---|
-| gemm M=16 N=28672 K=8192 | no programmatic dependent launch behind kernels with two programs per multiprocessor; hand-chosen tiles (16 x 128 x 64, 5 stages) | 117 to 119 us in a loop with those tiles (measured before the rule existed); goal of tier C lost |
-| scaling gemm M=8, 1 rank; attention alone | the same launch rule | unknown |
-| decode batch=1, 8K, 16K and 32K tokens per rank: \`bsp\`, \`fused\`, \`fused-coarse\` | hand-chosen tiles (one split per head) | up to 3 % slower: stream-K splits took 191.7 instead of 186.9 us at 16K (\`fused\`) and 367.6 instead of 365.0 us at 32K |
-
-The start gate of GPU ranks now uses flags instead of a polling loop.`
-
-const explanations = `## Explanations
-
-- **All-Gather + GEMM, few rows.** Reading the weights takes 107 us at 4.38 TB/s, so the matrix unit is idle most of the time. Products of few rows are computed
-  transposed, with the weights as the left operand of wgmma. Tensor maps request 128 bytes per L2 access; with 256 bytes, each box of 128 bytes caused
-  1.5 times the L2 traffic (11.1 instead of 7.5 million sectors), and kernels reached 85 instead of 91 % of the peak bandwidth.
-- **16 multiprocessors, M=8.** Occupancy decides: tiles of 8 x 128 x 64 in 6 stages let two programs share a multiprocessor and take 239 us. With 10 stages, only one
-  program fits, and the product takes 392 us.
-- **512 rows.** With tiles of 256 columns, 56 tiles on 16 multiprocessors take 3.5 waves. With 224 columns, 64 tiles take exactly four. This gains 2 % for \`pull\` and nothing
-  for \`bsp\`.
-- **Outboxes.** \`pull\` in place ends with a barrier of all ranks, so that A may be overwritten. That barrier costs 3 us at M=64 (117.1 us with it, 114.2 us without;
-  the product alone takes 114.6 us). When ranks pull from outboxes, no barrier is needed.
-- **Flash Decode, one sequence of 8K tokens per rank.** Attention alone takes 92.8 us behind a gate on this machine; it took 90.5 to 93.0 us on seven machines of this kind. \`bsp\`
-  adds 12.1 us and \`fused\` 2.5 us. After the last tile has arrived, the product takes 0.7 us, the transfer of the partial result 1.6 us and the combination 1.0 us. Flag-in-data words
-  save 0.8 us over separate flags and fences.
-- **Flash Decode fetches partial results** (\`fetching\`) where ranks share one memory: each partial result is stored once instead of in eight inboxes. This saves
-  0.5 us behind gates and 1.7 us in loops at 8K tokens.
-- **Graphs on several ranks.** While a CUDA graph of eight ranks is pending, running kernels take 1.6 % longer (88 of 90 executions; 0 of 102 without a pending graph). Graphs are
-  therefore measured in batches of their own. The cause is unknown.
-- **Figures beyond a limit.** The limits use a bandwidth and a peak that were measured once. Long caches are read at up to 4.6 TB/s, and a few multiprocessors run at a
-  higher clock than a whole GPU. _Recovered_ exceeds 100 % where a fused variant is faster than the fastest separate product, which has different tiles.
-- **A launch** is one driver call plus JavaScript. The driver's part depends on the host: 3.0 to 4.4 us on six hosts, for launches of 3.3 to 4.9 us in total.
-- **\`push\` of All-Gather + GEMM** signals one flag per tile and rank, each with a fence. On a GPU this costs more than the overlap gains.
-- The kernels of this run were compiled ahead of time by nvcc 13.0, not by NVRTC.`
 
 function goals(tier: string, meaning: string, judgements: readonly Judgement[]): string {
   const missed = judgements.filter(({ isReached }) => !isReached)

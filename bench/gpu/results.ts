@@ -4,7 +4,7 @@
  *   npx tsx bench/gpu/results.ts FILE.json...    stores them as docs/results/h200.json and writes docs/results-h200.md
  *   npx tsx bench/gpu/results.ts                 writes the page again
  *
- * If several files contain a cell, the last file's result counts. Results that are not in the last file are marked as
+ * The page ends with docs/results/notes-h200.md. If several files contain a cell, the last file's result counts. Results that are not in the last file are marked as
  * results of an earlier run.
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -32,7 +32,8 @@ const cells = keys.flatMap((key) => found.get(key) ?? [])
 const results: Results = { machine, date, begun: {}, cells }
 mkdirSync(here('../../docs/results'), { recursive: true })
 writeFileSync(kept, textOf(results))
+const notes = readFileSync(here('../../docs/results/notes-h200.md'), 'utf8')
 const options = { parser: 'markdown', printWidth: 130 } as const
-writeFileSync(here('../../docs/results-h200.md'), await format(pageOf(results), options))
+writeFileSync(here('../../docs/results-h200.md'), await format(pageOf(results, notes), options))
 const missing = keys.filter((key) => !found.has(key) && !key.includes(' M M='))
 if (missing.length > 0) console.log(`not measured: ${missing.join('; ')}`)

@@ -104,8 +104,30 @@ describe('docs/architecture.md', () => {
         .map(({ name }) => `${path}/${name}`)
     for (const folder of [...folders('src'), ...folders('src/targets')]) expect(here).toContain(folder)
   })
-  it('names nothing that is not there', () => {
-    for (const [, path] of here.matchAll(/(src\/[\w/.]+)/g))
-      expect(existsSync(join(root, path)), path).toBe(true)
+})
+
+// The changelog also names files that have been removed. Paths with a word in capitals are patterns.
+it.each(pages.filter((page) => page !== 'CHANGELOG.md'))('%s names no file that is not there', (page) => {
+  for (const [, path] of read(page).matchAll(
+    /(?<![\w/.-])((?:src|test|bench|examples|scripts)\/[\w/.-]*\w)/g,
+  ))
+    if (!/[A-Z]{3}/.test(path)) expect(existsSync(join(root, path)), path).toBe(true)
+})
+
+describe('.ci/run', () => {
+  /** `a/{b,c}.ts` as `a/b.ts` and `a/c.ts`. */
+  const expanded = (pattern: string): string[] => {
+    const [whole, list] = /\{([^}]*)\}/.exec(pattern) ?? []
+    return whole === undefined
+      ? [pattern]
+      : list.split(',').flatMap((one) => expanded(pattern.replace(whole, one)))
+  }
+  const [, list] = /same_on_every_node=\(([^)]*)\)/.exec(read('.ci/run'))!
+  const patterns = [...list.matchAll(/'([^']+)'/g)].flatMap(([, pattern]) => expanded(pattern))
+
+  it('leaves out tests that are there', () => {
+    expect(patterns).not.toHaveLength(0)
+    for (const pattern of patterns)
+      expect(existsSync(join(root, pattern.replace(/\/\*\*$/, ''))), pattern).toBe(true)
   })
 })
