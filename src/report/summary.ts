@@ -111,9 +111,9 @@ function meanTaxes({ ranks, doubtful }: Pick<Figures, 'ranks' | 'doubtful'>): Me
 function biggestTax(figures: Figures): string {
   const { ranks } = figures
   const [tax] = meanTaxes(figures)
-  const who = ranks.length === 1 ? `rank ${ranks[0].rank}` : 'a rank, on average,'
+  const who = ranks.length === 1 ? `rank ${ranks[0].rank}` : 'on average, a rank'
   if (tax.us === 0) return `No tax: ${who} computes all the time.`
-  return `The biggest tax is ${tax.name}: ${who} pays ${tax.amount}, ${tax.detail}.`
+  return `The biggest tax is ${tax.name}: ${who} loses ${tax.amount}, ${tax.detail}.`
 }
 
 function culprit({ ranks, stragglers, collectives, doubtful }: Figures): string {
@@ -137,14 +137,14 @@ function culprit({ ranks, stragglers, collectives, doubtful }: Figures): string 
   }
   const all = stragglers.reduce((sum, { exposedWaitUs }) => sum + exposedWaitUs, 0)
   return (
-    `Rank ${worst.rank} kept the others waiting for ${duration(worst.exposedWaitUs)} in all (${percent(worst.exposedWaitUs, all)} of exposed waiting), ` +
-    `last at ${plural(worst.collectives, 'collective')}${meanwhile(worst)}` +
-    (unknown > 0 ? `; at ${plural(unknown, 'other collective')} the late rank is unknown.` : '.')
+    `Rank ${worst.rank} arrived last at ${plural(worst.collectives, 'collective')}; the other ranks together waited ` +
+    `${duration(worst.exposedWaitUs)} for it (${percent(worst.exposedWaitUs, all)} of all exposed waiting).${meanwhile(worst)}` +
+    (unknown > 0 ? ` At ${plural(unknown, 'other collective')} the late rank is unknown.` : '')
   )
 }
 
 function meanwhile({ meanwhile: [first] }: StragglerDocument): string {
-  return first ? `; meanwhile it was mostly ${activityOf(first)} (${duration(first.us)})` : ''
+  return first ? ` While they waited, it was mostly ${activityOf(first)} (${duration(first.us)}).` : ''
 }
 
 /** Describes what a straggler did. */
@@ -233,12 +233,12 @@ function firstFix(figures: Figures): string {
   const perRank = (us: number): number => us / ranks.length
   const ofTax = (us: number): string =>
     us > 0
-      ? `with it ${percent(Math.min(perRank(us), taxUs), taxUs)} of the ${tax} tax`
+      ? `including ${percent(Math.min(perRank(us), taxUs), taxUs)} of the ${tax} tax`
       : `but none of the ${tax} tax`
   const candidate = most(candidates, ownSaving)
   const [straggler] = stragglers
   const thenFuse = (first: string): string => {
-    const both = candidate ? `${first}; then fuse ${brief(candidate)}.` : ''
+    const both = candidate ? `${first}. Then fuse ${brief(candidate)}.` : ''
     return both !== '' && both.length <= LINE ? both : `${first}.`
   }
   const covered = Math.max(0, ...candidates.map((one) => savingIn(tax, one)))
@@ -247,11 +247,11 @@ function firstFix(figures: Figures): string {
   const late = straggler?.exposedWaitUs ?? 0
   if (straggler && late > (candidate ? ownSaving(candidate) : 0))
     return thenFuse(
-      `Fix first: why rank ${straggler.rank} is late; that saves at most ${duration(perRank(late))} of waiting a rank, ` +
+      `Fix first: find out why rank ${straggler.rank} is late. This saves at most ${duration(perRank(late))} of waiting per rank, ` +
         ofTax(tax === 'bulk synchronous' ? late : 0),
     )
   if (candidate)
-    return `Fix first: fuse ${brief(candidate)}; that saves at most ${duration(perRank(ownSaving(candidate)))} a rank, ${ofTax(savingIn(tax, candidate))}.`
+    return `Fix first: fuse ${brief(candidate)}. This saves at most ${duration(perRank(ownSaving(candidate)))} per rank, ${ofTax(savingIn(tax, candidate))}.`
   const launches = mean(ranks, ({ launches: count }) => count)
   return `Fix first: no chain of kernels stands out for fusion; only the ${digits(launches)} launches per rank could be merged.`
 }
@@ -269,7 +269,7 @@ function host({ ranks, steps }: Figures): string {
     (onHost
       ? 'the host (CUDA graphs, torch.compile, fewer and larger kernels): '
       : 'the gaps between kernels (CUDA graphs, fewer and larger kernels): ') +
-    `${Math.round(10 * count) / 10} launches a rank${stepRanks.length > 0 ? ' and step' : ''}` +
+    `${Math.round(10 * count) / 10} launches per rank${stepRanks.length > 0 ? ' and step' : ''}` +
     (launches > 0 ? `, ${duration(time / launches)} of ${onHost ? 'dispatch' : 'gap'} each` : '') +
     `, ${percent(time, launch)} of the kernel launch tax`
   )

@@ -167,8 +167,8 @@ describe('the culprit', () => {
   it('is who kept others waiting where that costs time, by its share of the exposed waiting', () => {
     const [, culprit] = sentences(ranks, { stragglers: [straggler(1, 900, 300), straggler(2, 5000, 100)] })
     expect(culprit).toBe(
-      'Rank 1 kept the others waiting for 300 us in all (75.0 % of exposed waiting), last at 1 collective; ' +
-        'meanwhile it was mostly running aten::mm (gemm_kernel) (40.0 us).',
+      'Rank 1 arrived last at 1 collective; the other ranks together waited 300 us for it (75.0 % of all exposed ' +
+        'waiting). While they waited, it was mostly running aten::mm (gemm_kernel) (40.0 us).',
     )
   })
 
@@ -190,8 +190,8 @@ describe('the first fix', () => {
     const fused = candidate({ wait: 500, transfer: 400 })
     const [, , fix] = sentences(ranks, { stragglers: [straggler(1, 500, 500)], candidates: [fused] })
     expect(fix).toBe(
-      'Fix first: why rank 1 is late; that saves at most 250 us of waiting a rank, ' +
-        'with it 33.3 % of the bulk synchronous tax; then fuse aten::mm → allReduce → aten::add (3 times).',
+      'Fix first: find out why rank 1 is late. This saves at most 250 us of waiting per rank, ' +
+        'including 33.3 % of the bulk synchronous tax. Then fuse aten::mm → allReduce → aten::add (3 times).',
     )
   })
 
@@ -202,8 +202,8 @@ describe('the first fix', () => {
     ]
     const [, , fix] = sentences(ranks, { stragglers: [straggler(1, 9000, 500)], candidates })
     expect(fix).toBe(
-      'Fix first: fuse aten::mm → allReduce → aten::add; that saves at most 330 us a rank, ' +
-        'with it 40.0 % of the bulk synchronous tax.',
+      'Fix first: fuse aten::mm → allReduce → aten::add. This saves at most 330 us per rank, ' +
+        'including 40.0 % of the bulk synchronous tax.',
     )
   })
 
@@ -212,7 +212,7 @@ describe('the first fix', () => {
     const [tax, , fix] = sentences(local, { stragglers: [straggler(1, 500, 500)] })
     expect(tax).toContain('data locality')
     expect(fix).toBe(
-      'Fix first: why rank 1 is late; that saves at most 250 us of waiting a rank, but none of the data locality tax.',
+      'Fix first: find out why rank 1 is late. This saves at most 250 us of waiting per rank, but none of the data locality tax.',
     )
   })
 
@@ -227,18 +227,18 @@ describe('the first fix', () => {
     const candidates = [candidate({ launch: 999, transfer: 1900 })]
     const steps = [step(0, 400), step(1, 600)]
     expect(sentences(slow, { candidates, steps })[2]).toBe(
-      'Fix first: the host (CUDA graphs, torch.compile, fewer and larger kernels): 500 launches a rank and step, ' +
-        '4.00 us of dispatch each, 80.0 % of the kernel launch tax; then fuse aten::mm → allReduce → aten::add (3 times).',
+      'Fix first: the host (CUDA graphs, torch.compile, fewer and larger kernels): 500 launches per rank and step, ' +
+        '4.00 us of dispatch each, 80.0 % of the kernel launch tax. Then fuse aten::mm → allReduce → aten::add (3 times).',
     )
     expect(sentences(slow, { candidates: [candidate({ launch: 1000 })], steps })[2]).toBe(
-      'Fix first: fuse aten::mm → allReduce → aten::add (3 times); that saves at most 1.00 ms a rank, ' +
-        'with it 20.0 % of the kernel launch tax.',
+      'Fix first: fuse aten::mm → allReduce → aten::add (3 times). This saves at most 1.00 ms per rank, ' +
+        'including 20.0 % of the kernel launch tax.',
     )
   })
 
   it('is the gaps where those are most of it', () => {
     expect(sentences([rank(0, { dispatch: 100, gap: 900, launches: 450 })])[2]).toBe(
-      'Fix first: the gaps between kernels (CUDA graphs, fewer and larger kernels): 450 launches a rank, ' +
+      'Fix first: the gaps between kernels (CUDA graphs, fewer and larger kernels): 450 launches per rank, ' +
         '2.00 us of gap each, 90.0 % of the kernel launch tax.',
     )
   })
