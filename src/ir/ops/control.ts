@@ -62,6 +62,8 @@ const control = {
   ...yieldsNothing,
   ...noMemory,
   effect: 'control',
+  owner: 'none',
+  completes: 'at once',
   waitsFor: 'nobody',
   meets: 'never',
   place: 'anywhere',
@@ -201,7 +203,7 @@ export const controlOps = {
   },
   last: {
     ...control,
-    flow: 'programs',
+    flow: 'chosen',
     state: 'none',
     place: 'on every path',
     // The last program is known only once all programs have arrived, so a producer cannot run ahead of this op.

@@ -36,9 +36,10 @@ export const inFlightOps = {
     ahead,
     effect: 'write',
     accesses: [
-      { at: 0, reads: true, writes: false, mask: 2, isAsync: true },
-      { at: 1, reads: false, writes: true, mask: 2, isAsync: true },
+      { at: 0, reads: true, writes: false, mask: 2 },
+      { at: 1, reads: false, writes: true, mask: 2 },
     ],
+    completes: 'at quiet',
     order: 'none',
     scope: 'none',
     summary: 'starts a copy; its accesses are in flight until a `quiet` of the role',

@@ -179,9 +179,10 @@ export const memoryOps = {
     ...straight,
     effect: 'write',
     accesses: [
-      { at: 0, reads: true, writes: false, isAsync: true },
-      { at: 1, reads: false, writes: true, isAsync: true },
+      { at: 0, reads: true, writes: false },
+      { at: 1, reads: false, writes: true },
     ],
+    completes: 'at barrier',
     order: 'none',
     scope: 'none',
     ahead: 'consumer',

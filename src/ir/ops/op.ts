@@ -66,9 +66,13 @@ export interface MemoryAccess {
   readonly mask?: number
   /** The inputs that the op stores, or combines with the old contents of memory. */
   readonly values?: readonly number[]
-  /** True if the access continues after the op. A barrier or a `quiet` completes it. */
-  readonly isAsync?: true
 }
+
+/**
+ * When the accesses of an op are complete: when the op ends; when the phase of the barrier among its inputs completes;
+ * or at a `quiet` of the role. Until then they are asynchronous: they continue beside the nodes that follow.
+ */
+export type Completion = 'at once' | 'at barrier' | 'at quiet'
 
 /**
  * How an op orders memory: not at all; as its attribute `order` says (not at all without that attribute); it
@@ -105,8 +109,9 @@ export type Meeting = 'never' | 'exchange' | 'barrier'
  * repeats   all threads execute its blocks the same number of times
  * warps     the warps of a program execute different blocks
  * programs  the programs of a launch execute different blocks
+ * chosen    one program of the launch executes its block
  */
-export type Flow = 'straight' | 'branches' | 'repeats' | 'warps' | 'programs'
+export type Flow = 'straight' | 'branches' | 'repeats' | 'warps' | 'programs' | 'chosen'
 
 /**
  * The values of an op that `result` nodes read:
@@ -162,7 +167,10 @@ export interface Facts {
    * order.
    */
   readonly isView: boolean
+  /** The input of a view that names the rank whose memory it refers to. Without one, the rank is that of its first input. */
+  readonly owner: number | 'none'
   readonly accesses: readonly MemoryAccess[]
+  readonly completes: Completion
   readonly order: Ordering
   readonly scope: OrderScope
   readonly waitsFor: Blocking
@@ -191,8 +199,10 @@ export interface Facts {
 
 /** Facts of ops that do not access memory. */
 export const noMemory = { accesses: [], order: 'none', scope: 'none' } as const satisfies Partial<Facts>
-/** Facts of ops without control flow, waiting, or epochs. */
+/** Facts of ops without control flow, waiting, asynchronous accesses, or epochs. */
 export const straight = {
+  owner: 'none',
+  completes: 'at once',
   waitsFor: 'nobody',
   meets: 'never',
   flow: 'straight',

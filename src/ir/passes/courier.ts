@@ -35,6 +35,7 @@
 import { analysis } from '../analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../node.ts'
 import {
+  declaresBarriers,
   isPassive,
   isPublished,
   isRemote,
@@ -88,7 +89,7 @@ function withDetachedCourier(ir: KernelIR): KernelIR | undefined {
  * Barriers that the author of a kernel declares have no `ring` attribute.
  */
 function isOfPipeline({ nodes }: Block, roles: Node): boolean {
-  const barriers = nodes.filter(({ op }) => op === 'barriers')
+  const barriers = nodes.filter(declaresBarriers)
   const isOfRing = barriers.length > 0 && barriers.every(({ attributes }) => attributes.ring !== undefined)
   return isOfRing && attribute<readonly string[]>(roles, 'names').join() === 'producer,consumer'
 }

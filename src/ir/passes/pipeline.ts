@@ -19,7 +19,7 @@
  */
 import { analysis } from '../analysis.ts'
 import { attribute, Block, walk, type KernelIR, type Node } from '../node.ts'
-import { opOf, type OpName } from '../ops/index.ts'
+import { meetsRoles, opOf, type Facts } from '../ops/index.ts'
 import { Copier } from '../rewrite.ts'
 import type { Site } from '../site.ts'
 import type { RefType } from '../type.ts'
@@ -37,7 +37,7 @@ export const lowerPipelines = analysis('pipelines', withRoles)
 function withRoles(ir: KernelIR): KernelIR {
   const notes = [...(ir.notes ?? [])]
   const copier: Copier = new Copier((node) =>
-    containsPipeline(node) ? containers[node.op]?.(node, copier, ir, notes) : undefined,
+    containsPipeline(node) ? containers[opOf(node).flow]?.(node, copier, ir, notes) : undefined,
   )
   const declarations = ir.body.nodes.filter((node) => opOf(node).effect === 'declare')
   const rest = new Block()
@@ -75,7 +75,7 @@ function lowerTeams(node: Node, copier: Copier, ir: KernelIR, notes: string[]): 
     })
   })
   return copier.emit(
-    'teams',
+    node.op,
     node.inputs.map((input) => copier.get(input)),
     node.attributes,
     blocks,
@@ -85,7 +85,7 @@ function lowerTeams(node: Node, copier: Copier, ir: KernelIR, notes: string[]): 
 
 /** True if a node starts a copy in flight, or contains one that does. */
 const startsCopies = (node: Node): boolean =>
-  node.op === 'copy.nbi' || node.blocks.some((block) => block.nodes.some(startsCopies))
+  opOf(node).completes === 'at quiet' || node.blocks.some((block) => block.nodes.some(startsCopies))
 
 /**
  * Lowers a role with pipelines to a producer and a consumer, or to one role with plain loops. The other roles are
@@ -94,7 +94,7 @@ const startsCopies = (node: Node): boolean =>
 function lowerRoles(node: Node, copier: Copier, ir: KernelIR, notes: string[]): Node {
   const names = attribute<readonly string[]>(node, 'names')
   const warps = attribute<readonly number[]>(node, 'warps')
-  const barrier = node.blocks.flatMap((block) => [...walk(block)]).find(({ op }) => op === 'barrier')
+  const barrier = node.blocks.flatMap((block) => [...walk(block)]).find(meetsRoles)
   let total = warps.reduce((sum, count) => sum + count, 0)
   const made = node.blocks.flatMap((block, i) => {
     if (!block.nodes.some(containsPipeline))
@@ -118,13 +118,20 @@ function lowerRoles(node: Node, copier: Copier, ir: KernelIR, notes: string[]): 
     warps: made.map(({ warps }) => warps),
   }
   const blocks = made.map(({ block }) => block)
-  return copier.emit('roles', [], attributes, blocks, node.site)
+  return copier.emit(node.op, [], attributes, blocks, node.site)
 }
 
-/** The ops whose blocks are lowered separately, because different programs or warps execute them. */
-const containers: Readonly<
-  Partial<Record<OpName, (node: Node, copier: Copier, ir: KernelIR, notes: string[]) => Node>>
-> = { teams: lowerTeams, roles: lowerRoles }
+type Lower = (node: Node, copier: Copier, ir: KernelIR, notes: string[]) => Node
+
+/** The control flow whose blocks are lowered separately, because different programs or warps execute them. */
+const containers: Readonly<Record<Facts['flow'], Lower | undefined>> = {
+  straight: undefined,
+  branches: undefined,
+  repeats: undefined,
+  chosen: undefined,
+  programs: lowerTeams,
+  warps: lowerRoles,
+}
 
 function inSequence(block: Block, copier: Copier): Block {
   return copier.block([], () => {
@@ -141,7 +148,7 @@ interface Split {
 
 /** Lowers the pipelines of a block, except those in teams or roles at its top, which are lowered by themselves. */
 function lowerBlock(block: Block, copier: Copier, ir: KernelIR, notes: string[]): void {
-  if (block.nodes.every((node) => containers[node.op] !== undefined || !containsPipeline(node)))
+  if (block.nodes.every((node) => containers[opOf(node).flow] !== undefined || !containsPipeline(node)))
     return copier.copyNodes(block)
   const split = splitBlock(block, copier, ir, notes)
   if (!split) return new RoleBuilder('sequential', copier).build(block)

@@ -4,10 +4,10 @@
  */
 import { attribute, walk, type Block, type Node } from '../node.ts'
 import {
+  awaitsFlag,
   isLoop,
   isStrong,
   leadingInputs,
-  mayWait,
   opOf,
   readRefs,
   stateBlocks,
@@ -42,9 +42,6 @@ export function containsPipeline(node: Node): boolean {
   return node.op === 'pipeline' || node.blocks.some((block) => block.nodes.some(containsPipeline))
 }
 
-/** True if the node blocks until a flag is signalled. */
-export const isWait = (node: Node): boolean => opOf(node).effect === 'sync' && mayWait(node)
-
 /** True if the node polls a flag without blocking (`reached`). */
 export const isLook = (node: Node): boolean => opOf(node).ahead === 'one'
 
@@ -67,7 +64,7 @@ export function producerSlice(block: Block): Slice {
     if (pipeline.op === 'pipeline')
       for (const node of walk(pipeline.blocks[0])) if (aheadOf(node) === 'producer') moved.add(node)
   const around = surroundings(block)
-  const waits = standsBeforePipelines(block, isWait)
+  const waits = standsBeforePipelines(block, awaitsFlag)
   const own = shareOf([...moved, ...waits], around)
   const looks = [...own.needed].filter(isLook)
   const consumer = looks.length > 0 ? shareOf(consumerRoots(block, moved, looks), around) : undefined

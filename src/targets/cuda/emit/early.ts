@@ -9,6 +9,7 @@ import { analysis } from '../../../ir/analysis.ts'
 import { walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import {
   accessesOf,
+  epochOf,
   isOfThreads,
   isPassive,
   isRemote,
@@ -56,7 +57,7 @@ function earlyIn({ body }: KernelIR, roles: RolesPlan): EarlyPlan | undefined {
  * other nodes.
  */
 const isOfEpochs = (node: Node): boolean =>
-  node.op === 'epoch' || (isPassive(node) && node.inputs.some(isOfEpochs))
+  epochOf(node) !== undefined || (isPassive(node) && node.inputs.some(isOfEpochs))
 
 /**
  * The names of the tensors that a block reads. Undefined if it reads data that another kernel or rank may change, or has
@@ -65,7 +66,7 @@ const isOfEpochs = (node: Node): boolean =>
 function readsOf(block: Block): ReadonlySet<string> | undefined {
   const reads = new Set<string>()
   for (const node of walk(block)) {
-    if (node.op === 'epoch' || node.inputs.some(isOfEpochs)) return undefined
+    if (epochOf(node) || node.inputs.some(isOfEpochs)) return undefined
     if (isPassive(node) || isOfThreads(node)) continue
     const accesses = accessesOf(node)
     if (accesses.length === 0 ? !isOfProgram(node) : !accesses.every(isUnshared) || isStrong(node))

@@ -7,7 +7,15 @@
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { KernelError } from '../../../ir/site.ts'
-import { accessesOf, entryOf, opOf, opsWith, type MemoryName, type SyncName } from '../../../ir/ops/index.ts'
+import {
+  accessesOf,
+  entryOf,
+  isAsync,
+  opOf,
+  opsWith,
+  type MemoryName,
+  type SyncName,
+} from '../../../ir/ops/index.ts'
 import type { RefType, ValueType } from '../../../ir/type.ts'
 import { programsPerProcessor, type DeviceLimits, type ProgramNeeds } from '../../../world/machine.ts'
 import { togetherOf } from '../../../ir/passes/courier.ts'
@@ -70,7 +78,7 @@ export const planRoles = analysis('roles of a GPU', rolesIn)
 
 function rolesIn(ir: KernelIR, copies: CopyPlanner, registersPerProcessor: number): RolesPlan {
   const all = [...walk(ir.body)]
-  const roles = all.filter((node) => node.op === 'roles')
+  const roles = all.filter((node) => opOf(node).flow === 'warps')
   const block = roles.length > 0 ? Math.max(...roles.map(totalWarps)) * 32 : 32 * defaultWarps(all)
   if (block > 1024)
     throw new KernelError(`roles: ${block / 32} warps in one program, which has at most 32`, roles[0]?.site)
@@ -175,8 +183,8 @@ const goesByRegisters: Readonly<Record<MemoryName, boolean>> = {
   load: true,
   store: true,
   copy: false,
-  'copy.async': false,
-  'copy.nbi': false,
+  ...opsWith({ completes: 'at barrier' }, false),
+  ...opsWith({ completes: 'at quiet' }, false),
   'put.signal': false,
   dot: false,
   'words.post': true,
@@ -270,7 +278,7 @@ const isByOneThread: Readonly<Record<SyncName, boolean>> = {
 
 function needsOneThread(role: Block, copies: CopyPlanner): boolean {
   return [...walk(role)].every((node) => {
-    if (node.op === 'copy.async' || node.op === 'copy.nbi') return copies.ofCopy(node).how === 'tensor'
+    if (isAsync(node)) return copies.ofCopy(node).how === 'tensor'
     if (opOf(node).effect === 'sync' && !entryOf(isByOneThread, node)) return false
     if (accessesOf(node).some(({ ref }) => (ref.type as RefType).shape.length > 0)) return false
     const values = [node, ...node.inputs].map((one) => one.type)
