@@ -29,7 +29,7 @@ const [values, functions, axes, views, memory, sync, control] = [
   ['control.ts', 'controlOps'],
 ] as const
 
-const [checker, cpu, traffic, gpu, layouts, scratch, order, threads, loops] = [
+const [checker, cpu, traffic, gpu, layouts, scratch, order, threads, courier] = [
   'src/targets/check/ops.ts',
   'src/targets/cpu/lower/nodes.ts',
   'src/ir/traffic/execute.ts',
@@ -38,7 +38,7 @@ const [checker, cpu, traffic, gpu, layouts, scratch, order, threads, loops] = [
   'src/targets/cuda/emit/scratch.ts',
   'src/targets/cuda/emit/order.ts',
   'src/targets/cuda/emit/groups.ts',
-  'src/targets/cuda/emit/loops.ts',
+  'src/ir/passes/courier.ts',
 ]
 
 const added: readonly Added[] = [
@@ -104,10 +104,18 @@ const added: readonly Added[] = [
     tables: [checker, cpu, 'src/targets/cpu/lower/lower.ts', 'src/targets/cpu/lower/views.ts', gpu],
   },
   {
+    op: 'fetch',
+    to: memory,
+    record: `{ ...yieldsNothing, ...straight, effect: 'write', ahead: 'consumer', completes: 'at barrier',
+      accesses: [{ at: 0, reads: true, writes: false }, { at: 1, reads: false, writes: true }],
+      order: 'none', scope: 'none', summary: 'another copy', infer: () => voidType }`,
+    tables: [checker, cpu, gpu],
+  },
+  {
     op: 'ping',
     to: sync,
     record: `{ ...synchronises, order: 'both', scope: 'rank', summary: 'tells everybody', infer: () => voidType }`,
-    tables: [checker, cpu, gpu, threads],
+    tables: [checker, cpu, gpu, threads, courier],
   },
   {
     op: 'forever',
@@ -120,7 +128,7 @@ const added: readonly Added[] = [
       'src/targets/check/code.ts',
       gpu,
       order,
-      loops,
+      courier,
       'src/targets/cuda/emit/ranges.ts',
     ],
   },

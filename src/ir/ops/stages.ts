@@ -37,7 +37,8 @@ const ownReduction: Companion = {
 const engineStore: Companion = {
   where: 'role',
   what: 'a store by an engine',
-  is: (_, { op, attributes }) => (op === 'store' || op === 'copy.nbi') && attributes.by === 'engine',
+  is: (_, other) =>
+    (other.op === 'store' || opOf(other).completes === 'at quiet') && other.attributes.by === 'engine',
 }
 
 /** Words hold the epoch of a flag set, which has to advance. */

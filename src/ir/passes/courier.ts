@@ -36,14 +36,17 @@ import { analysis } from '../analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../node.ts'
 import {
   declaresBarriers,
+  entryOf,
   isPassive,
   isPublished,
   isRemote,
   isStrong,
   opOf,
+  opsWith,
   origin,
   writtenRefs,
   type OpName,
+  type OpWith,
 } from '../ops/index.ts'
 import { Copier } from '../rewrite.ts'
 import type { RefType } from '../type.ts'
@@ -136,22 +139,45 @@ const isApart = ({ sent, rest }: Parts): boolean =>
 const isFragment = ({ type }: Node): boolean => type.kind === 'value' && type.shape.length > 0
 
 function isOfCourier(node: Node, isElsewhere: (place: Node) => boolean): boolean {
-  return isPassive(node) || (courierOps[node.op]?.(node, isElsewhere) ?? false)
+  return isPassive(node) || entryOf(courierOps, node)(node, isElsewhere)
 }
 
-/**
- * The ops that a courier may execute besides pure ones, and where each may act. An op without an entry stays with
- * the consumer.
- */
-const courierOps: Readonly<
-  Partial<Record<OpName, (node: Node, isElsewhere: (place: Node) => boolean) => boolean>>
-> = {
+type Passive = OpWith<{ effect: 'pure' }> | OpWith<{ effect: 'declare' }>
+type Rule = (node: Node, isElsewhere: (place: Node) => boolean) => boolean
+
+const always: Rule = () => true
+const never: Rule = () => false
+
+/** The ops that a courier may execute besides passive ones, and where each may act. The others stay with the consumer. */
+const courierOps: Readonly<Record<Exclude<OpName, Passive>, Rule>> = {
+  ...opsWith({ effect: 'write', elements: 'other' }, never),
+  ...opsWith({ completes: 'at barrier' }, never),
+  ...opsWith({ completes: 'at quiet' }, never),
+  ...opsWith({ waitsFor: 'programs' }, never),
+  ...opsWith({ waitsFor: 'roles' }, never),
+  ...opsWith({ waitsFor: 'threads' }, never),
+  ...opsWith({ effect: 'report' }, never),
   load: (node) => !isStrong(node) && isGlobal(node.inputs[0]),
   store: ({ inputs: [place] }, isElsewhere) => isGlobal(place) && isElsewhere(place),
   signal: ({ inputs: [flag] }, isElsewhere) => isElsewhere(flag),
-  for: () => true,
-  persistent: () => true,
-  if: () => true,
+  for: always,
+  persistent: always,
+  if: always,
+  copy: never,
+  'put.signal': never,
+  dot: never,
+  'words.post': never,
+  'words.take': never,
+  reached: never,
+  fence: never,
+  quiet: never,
+  'barrier.arrive': never,
+  'advance.signal': never,
+  'advance.wait': never,
+  pipeline: never,
+  teams: never,
+  last: never,
+  once: never,
 }
 
 const isGlobal = ({ type }: Node): boolean => (type as RefType).space === 'global'
