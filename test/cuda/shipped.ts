@@ -2,7 +2,7 @@
  * Every kernel that Arke ships, emitted for eight ranks at shapes of each class: from one token to many rows, from one
  * to many query heads per KV head, and rows that do or do not fill whole tiles.
  */
-import { lower } from '../../src/ir/stages.ts'
+import { lower } from '../../src/targets/cuda/stages.ts'
 import type { Kernel, Meta } from '../../src/lang/kernel.ts'
 import { gatherKernel } from '../../src/ops/allGatherGemm/bulk.ts'
 import { fusedByShardKernel, partsOf } from '../../src/ops/allGatherGemm/fusedByShard.ts'

@@ -9,7 +9,7 @@ import { describe, expect, it } from 'vitest'
 import { analyses } from '../../src/ir/analysis.ts'
 import { Node, type KernelIR } from '../../src/ir/node.ts'
 import type { OpName } from '../../src/ir/ops/index.ts'
-import { lower } from '../../src/ir/stages.ts'
+import { lower } from '../../src/targets/cuda/stages.ts'
 import { valueType, voidType } from '../../src/ir/type.ts'
 import { f32, flags, kernel, tensor } from '../../src/index.ts'
 const copying = kernel(

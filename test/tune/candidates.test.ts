@@ -1,7 +1,7 @@
 /** Candidate tiles: the default comes first, all are legal and accepted by the emitter, and there are no duplicates. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { lower } from '../../src/ir/stages.ts'
+import { lower } from '../../src/targets/cuda/stages.ts'
 import { flashDecodeOperation } from '../../src/ops/flashDecode/index.ts'
 import { attendKernel } from '../../src/ops/flashDecode/ladder.ts'
 import { allGatherGemmOperation } from '../../src/ops/allGatherGemm/index.ts'
