@@ -49,6 +49,18 @@ const added: readonly Added[] = [
     tables: ['src/targets/cpu/lower/elements.ts', 'src/targets/cuda/emit/spell.ts'],
   },
   {
+    op: 'sinh',
+    to: functions,
+    record: `approximate('hyperbolic sine', Math.sinh, 20)`,
+    tables: [
+      'src/targets/check/maximumErrors.ts',
+      'src/targets/cpu/maximumErrors.ts',
+      'src/targets/cuda/maximumErrors.ts',
+      'src/targets/cpu/lower/elements.ts',
+      'src/targets/cuda/emit/spell.ts',
+    ],
+  },
+  {
     op: 'reduce.product',
     to: axes,
     record: `reduction('product along an axis', 1, (a, b) => a * b)`,

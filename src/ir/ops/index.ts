@@ -36,27 +36,19 @@ export {
   type EpochUse,
 } from './facts.ts'
 export { bytesOf, orders, scopes, type Order, type Scope } from './memory.ts'
-export {
-  SpecError,
-  type Ahead,
-  type Atomic,
-  type Datum,
-  type Effect,
-  type Facts,
-  type MaximumError,
-  type Op,
-  type TargetName,
-} from './op.ts'
+export { SpecError, type Ahead, type Atomic, type Datum, type Effect, type Facts, type Op } from './op.ts'
 export { carriedBy, marksOf } from './stages.ts'
 export {
   entryOf,
   opOf,
   ops,
   opsWith,
+  type ApproximateName,
   type AtomicName,
   type ControlName,
   type ElementwiseName,
   type GatheredName,
+  type MaximumErrors,
   type MemoryName,
   type OpName,
   type OpWith,

@@ -233,15 +233,6 @@ export interface Atomic {
   change(round: (x: number) => number): (old: number, value: number, desired: number) => number | undefined
 }
 
-/** The targets on which results may differ. */
-export type TargetName = 'check' | 'wasm' | 'native' | 'cuda'
-
-/**
- * The maximum error of a float function on each target, in units in the last place (ULP) of the correctly rounded
- * result. The bound holds for all inputs, including subnormal numbers. `undefined` means that no bound is known.
- */
-export type MaximumError = Readonly<Record<TargetName, number | undefined>>
-
 export type Simpler = { readonly input: number } | { readonly value: number }
 
 export interface Op extends Facts {
@@ -257,10 +248,10 @@ export interface Op extends Facts {
   simplify?(dtype: DType, known: readonly (number | undefined)[]): Simpler | undefined
   readonly atomic?: Atomic
   /**
-   * The maximum error per dtype. Without it, the result of the op is correctly rounded, and has the same bits on every
-   * target.
+   * True if the results in f32 may differ between targets. Each target states its maximum error (`MaximumErrors`).
+   * Without it, the result of the op is correctly rounded, and has the same bits on every target.
    */
-  readonly maximumError?: Readonly<Partial<Record<DType, MaximumError>>>
+  readonly isApproximate?: true
 }
 
 /** The error for a use of an op that its signature does not allow. */

@@ -30,6 +30,17 @@ export type OpWith<F extends Partial<Facts>> = {
   [Name in OpName]: (typeof all)[Name] extends F ? Name : never
 }[OpName]
 
+/** The float functions whose results may differ between targets. */
+export type ApproximateName = {
+  [Name in OpName]: (typeof all)[Name] extends { isApproximate: true } ? Name : never
+}[OpName]
+
+/**
+ * The maximum errors of a target's float functions, in units in the last place (ULP) of the correctly rounded f32. A
+ * bound holds for all inputs, including subnormal numbers. `undefined` means that no bound is known.
+ */
+export type MaximumErrors = Readonly<Record<ApproximateName, number | undefined>>
+
 export type ElementwiseName = OpWith<{ elements: 'same' }>
 export type ReductionName = OpWith<{ elements: 'reduced' }>
 export type GatheredName = OpWith<{ elements: 'gathered' }>
