@@ -15,7 +15,7 @@ import { forms } from '../../src/targets/forms.ts'
 import { lower } from '../../src/targets/cuda/stages.ts'
 import { describedWorld, launchFacts } from '../../src/world/described.ts'
 import { limitsOf, oneEach, programsPerProcessor } from '../../src/world/machine.ts'
-import { h200 } from '../../src/world/machines.ts'
+import { h200 } from '../../src/targets/cuda/machines.ts'
 import { fakeDriver } from './fakeDriver.ts'
 
 const KiB = 1024

@@ -26,7 +26,7 @@ import { gemmKernel } from '../../src/ops/gemm.ts'
 import { operandDTypes, type OperandDType } from '../../src/operation/definition.ts'
 import { scratchTiles } from '../../src/ops/tiles.ts'
 import { oneEach } from '../../src/world/machine.ts'
-import { h200 } from '../../src/world/machines.ts'
+import { h200 } from '../../src/targets/cuda/machines.ts'
 import { emitCuda } from '../../src/targets/cuda/emit/emit.ts'
 import { factsOf, type EmitFacts, type EmittedKernel } from '../../src/targets/cuda/emit/recipe.ts'
 

@@ -59,15 +59,15 @@ export const isLegalCache = (machine: Machine, shape: CacheShape, tiles: DecodeT
     (tiles.BN <= mostTokens(shape) && cacheTileBytes(shape, tiles) <= tileMemory(machine)))
 
 /**
- * The smallest number of splits that keeps at least 95 % of the multiprocessors busy to the end, or otherwise the best
- * number found. If there are more parts than multiprocessors, a part has at least four tiles, so that it is worth
+ * The smallest number of splits that keeps at least 95 % of the processors busy to the end, or otherwise the best
+ * number found. If there are more parts than processors, a part has at least four tiles, so that it is worth
  * combining.
  */
-function splitsFor(heads: number, multiprocessors: number, tiles: number): number {
-  const oneEach = Math.min(Math.floor(multiprocessors / heads), Math.ceil(tiles))
-  const most = Math.max(1, oneEach, Math.min(Math.ceil((4 * multiprocessors) / heads), Math.floor(tiles / 4)))
+function splitsFor(heads: number, processors: number, tiles: number): number {
+  const oneEach = Math.min(Math.floor(processors / heads), Math.ceil(tiles))
+  const most = Math.max(1, oneEach, Math.min(Math.ceil((4 * processors) / heads), Math.floor(tiles / 4)))
   const share = (splits: number): number => {
-    const each = (heads * splits) / multiprocessors
+    const each = (heads * splits) / processors
     return each / Math.ceil(each)
   }
   let best = 1
@@ -97,12 +97,12 @@ function splitsToSteal({ batch, kvHeads, tokens }: CacheShape): number {
 
 const mostStages = 3
 /**
- * The largest number of bytes that loads in flight may have per multiprocessor. With more bytes in flight, some
- * multiprocessors get more bandwidth than others. The others then end later, by up to a tenth on an H200.
+ * The largest number of bytes that loads in flight may have per processor. With more bytes in flight, some
+ * processors get more bandwidth than others. The others then end later, by up to a tenth on an H200.
  */
 const mostUnderWay = 2 ** 17 + 2 ** 14
 
-/** On machines with scratch memory, all multiprocessors stream the cache through that memory. */
+/** On machines with scratch memory, all processors stream the cache through that memory. */
 export function decodeTiles(
   machine: Machine,
   shape: CacheShape,
