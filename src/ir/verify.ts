@@ -18,7 +18,7 @@
 import { analysis } from './analysis.ts'
 import { clusterOf } from './clusters.ts'
 import type { Block, KernelIR, Node } from './node.ts'
-import { isLoop, isOfThreads, opOf, SpecError } from './ops/index.ts'
+import { inferType, isLoop, isOfThreads, opOf, SpecError } from './ops/index.ts'
 import { KernelError } from './site.ts'
 import { sameType, typeName } from './type.ts'
 
@@ -133,7 +133,7 @@ function expectValid(ir: KernelIR): void {
 
   const expectType = (node: Node): void => {
     try {
-      const type = opOf(node).infer(node)
+      const type = inferType(node.op, node)
       if (!sameType(type, node.type))
         fail(node, `has type ${typeName(node.type)}, which should be ${typeName(type)}`)
     } catch (error) {

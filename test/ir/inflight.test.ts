@@ -110,7 +110,9 @@ describe('what is refused', () => {
     const into = kernel('into', params, (t, { x, told }) => {
       t.putSignal(x.pick(0).tile([0], [4]), t.shared(f32, [4]) as never, told)
     })
-    expect(() => into.record({ world: 2 })).toThrow('puts into a tensor, not into a shared tile')
+    expect(() => into.record({ world: 2 })).toThrow(
+      'operand 3 lies in shared memory: it must be a tile or elements of a tensor',
+    )
   })
 
   it('a put with a signal to a whole flag set, or of another shape', () => {

@@ -119,7 +119,7 @@ const added: readonly Added[] = [
     op: 'fetch',
     to: memory,
     record: `{ ...yieldsNothing, ...straight, effect: 'write', ahead: 'consumer', completes: 'at barrier',
-      accesses: [{ at: 0, reads: true, writes: false }, { at: 1, reads: false, writes: true }],
+      accesses: [{ at: 0, level: 'global', reads: true, writes: false }, { at: 1, level: 'shared', reads: false, writes: true }],
       order: 'none', scope: 'none', summary: 'another copy', infer: () => voidType }`,
     tables: [checker, cpu, gpu],
   },

@@ -1,8 +1,8 @@
 /** Queries about a node, answered from the record of its op. A query about an op without a record throws an error. */
 import { attribute, type Block, type Node } from '../node.ts'
-import { bytesOf, type Order } from './memory.ts'
+import type { Order } from './memory.ts'
 import type { Atomic, Ordering } from './op.ts'
-import type { RefType } from '../type.ts'
+import type { Space } from '../type.ts'
 import { opOf, type OpName } from './table.ts'
 
 /** True if element i of the result depends only on element i of each input. */
@@ -120,6 +120,7 @@ export function epochOf(node: Node): EpochUse | undefined {
 /** A memory access by a node itself, not by the nodes in its blocks. */
 export interface Access {
   readonly ref: Node
+  readonly level: Space
   readonly reads: boolean
   readonly writes: boolean
   readonly mask: Node | undefined
@@ -134,7 +135,13 @@ export function accessesOf(node: Node): readonly Access[] {
     const ref = node.inputs[at]
     // The operand of some ops is either a reference or a value. A value is not a memory access.
     if (ref.type.kind !== 'ref') return []
-    return { ref, reads, writes, mask: mask === undefined ? undefined : node.inputs[mask] }
+    return {
+      ref,
+      level: ref.type.space,
+      reads,
+      writes,
+      mask: mask === undefined ? undefined : node.inputs[mask],
+    }
   })
 }
 const nothing: readonly Access[] = []
@@ -152,13 +159,6 @@ export function copyOf(node: Node): Copied | undefined {
   const from = accesses.find(({ writes }) => !writes)
   const to = accesses.find(({ reads }) => !reads)
   return from && to && { source: from.ref, target: to.ref, mask: to.mask }
-}
-
-/** The bytes that a node itself reads and writes, if no element is masked or outside its tensor. */
-export function bytesAccessed(node: Node): { readonly read: number; readonly written: number } {
-  const sum = (refs: readonly Node[]): number =>
-    refs.reduce((bytes, { type }) => bytes + bytesOf(type as RefType), 0)
-  return { read: sum(readRefs(node)), written: sum(writtenRefs(node)) }
 }
 
 /** Returns the meaning of an atomic op. Throws an error for any other op. */

@@ -6,7 +6,6 @@ export {
   atomicOf,
   awaitsBarrier,
   awaitsFlag,
-  bytesAccessed,
   completesAt,
   copyOf,
   declaresBarriers,
@@ -40,6 +39,7 @@ export { SpecError, type Ahead, type Atomic, type Datum, type Effect, type Facts
 export { carriedBy, marksOf } from './stages.ts'
 export {
   entryOf,
+  inferType,
   opOf,
   ops,
   opsWith,

@@ -5,7 +5,7 @@
  */
 import { castFor, dtypes, isDType, type DType } from '../dtype.ts'
 import type { Attributes, Block, Node } from '../node.ts'
-import { typeName, type RefType, type Shape, type Type, type ValueType } from '../type.ts'
+import { typeName, type RefType, type Shape, type Space, type Type, type ValueType } from '../type.ts'
 
 /**
  * The side effect of an op:
@@ -60,6 +60,8 @@ export type Numbers = 'given' | readonly number[] | 'other' | 'none'
 export interface MemoryAccess {
   /** The input that refers to the accessed memory. If that input is a value, there is no access. */
   readonly at: number
+  /** The level of memory that the op accesses, or `either`: the level to which the input refers. */
+  readonly level: Space | 'either'
   readonly reads: boolean
   readonly writes: boolean
   /** The optional input that masks the accessed elements. */
@@ -237,7 +239,7 @@ export type Simpler = { readonly input: number } | { readonly value: number }
 
 export interface Op extends Facts {
   readonly summary: string
-  /** Returns the type of the node. Throws a SpecError if the node is invalid. */
+  /** Returns the type of the node. Throws a SpecError if the node is invalid. `inferType` also checks levels of memory. */
   infer(node: Unplaced): Type
   /** Computes the result of a pure op on values. */
   evaluate?(node: Node, inputs: readonly Datum[]): Datum

@@ -4,7 +4,9 @@
  */
 import { attribute, walk, type Block, type Node } from '../node.ts'
 import {
+  accessesOf,
   awaitsFlag,
+  declaresTile,
   isLoop,
   isStrong,
   leadingInputs,
@@ -14,7 +16,6 @@ import {
   stateCount,
   type Ahead,
 } from '../ops/index.ts'
-import type { RefType } from '../type.ts'
 import { hasEffect } from './dead.ts'
 
 /** The part of a block that one role executes. */
@@ -48,7 +49,8 @@ export const isLook = (node: Node): boolean => opOf(node).ahead === 'one'
 /** True for a copy that the producer makes: an unmasked copy from global memory to a whole shared tile. */
 export function isProducerCopy(node: Node): boolean {
   if (node.op !== 'copy' || node.inputs.length > 2) return false
-  return (node.inputs[0].type as RefType).space === 'global' && node.inputs[1].op === 'shared'
+  const [from] = accessesOf(node)
+  return from.level === 'global' && declaresTile(node.inputs[1])
 }
 
 /** The role that executes a node on which the producer's copies depend. */

@@ -20,7 +20,6 @@ import {
   type Access,
 } from '../../../ir/ops/index.ts'
 import { soleRoles } from '../../../ir/passes/courier.ts'
-import type { RefType } from '../../../ir/type.ts'
 import type { Group, RolesPlan } from './groups.ts'
 
 export interface EarlyPlan {
@@ -71,7 +70,7 @@ function readsOf(block: Block): ReadonlySet<string> | undefined {
     const accesses = accessesOf(node)
     if (accesses.length === 0 ? !isOfProgram(node) : !accesses.every(isUnshared) || isStrong(node))
       return undefined
-    for (const { ref } of accesses) if (isGlobal(ref)) reads.add(paramName(origin(ref).base))
+    for (const { ref, level } of accesses) if (level === 'global') reads.add(paramName(origin(ref).base))
   }
   return reads
 }
@@ -83,7 +82,6 @@ function isOfProgram(node: Node): boolean {
   return scope === 'program' && meets === 'never'
 }
 
-const isGlobal = ({ type }: Node): boolean => (type as RefType).space === 'global'
-
 /** True for accesses to shared memory, and for reads of this rank's tensors. */
-const isUnshared = ({ ref, writes }: Access): boolean => !isGlobal(ref) || (!writes && !isRemote(ref))
+const isUnshared = ({ ref, level, writes }: Access): boolean =>
+  level === 'shared' || (!writes && !isRemote(ref))

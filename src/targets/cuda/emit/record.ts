@@ -17,7 +17,7 @@
  * device (`World.clockTick` measures it).
  */
 import { walk, type Node } from '../../../ir/node.ts'
-import { awaitsFlag, bytesAccessed, origin } from '../../../ir/ops/index.ts'
+import { accessesOf, awaitsFlag, bytesOf, origin } from '../../../ir/ops/index.ts'
 import type { RefType } from '../../../ir/type.ts'
 import { eventKind, whatOf } from '../../gpu/log.ts'
 import type { RecordedSite } from '../../gpu/platform.ts'
@@ -161,6 +161,5 @@ export class Recorder {
 
 /** The number of bytes that a copy moves; it reads as many bytes as it writes. */
 function bytesMoved(node: Node): number {
-  const { read, written } = bytesAccessed(node)
-  return Math.max(read, written)
+  return Math.max(...accessesOf(node).map(({ ref }) => bytesOf(ref.type as RefType)))
 }
