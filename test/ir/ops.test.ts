@@ -4,7 +4,7 @@
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { atomicOf, inferType, ops, SpecError, type AtomicName, type OpName } from '../../src/ir/ops/index.ts'
+import { atomicOf, inferType, SpecError, type AtomicName, type OpName } from '../../src/ir/ops/index.ts'
 import { round, type DType } from '../../src/ir/dtype.ts'
 import { refType, tensorType, valueType, type Shape } from '../../src/ir/type.ts'
 import { erfReference } from '../ulp.ts'
