@@ -24,7 +24,7 @@ export function tileRows(
   { name, products }: Pick<Machine, 'name' | 'products'>,
   m: number,
 ): readonly number[] {
-  if (!products) throw new TypeError(`${name} has no limits for the rows of tiles`)
+  if (!products) throw new TypeError(`${name} has scratch memory: state the rows of tiles in \`products\``)
   return products.tileRows.find(([covering]) => covering >= m) ?? products.tileRows.at(-1)!
 }
 
