@@ -37,6 +37,7 @@ export {
   type DeviceDescription,
   type Machine,
   type ProcessorLimits,
+  type ProductLimits,
   type ProgramNeeds,
 } from './world/machine.ts'
 export { FindingsError, openWorld, type OpenOptions } from './world/open.ts'

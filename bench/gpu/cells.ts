@@ -7,7 +7,7 @@ import { operations } from '../../src/ops/operations.ts'
 import type { Layout } from '../../src/ops/points.ts'
 import { mostBehindGateOnGpu } from '../../src/runs/gate.ts'
 import type { Quantity } from '../../src/runs/results.ts'
-import { h200 } from '../../src/world/machines.ts'
+import { h200 } from '../../src/targets/cuda/machines.ts'
 
 /** The operations that define measurement points for a GPU. */
 export const measured = operations.flatMap((definition) => {

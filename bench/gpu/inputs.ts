@@ -7,7 +7,7 @@ import type { Operation, OperationOptions } from '../../src/operation/definition
 import type { AnyDefinition } from '../../src/ops/operations.ts'
 import { sampleOf } from '../../src/runs/contest.ts'
 import { sharedOut, type Machine } from '../../src/world/machine.ts'
-import { h200 } from '../../src/world/machines.ts'
+import { h200 } from '../../src/targets/cuda/machines.ts'
 import type { SymmetricTensor, World } from '../../src/world/world.ts'
 import type { Drawing } from '../../src/ops/drawn.ts'
 import { operationOf, setsFor, type Cell } from './cells.ts'

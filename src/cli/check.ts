@@ -6,7 +6,7 @@
 import { resolve } from 'node:path'
 import type { KernelIR } from '../ir/node.ts'
 import { KernelError } from '../ir/site.ts'
-import { lower, RECORDED } from '../ir/stages.ts'
+import { LOWERED, RECORDED } from '../ir/stages.ts'
 import type { Kernel, Meta, Specialisation } from '../lang/kernel.ts'
 import { breathe } from '../runs/breath.ts'
 import { explore } from '../targets/check/explore.ts'
@@ -232,6 +232,9 @@ function problemOf(error: unknown, scenario: Scenario, seen: Call | undefined): 
   return /^\S+:\d+:\d+: /.test(said) || !scenario.site ? said : `${scenario.site}: ${said}`
 }
 
+/** The form in which pipelines are roles, which depends on no facts of a launch. */
+const lowered = (recorded: KernelIR): KernelIR => forms[usualTarget].ir(recorded, LOWERED, {})
+
 /** Kernels that the target rejects, by name, with the reason. They are checked at the stage `lowered` instead. */
 type Refused = Map<string, string>
 
@@ -245,7 +248,7 @@ const formOf =
     } catch (error) {
       if (!(error instanceof KernelError)) throw error
       refused.set(recorded.name, describeError(error))
-      return lower(recorded)
+      return lowered(recorded)
     }
   }
 
@@ -322,8 +325,8 @@ interface Launched {
 }
 
 function notesOf(kernel: Kernel, specialisation: Specialisation): readonly string[] {
-  const lowered = lower(kernel.record(specialisation)).notes ?? []
-  return [...lowered, ...notesOnKernel(kernel, specialisation.world)]
+  const { notes = [] } = lowered(kernel.record(specialisation))
+  return [...notes, ...notesOnKernel(kernel, specialisation.world)]
 }
 
 /**

@@ -3,7 +3,7 @@
  * old nodes to new nodes and infers their types again, so a pass cannot leave an outdated type.
  */
 import { Block, Node, type Attributes } from './node.ts'
-import { opOf, type OpName } from './ops/index.ts'
+import { inferType, type OpName } from './ops/index.ts'
 import type { Site } from './site.ts'
 import type { Type } from './type.ts'
 
@@ -39,14 +39,7 @@ export class Copier {
     blocks: readonly Block[] = [],
     site?: Site,
   ): Node {
-    const node = new Node(
-      op,
-      opOf({ op }).infer({ inputs, attributes, blocks }),
-      inputs,
-      attributes,
-      blocks,
-      site,
-    )
+    const node = new Node(op, inferType(op, { inputs, attributes, blocks }), inputs, attributes, blocks, site)
     this.#block.nodes.push(node)
     return node
   }

@@ -9,6 +9,7 @@ import { removeDead } from './passes/dead.ts'
 import { fold } from './passes/fold.ts'
 import { lowerPipelines } from './passes/pipeline.ts'
 import { separatePuts } from './passes/puts.ts'
+import type { RoleShape } from './roles.ts'
 import { verify } from './verify.ts'
 
 /** A stage. `Facts` holds what a target knows about the world and the arguments for which a kernel is compiled. */
@@ -32,15 +33,18 @@ export const simplified: Stage = {
   removes: ['put.signal'],
 }
 
-/** Pipelines become roles with rings of buffers, asynchronous copies and barriers. */
-export const pipelined: Stage = {
-  name: 'lowered',
-  passes: [lowerPipelines, fold, removeDead],
-  removes: ['pipeline'],
-}
+/** The name of the stage after which pipelines are roles. */
+export const LOWERED = 'lowered'
 
-/** The stages that do not depend on a target, in order. */
-export const commonStages: readonly Stage[] = [simplified, pipelined]
+/** Pipelines become roles of these sizes, with rings of buffers, asynchronous copies and barriers. */
+const pipelined = (shape: RoleShape): Stage => ({
+  name: LOWERED,
+  passes: [(ir) => lowerPipelines(ir, shape), fold, removeDead],
+  removes: ['pipeline'],
+})
+
+/** The stages of all targets whose programs have roles, in order. */
+export const roleStages = (shape: RoleShape): readonly Stage[] => [simplified, pipelined(shape)]
 
 /** Applies the given stages, which follow the kernel's own stage, and returns the result. */
 export function through<Facts>(given: KernelIR, stages: readonly Stage<Facts>[], facts: Facts): KernelIR {
@@ -62,14 +66,16 @@ function expectSound(ir: KernelIR): void {
   }
 }
 
-const lowered = new WeakMap<KernelIR, KernelIR>()
+const lowered = new WeakMap<RoleShape, WeakMap<KernelIR, KernelIR>>()
 
 /**
- * The lowered form of a recorded kernel, with explicit roles, asynchronous copies and barriers, and without dead
- * code.
+ * The lowered form of a recorded kernel, with explicit roles of these sizes, asynchronous copies and barriers, and
+ * without dead code.
  */
-export function lower(ir: KernelIR): KernelIR {
-  let known = lowered.get(ir)
-  if (!known) lowered.set(ir, (known = through(ir, commonStages, undefined)))
-  return known
+export function lowerFor(ir: KernelIR, shape: RoleShape): KernelIR {
+  const known = lowered.get(shape) ?? new WeakMap<KernelIR, KernelIR>()
+  lowered.set(shape, known)
+  let made = known.get(ir)
+  if (!made) known.set(ir, (made = through(ir, roleStages(shape), undefined)))
+  return made
 }

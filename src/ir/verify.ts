@@ -4,7 +4,7 @@
  *  1. A node's inputs are defined before it, in its block or in an enclosing block.
  *  2. A node's type is the type that its op infers from the inputs, attributes and blocks.
  *  3. A `result` belongs to a control node, and each `param` belongs to exactly one block.
- *  4. A role captures no fragment: registers belong to the warpgroups that computed them. (Scalars are uniform.)
+ *  4. A role captures no fragment: registers belong to the warps that computed them. (Scalars are uniform.)
  *  5. `roles` are not nested.
  *  6. Shared tiles and barriers are declared at the top of the kernel, because they exist for the whole program.
  *  7. A lowered kernel contains no `pipeline`.
@@ -18,7 +18,7 @@
 import { analysis } from './analysis.ts'
 import { clusterOf } from './clusters.ts'
 import type { Block, KernelIR, Node } from './node.ts'
-import { isLoop, isOfThreads, opOf, SpecError } from './ops/index.ts'
+import { inferType, isLoop, isOfThreads, opOf, SpecError } from './ops/index.ts'
 import { KernelError } from './site.ts'
 import { sameType, typeName } from './type.ts'
 
@@ -133,7 +133,7 @@ function expectValid(ir: KernelIR): void {
 
   const expectType = (node: Node): void => {
     try {
-      const type = opOf(node).infer(node)
+      const type = inferType(node.op, node)
       if (!sameType(type, node.type))
         fail(node, `has type ${typeName(node.type)}, which should be ${typeName(type)}`)
     } catch (error) {

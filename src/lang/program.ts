@@ -631,7 +631,10 @@ export class Program {
       stages: options?.stages ?? 2,
     })
   }
-  /** Warpgroups of this program that do different work. They communicate through shared memory and barriers. */
+  /**
+   * Groups of warps of this program that do different work. They communicate through shared memory and barriers. A
+   * role has four warps unless it states another number.
+   */
   roles(bodies: Readonly<Record<string, RoleBody>>): void {
     const names = Object.keys(bodies)
     const blocks = names.map((name) => {

@@ -3,7 +3,7 @@
  * as an error at the author's line.
  */
 import { Block, Node, type Attributes } from '../ir/node.ts'
-import { opOf, SpecError, type OpName } from '../ir/ops/index.ts'
+import { inferType, SpecError, type OpName } from '../ir/ops/index.ts'
 import { KernelError, Site } from '../ir/site.ts'
 import type { Type } from '../ir/type.ts'
 
@@ -40,7 +40,7 @@ export class Recorder {
     for (const input of inputs) this.#expectInScope(input, op, site)
     let type: Type
     try {
-      type = opOf({ op }).infer({ inputs, attributes, blocks })
+      type = inferType(op, { inputs, attributes, blocks })
     } catch (error) {
       if (error instanceof SpecError) throw new KernelError(`${op}: ${error.message}`, site)
       throw error

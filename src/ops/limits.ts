@@ -6,29 +6,26 @@ import { isCached, type Machine } from '../world/machine.ts'
 import type { OperandDType } from '../operation/definition.ts'
 import type { ProductShape, Tiles } from './tiles.ts'
 
-/** The number of bytes of scratch memory per program that are reserved for output staging and barriers. */
-const otherScratch = 15 * 1024
-
 /**
  * The number of bytes of scratch memory that tiles may use. On machines that keep tiles in caches, the number is not
  * limited.
  */
-export const tileMemory = ({ sharedBytes }: Pick<Machine, 'sharedBytes'>): number =>
-  sharedBytes === undefined ? Infinity : sharedBytes - otherScratch
+export const tileMemory = ({
+  sharedBytes = Infinity,
+  products,
+}: Pick<Machine, 'sharedBytes' | 'products'>): number => sharedBytes - (products?.besideTiles ?? 0)
 
 /** The number of bytes of scratch memory that one pipeline stage takes. */
 export const stageBytes = ({ BM, BN, BK }: Omit<Tiles, 'stages'>, dtype: OperandDType): number =>
   (BM + BN) * BK * dtypes[dtype].bytes
 
-/**
- * The numbers of rows that a tile may have on a machine with a matrix unit. The first is the smallest supported number
- * that covers all `m` rows, but at most 128. For `m` above 16, another is 64, which is the height of one matrix
- * instruction. For at most 8 rows, both 8 and 16 are allowed.
- */
-export function tileRows(m: number): readonly number[] {
-  const covering = [8, 16, 32, 64, 128].find((rows) => rows >= m) ?? 128
-  if (covering === 8) return [8, 16]
-  return covering > 16 && covering !== 64 ? [covering, 64] : [covering]
+/** The numbers of rows that a tile may have in a product of `m` rows (`ProductLimits`). */
+export function tileRows(
+  { name, products }: Pick<Machine, 'name' | 'products'>,
+  m: number,
+): readonly number[] {
+  if (!products) throw new TypeError(`${name} has scratch memory: state the rows of tiles in \`products\``)
+  return products.tileRows.find(([covering]) => covering >= m) ?? products.tileRows.at(-1)!
 }
 
 /** True if products of this dtype run on the matrix unit. Products of f32 never run on the matrix unit. */
@@ -49,4 +46,5 @@ export const isLegalProduct = (
 ): boolean =>
   isCached(machine)
     ? 2 * tiles.BM >= fallback.BM && tiles.BM <= 2 * fallback.BM
-    : tileRows(m).includes(tiles.BM) && tiles.stages * stageBytes(tiles, dtype) <= tileMemory(machine)
+    : tileRows(machine, m).includes(tiles.BM) &&
+      tiles.stages * stageBytes(tiles, dtype) <= tileMemory(machine)

@@ -2,7 +2,7 @@
 import { productCandidates } from '../tune/candidates.ts'
 import { tilesFor, type Tiling } from '../tune/configurations.ts'
 import { fewestProcessors, isCached, type Machine } from '../world/machine.ts'
-import { isLegalProduct, stageBytes, tileMemory, usesMatrixUnit } from './limits.ts'
+import { isLegalProduct, stageBytes, tileMemory, tileRows, usesMatrixUnit } from './limits.ts'
 import type { OperandDType } from '../operation/definition.ts'
 
 /** This is a type alias, so that it is assignable to the index signature of tables. */
@@ -30,23 +30,23 @@ export const upTo = (extent: number, most: number, step: number): number =>
  * Default tiles for a machine with scratch memory, such as a GPU. They are reduced until they fit into that memory.
  *
  * Products of few rows are limited by memory bandwidth. By default, products of few rows use small tiles in deep
- * pipelines. If wide tiles keep nearly all multiprocessors busy with one tile each, products of few rows use wide
- * tiles. If each multiprocessor has many tiles, the tiles are small enough for two programs per multiprocessor. One
+ * pipelines. If wide tiles keep nearly all processors busy with one tile each, products of few rows use wide
+ * tiles. If each processor has many tiles, the tiles are small enough for two programs per processor. One
  * program can then copy while the other finishes. Products of many rows use the largest tiles that the registers hold,
- * unless that leaves multiprocessors without a tile.
+ * unless that leaves processors without a tile.
  */
 export function scratchTiles(machine: Machine, shape: Omit<ProductShape, 'k'>): Tiles {
   return fitted(machine, wantedTiles(machine, shape), shape.dtype)
 }
 
 function wantedTiles(machine: Machine, { m, n, dtype }: Omit<ProductShape, 'k'>): Tiles {
-  const multiprocessors = fewestProcessors(machine)
+  const processors = fewestProcessors(machine)
   if (!usesMatrixUnit(machine, dtype)) return { BM: m <= 16 ? 16 : 64, BN: 64, BK: 32, stages: 3 }
   const wide = Math.ceil(n / 256)
-  const isOneEach = wide <= multiprocessors && wide >= 0.87 * multiprocessors
-  const isManyEach = n / 64 > 4 * multiprocessors
+  const isOneEach = wide <= processors && wide >= 0.87 * processors
+  const isManyEach = n / 64 > 4 * processors
   if (m <= 16) {
-    const BM = m <= 8 ? 8 : 16
+    const [BM] = tileRows(machine, m)
     if (isOneEach) return { BM, BN: 256, BK: 64, stages: 6 }
     return isManyEach ? { BM, BN: 128, BK: 64, stages: 6 } : { BM, BN: 64, BK: 128, stages: 8 }
   }
@@ -54,7 +54,7 @@ function wantedTiles(machine: Machine, { m, n, dtype }: Omit<ProductShape, 'k'>)
     const isWide = isOneEach || isManyEach
     return isWide ? { BM: 64, BN: 256, BK: 64, stages: 4 } : { BM: 64, BN: 64, BK: 128, stages: 6 }
   }
-  const isFull = Math.ceil(m / 128) * wide >= 0.87 * multiprocessors
+  const isFull = Math.ceil(m / 128) * wide >= 0.87 * processors
   return isFull ? { BM: 128, BN: 256, BK: 64, stages: 4 } : { BM: 128, BN: 128, BK: 64, stages: 6 }
 }
 

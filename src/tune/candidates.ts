@@ -3,7 +3,7 @@
  * tuning tries them and drops them.
  *
  * On machines with scratch memory, the candidates are tiles that fit the scratch memory and the registers. There must
- * also be enough tiles to keep the multiprocessors busy to the end. Several numbers of stages are tried, because ranks
+ * also be enough tiles to keep the processors busy to the end. Several numbers of stages are tried, because ranks
  * that share a device's memory are less skewed when each has fewer loads in flight.
  */
 import { stageBytes, tileMemory, tileRows, usesMatrixUnit } from '../ops/limits.ts'
@@ -15,7 +15,7 @@ const columns = [32, 64, 112, 128, 224, 256]
 const depths = [64, 128, 256]
 const mostStages = 12
 /**
- * The least acceptable utilisation of the multiprocessors, averaged over all rounds of tiles, relative to the best
+ * The least acceptable utilisation of the processors, averaged over all rounds of tiles, relative to the best
  * candidate.
  */
 const leastBusy = 0.75
@@ -23,15 +23,15 @@ const leastBusy = 0.75
 export function productCandidates(machine: Machine, shape: ProductShape, fallback: Tiles): Tiles[] {
   if (isCached(machine)) return unique([fallback, ...aroundProduct(shape, fallback)])
   const { m, n, k, dtype } = shape
-  const multiprocessors = fewestProcessors(machine)
+  const processors = fewestProcessors(machine)
   const isOnUnit = usesMatrixUnit(machine, dtype)
-  const rows = tileRows(m).filter((BM) => isOnUnit || (BM >= 16 && BM <= 64))
+  const rows = tileRows(machine, m).filter((BM) => isOnUnit || (BM >= 16 && BM <= 64))
   const tiles = rows.flatMap((BM) =>
     columns
       // Tiles that contain only padding are skipped. Tiles of 128 rows fit into the registers only if the matrix unit
       // reads panels of 32 columns.
       .filter((BN) => BN < 2 * n && (BM < 128 || BN % 32 === 0))
-      .map((BN) => ({ BM, BN, busy: busyShare(Math.ceil(m / BM) * Math.ceil(n / BN), multiprocessors) })),
+      .map((BN) => ({ BM, BN, busy: busyShare(Math.ceil(m / BM) * Math.ceil(n / BN), processors) })),
   )
   const busiest = Math.max(...tiles.map(({ busy }) => busy))
   const candidates = tiles
@@ -47,11 +47,11 @@ export function productCandidates(machine: Machine, shape: ProductShape, fallbac
 }
 
 /**
- * The share of multiprocessors that have a tile, averaged over all rounds, where a round is one tile per
- * multiprocessor.
+ * The share of processors that have a tile, averaged over all rounds, where a round is one tile per
+ * processor.
  */
-function busyShare(tiles: number, multiprocessors: number): number {
-  return tiles / (Math.ceil(tiles / multiprocessors) * multiprocessors)
+function busyShare(tiles: number, processors: number): number {
+  return tiles / (Math.ceil(tiles / processors) * processors)
 }
 
 /**

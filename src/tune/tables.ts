@@ -12,7 +12,7 @@ export interface Asked {
   readonly layout?: Readonly<Record<string, string>>
   readonly dtype: string
   readonly ranks: number
-  /** The number of processors per rank: multiprocessors of a GPU, or worker threads of a CPU. */
+  /** The number of processors per rank: those of a GPU, or worker threads of a CPU. */
   readonly processors: number
   /** The name of the GPU that the rank runs on, or the name of the target. */
   readonly device: string

@@ -17,7 +17,7 @@ export interface CacheDomain {
 
 /** The capabilities of a machine. Each one is the reason for a branch in the code. */
 export interface Capabilities {
-  /** True if products of f16 and bf16 run on a matrix unit that takes 8, 16, 32, 64 or 128 rows at once. */
+  /** True if products of f16 and bf16 run on a matrix unit. */
   readonly matrixUnit: boolean
   /**
    * True if one thread of a program starts the asynchronous copies for the whole program. Each flag that this thread
@@ -54,6 +54,17 @@ export interface ProcessorLimits {
   readonly sharedUnit: number
 }
 
+/** The tiles of matrix products that a target supports on a device with scratch memory. */
+export interface ProductLimits {
+  /** The bytes of scratch memory that a program needs besides its tiles, for staged output and barriers. */
+  readonly besideTiles: number
+  /**
+   * The numbers of rows that a tile may have. For a product of `m` rows, the first list applies whose first number is at
+   * least `m`, otherwise the last list.
+   */
+  readonly tileRows: readonly (readonly number[])[]
+}
+
 /** The device of a rank, independent of the number of ranks. */
 export interface Device {
   /**
@@ -75,6 +86,8 @@ export interface Device {
    * the caches, and data that is stored and soon read again stays in a cache.
    */
   readonly sharedBytes?: number
+  /** Absent if tiles are held in caches. */
+  readonly products?: ProductLimits
   /** Absent if each program has a processor to itself. */
   readonly perProcessor?: ProcessorLimits
   /**
@@ -98,11 +111,13 @@ export interface Device {
   readonly capabilities: Capabilities
 }
 
+/** What is known of a device only if it has been measured. */
+export type Measured = Pick<Device, 'bandwidth' | 'flops' | 'link' | 'launchCost'>
+
 /** The machine on which the ranks of a world run. All ranks have the same kind of device. */
 export interface Machine extends Device {
   /**
-   * The number of processors of each rank: multiprocessors of its GPU or of its share of a GPU, or worker threads of a
-   * CPU.
+   * The number of processors of each rank: those of its GPU or of its share of a GPU, or worker threads of a CPU.
    */
   readonly processors: readonly number[]
   /**

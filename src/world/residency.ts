@@ -62,7 +62,7 @@ export function expectTogether(parts: readonly Spread[], machine: Pick<Machine, 
     if (spread <= 1 || apart <= processors) continue
     const names = here.map(({ kernel, grid }) => `${grid} of ${kernel.name}`).join(' and ')
     throw new WorldError(
-      `programs that are launched together do not fit: ${names} on the ${processors} multiprocessors of rank ${rank}. Launch at most ${processors} programs together, which always fit`,
+      `programs that are launched together do not fit: ${names} on the ${processors} processors of rank ${rank}. Launch at most ${processors} programs together, which always fit`,
     )
   }
 }

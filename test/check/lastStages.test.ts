@@ -19,7 +19,7 @@ import { atStage, LAST_STAGE, specialise, usualWorld, type Shapes } from '../../
 import { describedWorld, launchFacts } from '../../src/world/described.ts'
 import { intercepted } from '../../src/world/intercept.ts'
 import { sharedOut } from '../../src/world/machine.ts'
-import { h200 } from '../../src/world/machines.ts'
+import { h200 } from '../../src/targets/cuda/machines.ts'
 import { openWorld, type Launch, type Scenario } from '../../src/index.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))

@@ -12,10 +12,10 @@ import { factsOf, type EmittedKernel } from '../../src/targets/cuda/emit/recipe.
 import { Device } from '../../src/targets/cuda/runtime.ts'
 import { CudaWorld } from '../../src/targets/cuda/world.ts'
 import { forms } from '../../src/targets/forms.ts'
-import { lower } from '../../src/ir/stages.ts'
+import { lower } from '../../src/targets/cuda/stages.ts'
 import { describedWorld, launchFacts } from '../../src/world/described.ts'
 import { limitsOf, oneEach, programsPerProcessor } from '../../src/world/machine.ts'
-import { h200 } from '../../src/world/machines.ts'
+import { h200 } from '../../src/targets/cuda/machines.ts'
 import { fakeDriver } from './fakeDriver.ts'
 
 const KiB = 1024

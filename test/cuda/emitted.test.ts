@@ -22,7 +22,7 @@ import { usualWorld } from '../../src/targets/cuda/facts.ts'
 import { argumentOf } from '../../src/world/arguments.ts'
 import { intercepted } from '../../src/world/intercept.ts'
 import { oneEach, sharedOut } from '../../src/world/machine.ts'
-import { h200 } from '../../src/world/machines.ts'
+import { h200 } from '../../src/targets/cuda/machines.ts'
 import type { Launch, World } from '../../src/world/world.ts'
 import { itForSome } from '../long.ts'
 import {

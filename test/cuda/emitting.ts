@@ -1,7 +1,7 @@
 /** Helpers for tests that emit kernels and examine the text. */
 import { expect } from 'vitest'
 import type { KernelIR } from '../../src/ir/node.ts'
-import { lower } from '../../src/ir/stages.ts'
+import { lower } from '../../src/targets/cuda/stages.ts'
 import { emitCuda } from '../../src/targets/cuda/emit/emit.ts'
 import { factsOf, type EmitFacts, type EmittedKernel } from '../../src/targets/cuda/emit/recipe.ts'
 

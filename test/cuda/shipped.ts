@@ -2,7 +2,7 @@
  * Every kernel that Arke ships, emitted for eight ranks at shapes of each class: from one token to many rows, from one
  * to many query heads per KV head, and rows that do or do not fill whole tiles.
  */
-import { lower } from '../../src/ir/stages.ts'
+import { lower } from '../../src/targets/cuda/stages.ts'
 import type { Kernel, Meta } from '../../src/lang/kernel.ts'
 import { gatherKernel } from '../../src/ops/gathered/gather.ts'
 import { fusedByShardKernel, partsOf } from '../../src/ops/allGatherGemm/fusedByShard.ts'
@@ -26,7 +26,7 @@ import { gemmKernel } from '../../src/ops/gemm.ts'
 import { operandDTypes, type OperandDType } from '../../src/operation/definition.ts'
 import { scratchTiles } from '../../src/ops/tiles.ts'
 import { oneEach } from '../../src/world/machine.ts'
-import { h200 } from '../../src/world/machines.ts'
+import { h200 } from '../../src/targets/cuda/machines.ts'
 import { emitCuda } from '../../src/targets/cuda/emit/emit.ts'
 import { factsOf, type EmitFacts, type EmittedKernel } from '../../src/targets/cuda/emit/recipe.ts'
 

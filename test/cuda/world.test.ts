@@ -255,7 +255,7 @@ describe('launches', () => {
         launchOf(waiting, { ready, x }, { grid }),
         launchOf(put, { x: y, value: 1 }, { grid: 64, stream: world.stream() }),
       ])
-    expect(() => together(65)).toThrow(/65 of waiting and 64 of put on the 64 multiprocessors of rank 0/)
+    expect(() => together(65)).toThrow(/65 of waiting and 64 of put on the 64 processors of rank 0/)
     expect(() => together(64)).not.toThrow()
     await world.close()
   })

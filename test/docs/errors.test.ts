@@ -1,18 +1,22 @@
-/** The table of maximum errors in docs/language.md is the table that the records of the ops state. */
+/** The table of maximum errors in docs/language.md is the one that the targets state. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
 import { functionOps } from '../../src/ir/ops/functions.ts'
-import type { Op, TargetName } from '../../src/ir/ops/index.ts'
+import type { MaximumErrors, Op } from '../../src/ir/ops/index.ts'
+import { maximumErrors as check } from '../../src/targets/check/maximumErrors.ts'
+import { maximumErrors as cpu } from '../../src/targets/cpu/maximumErrors.ts'
+import { maximumErrors as cuda } from '../../src/targets/cuda/maximumErrors.ts'
 
 const page = new URL('../../docs/language.md', import.meta.url)
-const targets: readonly TargetName[] = ['check', 'wasm', 'native', 'cuda']
+const targets: Readonly<Record<string, MaximumErrors>> = { check, wasm: cpu, native: cpu, cuda }
 
 function table(): string {
   const rows = Object.entries(functionOps).map(([name, op]: [string, Op]) => {
-    const error = op.maximumError?.f32
-    return [`\`${name}\``, ...targets.map((target) => (error ? String(error[target] ?? 'not bounded') : '0'))]
+    const errorOn = (errors: MaximumErrors): string =>
+      op.isApproximate ? String(errors[name as keyof MaximumErrors] ?? 'not bounded') : '0'
+    return [`\`${name}\``, ...Object.values(targets).map(errorOn)]
   })
-  const all = [['f32', ...targets], ...rows]
+  const all = [['f32', ...Object.keys(targets)], ...rows]
   const widths = all[0].map((_, i) => Math.max(...all.map((row) => row[i].length)))
   const line = (cells: readonly string[]): string =>
     `| ${cells.map((cell, i) => cell.padEnd(widths[i])).join(' | ')} |`
@@ -20,7 +24,7 @@ function table(): string {
   return [line(all[0]), rule, ...rows.map(line)].join('\n')
 }
 
-it('docs/language.md lists the maximum errors of the records (ARKE_DOCS=update writes them)', () => {
+it('docs/language.md lists the maximum errors of the targets (ARKE_DOCS=update writes them)', () => {
   const text = readFileSync(page, 'utf8')
   const pattern = /<!-- maximum errors -->\n(?:\n\|[^\n]*|\n(?=\|)|\|[^\n]*\n?)*/
   const wanted = `<!-- maximum errors -->\n\n${table()}\n`

@@ -11,7 +11,7 @@ import { createHash } from 'node:crypto'
 import { fileURLToPath } from 'node:url'
 import { walk, type KernelIR } from '../../src/ir/node.ts'
 import { KernelError } from '../../src/ir/site.ts'
-import { lower, through } from '../../src/ir/stages.ts'
+import { through } from '../../src/ir/stages.ts'
 import { lowerKernel } from '../../src/targets/cpu/lower/lower.ts'
 import type { CpuFacts } from '../../src/targets/cpu/facts.ts'
 import { readClock } from '../../src/targets/cuda/readClock.ts'
@@ -22,7 +22,7 @@ import {
   type EmittedKernel,
   type TensorFacts,
 } from '../../src/targets/cuda/emit/recipe.ts'
-import { gpuStages } from '../../src/targets/cuda/stages.ts'
+import { gpuStages, lower } from '../../src/targets/cuda/stages.ts'
 import { defaultCaches, machineOf } from '../../src/targets/native/build.ts'
 import { renderCpp } from '../../src/targets/native/render.ts'
 import { wasmMachine } from '../../src/targets/wasm/engine.ts'

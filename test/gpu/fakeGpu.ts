@@ -331,8 +331,10 @@ export class FakePlatform implements Platform {
     ...{ matrixUnit: false, copyEngine: false, nearPeers: false },
     ...{ sharedProcessors: true, deviceQueues: true },
   }
+  readonly products = { besideTiles: 1024, tileRows: [[32]] }
   readonly clock: FakeEmitted
   readonly #programs: Readonly<Record<string, Program>>
+  readonly measuredOn = () => ({})
   readonly #emitted = new Map<string, FakeEmitted>()
   readonly #numbers = new Map<KernelIR, number>()
 

@@ -1,6 +1,6 @@
 /**
  * Every analysis rejects an op without a record, instead of treating it as an op without effects. Every function that
- * takes a kernel is an analysis or part of one.
+ * takes a kernel, or several of its nodes, is an analysis or part of one.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
@@ -9,7 +9,7 @@ import { describe, expect, it } from 'vitest'
 import { analyses } from '../../src/ir/analysis.ts'
 import { Node, type KernelIR } from '../../src/ir/node.ts'
 import type { OpName } from '../../src/ir/ops/index.ts'
-import { lower } from '../../src/ir/stages.ts'
+import { lower } from '../../src/targets/cuda/stages.ts'
 import { valueType, voidType } from '../../src/ir/type.ts'
 import { f32, flags, kernel, tensor } from '../../src/index.ts'
 const copying = kernel(
@@ -28,71 +28,103 @@ const copying = kernel(
 )
 
 const root = resolve(import.meta.dirname, '../..')
-const sources = ['src/ir', 'src/world', 'src/targets'].flatMap((folder) =>
-  readdirSync(resolve(root, folder), { recursive: true, encoding: 'utf8' })
-    .filter((path) => path.endsWith('.ts') && !/\.(test|d)\.ts$/.test(path))
-    .map((path) => `${folder}/${path}`),
-)
+const sources = readdirSync(resolve(root, 'src'), { recursive: true, encoding: 'utf8' })
+  .filter((path) => path.endsWith('.ts') && !/\.(test|d)\.ts$/.test(path))
+  .map((path) => `src/${path}`)
 const textOf = (path: string): string => readFileSync(resolve(root, path), 'utf8')
 
 // Importing a module registers its analyses.
-const registering = sources.filter((path) => /^export const \w+ = analysis\(/m.test(textOf(path)))
+const registering = sources.filter((path) => /= analysis\(/.test(textOf(path)))
 for (const path of registering) await import(resolve(root, path))
 
-/** The exported functions and classes of a file that take a kernel. */
+/** True for a parameter that holds several nodes: a kernel or a part of one, a block, or a list, set or map of nodes. */
+const holdsNodes = ({ type }: ts.ParameterDeclaration): boolean =>
+  type !== undefined && /\b(KernelIR|Block)\b|\bNode\b\s*(\[\]|[>,])/.test(type.getText())
+
+/** The exported functions of a file that take several nodes, and its classes that do so in a public method. */
 function takingKernels(path: string): string[] {
-  const file = ts.createSourceFile(path, textOf(path), ts.ScriptTarget.Latest, true)
-  const takes = (parameters: readonly ts.ParameterDeclaration[]): boolean =>
-    parameters.some(({ type }) => type && ['KernelIR', 'Block'].includes(type.getText()))
+  const text = textOf(path)
+  if (!path.startsWith('src/ir/') && !/ir\/node\.ts'/.test(text)) return []
+  const file = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true)
+  const takes = ({ parameters }: ts.SignatureDeclaration): boolean => parameters.some(holdsNodes)
   const isExported = (node: ts.Statement): boolean =>
     ts.canHaveModifiers(node) &&
     (ts.getModifiers(node) ?? []).some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword)
+  const isPublic = (member: ts.ClassElement): boolean => !member.name || !ts.isPrivateIdentifier(member.name)
   return file.statements.filter(isExported).flatMap((node) => {
-    if (ts.isFunctionDeclaration(node)) return takes(node.parameters) ? [node.name!.text] : []
-    if (ts.isClassDeclaration(node))
-      return node.members.some((one) => ts.isConstructorDeclaration(one) && takes(one.parameters))
-        ? [node.name!.text]
-        : []
+    if (ts.isFunctionDeclaration(node)) return takes(node) ? [node.name!.text] : []
+    if (ts.isClassDeclaration(node)) {
+      const members = node.members.filter((one) => isPublic(one) && ts.isFunctionLike(one) && takes(one))
+      return members.length > 0 ? [node.name!.text] : []
+    }
     if (!ts.isVariableStatement(node)) return []
     return node.declarationList.declarations.flatMap(({ name, initializer }) =>
-      initializer && ts.isArrowFunction(initializer) && takes(initializer.parameters) ? [name.getText()] : [],
+      initializer && ts.isArrowFunction(initializer) && takes(initializer) ? [name.getText()] : [],
     )
   })
 }
 
 /** Functions that are not analyses themselves, with the analysis that they belong to or call first. */
 const parts: Readonly<Record<string, string>> = {
-  'src/ir/traffic.ts traffic': 'traffic',
-  'src/ir/traffic.ts totalTraffic': 'traffic',
-  'src/ir/traffic.ts trafficOfCopies': 'traffic',
-  'src/world/launchTraffic.ts givenTo': 'traffic',
   'src/ir/passes/courier.ts soleRoles': 'courier',
   'src/ir/passes/elsewhere.ts elsewhere': 'courier',
   'src/ir/passes/obstacle.ts findObstacle': 'pipelines',
+  'src/ir/passes/roles.ts RoleBuilder': 'pipelines',
   'src/ir/passes/slice.ts producerSlice': 'pipelines',
   'src/ir/passes/slice.ts standsBeforePipelines': 'pipelines',
+  'src/ir/stages.ts lowerFor': 'pipelines',
+  'src/ir/stages.ts through': 'verifier',
+  'src/ir/traffic.ts totalTraffic': 'traffic',
+  'src/ir/traffic.ts traffic': 'traffic',
+  'src/ir/traffic.ts trafficOfCopies': 'traffic',
+  'src/ir/traffic/execute.ts Execution': 'traffic',
   'src/targets/check/code.ts Compiler': 'code of the checker',
+  'src/targets/cpu/backend.ts CpuBackend': 'code of a CPU',
   'src/targets/cpu/lower/borrowed.ts borrowedTiles': 'code of a CPU',
   'src/targets/cpu/lower/control.ts lowerBlock': 'code of a CPU',
+  'src/targets/cpu/lower/fragments.ts overElements': 'code of a CPU',
+  'src/targets/cpu/lower/fragments.ts withLoads': 'code of a CPU',
   'src/targets/cpu/lower/layouts.ts assignLayouts': 'code of a CPU',
+  'src/targets/cpu/lower/nest.ts Nest': 'code of a CPU',
   'src/targets/cpu/lower/packed.ts packedTiles': 'code of a CPU',
   'src/targets/cpu/lower/plan.ts Plan': 'code of a CPU',
+  'src/targets/cpu/lower/state.ts branchState': 'code of a CPU',
+  'src/targets/cpu/lower/state.ts enterState': 'code of a CPU',
+  'src/targets/cpu/lower/state.ts nextState': 'code of a CPU',
   'src/targets/cpu/lower/state.ts preferBranch': 'code of a CPU',
   'src/targets/cpu/lower/state.ts preferInPlace': 'code of a CPU',
+  'src/targets/cpu/stages.ts atCpuStage': 'verifier',
+  'src/targets/cpu/table.ts ExecutableTable': 'code of a CPU',
+  'src/targets/cuda/emit/copies.ts CopyPlanner': 'tiles of a GPU',
   'src/targets/cuda/emit/decide.ts byTma': 'tiles of a GPU',
   'src/targets/cuda/emit/decide.ts copiesIn': 'tiles of a GPU',
+  'src/targets/cuda/emit/emission.ts Emission': 'text of CUDA',
   'src/targets/cuda/emit/params.ts Params': 'text of CUDA',
   'src/targets/cuda/emit/ranges.ts Ranges': 'decisions for a GPU',
   'src/targets/cuda/emit/ranges.ts leadingParams': 'decisions for a GPU',
   'src/targets/cuda/emit/recorded.ts unlikeUnrecorded': 'decisions for a GPU',
   'src/targets/cuda/emit/render/index.ts renderBlock': 'text of CUDA',
+  'src/targets/cuda/emit/render/places.ts engineCoordinates': 'text of CUDA',
   'src/targets/cuda/emit/uses.ts Uses': 'decisions for a GPU',
   'src/targets/cuda/executables.ts emittedFor': 'CUDA of a lowered kernel',
   'src/targets/cuda/facts.ts atStage': 'decisions for a GPU',
+  'src/targets/cuda/stages.ts lower': 'pipelines',
+  'src/targets/gpu/backend.ts GpuBackend': 'launches on a GPU',
   'src/targets/gpu/executables.ts executableOf': 'launches on a GPU',
+  'src/world/launchTraffic.ts givenTo': 'traffic',
+  'src/world/launches.ts Launches': 'uses of parameters',
+  'src/world/printBuffers.ts PrintBuffers': 'prints',
+  'src/world/signallers.ts Signallers': 'uses of parameters',
 }
-/** The traversal itself refuses an op without a record. */
-const traversal = ['src/ir/node.ts walk']
+/** The traversal itself, and what makes nodes, refuse an op without a record. */
+const refusing = [
+  'src/ir/node.ts walk',
+  'src/ir/analysis.ts analysis',
+  'src/ir/rewrite.ts Copier',
+  'src/lang/recorder.ts Recorder',
+]
+/** These hold nodes, and look at no ops. */
+const holding = ['src/ir/node.ts Node', 'src/lang/carried.ts unflatten']
 /** These read the parameters of a kernel, or its tiles, and print names: they derive nothing from its ops. */
 const printing = [
   'src/ir/print.ts print',
@@ -127,12 +159,10 @@ describe('analyses', () => {
     expect([...new Set(Object.values(parts))].filter((name) => !analyses.has(name))).toEqual([])
   })
 
-  it('are all functions that take a kernel, except parts of analyses', () => {
-    // The CUDA emitter is one analysis, whose parts take its plan. Stages start with other analyses.
-    const given = sources
-      .filter((path) => !path.endsWith('/stages.ts'))
-      .flatMap((path) => takingKernels(path).map((name) => `${path} ${name}`))
-    expect(given.sort()).toEqual([...Object.keys(parts), ...traversal, ...printing].sort())
+  it('are all functions that take a kernel or several nodes, except parts of analyses', () => {
+    // The CUDA emitter is one analysis, whose parts take its plan.
+    const given = sources.flatMap((path) => takingKernels(path).map((name) => `${path} ${name}`))
+    expect(given.sort()).toEqual([...Object.keys(parts), ...refusing, ...holding, ...printing].sort())
   })
 
   it.each([...analyses])('%s: refuses an op without a record', (_, analyse) => {

@@ -1,6 +1,6 @@
 /** Small helpers to build IR by hand, for tests of single ops and of the verifier. */
 import { Block, Node, type Attributes, type KernelIR } from '../../src/ir/node.ts'
-import { ops, type Datum, type OpName } from '../../src/ir/ops/index.ts'
+import { inferType, ops, type Datum, type OpName } from '../../src/ir/ops/index.ts'
 import type { Type } from '../../src/ir/type.ts'
 
 /** A node with the type its op infers. */
@@ -10,7 +10,7 @@ export function node(
   attributes: Attributes = {},
   blocks: readonly Block[] = [],
 ): Node {
-  return new Node(op, ops[op].infer({ inputs, attributes, blocks }), inputs, attributes, blocks)
+  return new Node(op, inferType(op, { inputs, attributes, blocks }), inputs, attributes, blocks)
 }
 
 export function param(type: Type, name = 'x'): Node {

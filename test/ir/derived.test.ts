@@ -11,23 +11,49 @@ vi.mock('../../src/ir/ops/sync.ts', async (load) => {
     ...others,
     syncOps: {
       ...syncOps,
+      rendezvous: syncOps.barrier,
       publish: { ...added, order: 'releases', scope: 'rank' },
       observe: { ...added, order: 'acquires', scope: 'rank' },
     },
   }
+})
+vi.mock('../../src/ir/ops/memory.ts', async (load) => {
+  const { memoryOps, ...others } = await load<typeof import('../../src/ir/ops/memory.ts')>()
+  return { ...others, memoryOps: { ...memoryOps, fetch: memoryOps['copy.async'] } }
+})
+vi.mock('../../src/ir/ops/inflight.ts', async (load) => {
+  const { inFlightOps, ...others } = await load<typeof import('../../src/ir/ops/inflight.ts')>()
+  return { ...others, inFlightOps: { ...inFlightOps, send: inFlightOps['copy.nbi'] } }
+})
+vi.mock('../../src/ir/ops/views.ts', async (load) => {
+  const { viewOps, ...others } = await load<typeof import('../../src/ir/ops/views.ts')>()
+  const view = {
+    ...viewOps.pick,
+    infer: ({ inputs }: { inputs: readonly { type: unknown }[] }) => inputs[0].type,
+  }
+  return { ...others, viewOps: { ...viewOps, same: view, neighbour: { ...viewOps.on, owner: 1 } } }
+})
+vi.mock('../../src/ir/ops/values.ts', async (load) => {
+  const { valueOps, ...others } = await load<typeof import('../../src/ir/ops/values.ts')>()
+  return { ...others, valueOps: { ...valueOps, number: valueOps.program } }
 })
 vi.mock('../../src/ir/ops/control.ts', async (load) => {
   const { controlOps, ...others } = await load<typeof import('../../src/ir/ops/control.ts')>()
   return { ...others, controlOps: { ...controlOps, forever: controlOps.for } }
 })
 
-const { f32, flags, kernel, tensor } = await import('../../src/index.ts')
+const { bf16, f32, flags, kernel, tensor } = await import('../../src/index.ts')
 const { walk } = await import('../../src/ir/node.ts')
+const { isRemote, origin } = await import('../../src/ir/ops/index.ts')
 const { Copier } = await import('../../src/ir/rewrite.ts')
-const { lower, through } = await import('../../src/ir/stages.ts')
+const { through } = await import('../../src/ir/stages.ts')
 const { conflictIn } = await import('../../src/targets/cuda/emit/decide.ts')
-const { gpuStages } = await import('../../src/targets/cuda/stages.ts')
+const { factsOf } = await import('../../src/targets/cuda/emit/recipe.ts')
+const { planTiles } = await import('../../src/targets/cuda/emit/tiles.ts')
+const { tileGroupOf } = await import('../../src/targets/cuda/emit/tileOrder.ts')
+const { gpuStages, lower } = await import('../../src/targets/cuda/stages.ts')
 type KernelIR = import('../../src/ir/node.ts').KernelIR
+type Node = import('../../src/ir/node.ts').Node
 type OpName = import('../../src/ir/ops/index.ts').OpName
 
 /** The kernel with one op in the place of another. */
@@ -37,7 +63,7 @@ function instead(ir: KernelIR, old: OpName, op: string): KernelIR {
       ? copier.emit(
           op as OpName,
           node.inputs.map((input) => copier.get(input)),
-          {},
+          node.attributes,
           node.blocks.map((block) => copier.copyBlock(block)),
           node.site,
         )
@@ -82,5 +108,105 @@ describe('a new op', () => {
     const probe = instead(ir, 'for', 'forever')
     expect(conflictIn(probe, { tensors: {} })).toBeDefined()
     expect(converts(probe)).toBe(converts(ir))
+  })
+})
+
+/** TMA copies tiles of these tensors. Nothing is known of others, so that threads store to them. */
+const byTma = {
+  tensors: Object.fromEntries(['a', 'b', 'y'].map((name) => [name, factsOf([4096, 4096])])),
+}
+const multiplying = kernel(
+  'multiplying',
+  { a: tensor(bf16, 2), b: tensor(bf16, 2), c: tensor(f32, 2), x: tensor(f32, 1), ready: flags() },
+  (t, { a, b, c, x, ready }) => {
+    const [as, bs] = [t.shared(bf16, [128, 64]), t.shared(bf16, [64, 128])]
+    t.persistent(c.tiles([128, 128]), (tile, [i, j]) => {
+      const product = t.pipeline([64], t.zeros(f32, [128, 128]), ([k], sum) => {
+        t.wait(ready)
+        t.copy(a.tile([i, k], [128, 64]), as)
+        t.copy(b.tile([k, j], [64, 128]), bs)
+        return t.dot(as, bs, sum)
+      })
+      t.copy(product, tile)
+      t.store(x.at([i.mul(32).add(j)]), t.program.to(f32))
+    })
+  },
+)
+
+describe('a new op is treated like the one with the same facts:', () => {
+  const ir = lower(multiplying.record({ world: 2 }))
+  /** The ops after the last stage, under the old name. */
+  const after = (given: KernelIR, op: string, old: string): string[] =>
+    opsOf(through(given, gpuStages, byTma)).map((one) => (one === op ? old : one))
+
+  it('a copy that completes at a barrier', () => {
+    const found = after(instead(ir, 'copy.async', 'fetch'), 'fetch', 'copy.async')
+    expect(found).toContain('fence.async')
+    expect(found).toEqual(after(ir, '', ''))
+  })
+
+  it('a copy that completes at a quiet', () => {
+    const sending = kernel('sending', { x: tensor(f32, 2), y: tensor(f32, 2) }, (t, { x, y }) => {
+      const tile = t.shared(f32, [16, 32])
+      t.store(tile, t.load(x.tile([0, 0], [16, 32])))
+      t.copyAsync(tile, y.tile([0, 0], [16, 32]))
+      t.quiet()
+    })
+    const ir = lower(sending.record({ world: 1 }))
+    const found = after(instead(ir, 'copy.nbi', 'send'), 'send', 'copy.nbi')
+    expect(found).toContain('drain')
+    expect(found).toEqual(after(ir, '', ''))
+  })
+
+  it('a barrier of all roles', () => {
+    const meeting = kernel('meeting', { x: tensor(f32, 2), y: tensor(f32, 2) }, (t, { x, y }) => {
+      const tile = t.shared(f32, [16, 16])
+      t.roles({
+        worker: () => {
+          t.pipeline([4], ([k]) => {
+            t.copy(x.tile([k, 0], [16, 16]), tile)
+            t.store(y.tile([k, 0], [16, 16]), t.load(tile))
+          })
+          t.barrier()
+        },
+        other: () => t.barrier(),
+      })
+    })
+    const recorded = meeting.record({ world: 1 })
+    const notes = lower(instead(recorded, 'barrier', 'rendezvous')).notes
+    expect(notes).toEqual([expect.stringContaining('counts the roles of the program')])
+    expect(notes).toEqual(lower(recorded).notes)
+  })
+
+  it('a view of a shared tile', () => {
+    const spans = (given: KernelIR): number[] => [...planTiles(given).values()].map(({ span }) => span)
+    const copier: InstanceType<typeof Copier> = new Copier((node) => {
+      if (node.op !== 'dot') return undefined
+      const [a, b, sum] = node.inputs.map((input) => copier.get(input))
+      const same = (tile: Node): Node => copier.emit('same' as OpName, [tile])
+      return copier.emit('dot', [same(a), same(b), sum], node.attributes, [], node.site)
+    })
+    const viewed = { ...ir, body: copier.copyBlock(ir.body) }
+    expect(opsOf(viewed)).toContain('same')
+    expect(spans(viewed)).toEqual(spans(ir))
+    expect(spans(ir)).toEqual([128, 128])
+  })
+
+  it("a view of another rank's memory", () => {
+    const pulling = kernel('pulling', { x: tensor(f32, 2), y: tensor(f32, 2) }, (t, { x, y }) => {
+      t.copy(x.on(t.rank.add(1).mod(t.world)).tile([0, 0], [16, 16]), y.tile([0, 0], [16, 16]))
+    })
+    const ir = instead(pulling.record({ world: 2 }), 'on', 'neighbour')
+    const [source] = [...walk(ir.body)].find(({ op }) => op === 'copy')!.inputs
+    expect([isRemote(source), origin(source).owner?.op]).toEqual([true, 'mod'])
+  })
+
+  it('a value that differs between programs', () => {
+    const rowsOf = (given: KernelIR): number[] =>
+      [...walk(given.body)]
+        .filter(({ op, attributes }) => op === 'persistent' && attributes.axes === 2)
+        .map(tileGroupOf(given, 8))
+    expect(new Set(rowsOf(ir))).toEqual(new Set([1]))
+    expect(rowsOf(instead(ir, 'program', 'number'))).toEqual(rowsOf(ir))
   })
 })

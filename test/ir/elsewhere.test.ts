@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from 'vitest'
 import { bf16, f32, flags, i32, kernel, scalar, tensor, type Program, type Scalar, type Shared } from 'arke'
-import { lower } from '../../src/ir/stages.ts'
+import { lower } from '../../src/targets/cuda/stages.ts'
 import { pullStagedKernel } from '../../src/ops/allGatherGemm/pullStaged.ts'
 import { explore } from '../../src/targets/check/explore.ts'
 import { formatFinding } from '../../src/targets/check/findings.ts'

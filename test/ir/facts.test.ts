@@ -2,8 +2,9 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { DType } from '../../src/ir/dtype.ts'
-import { ops, type Op, type OpName } from '../../src/ir/ops/index.ts'
-import { valueType, voidType, type ValueType } from '../../src/ir/type.ts'
+import type { Node } from '../../src/ir/node.ts'
+import { accessesOf, ops, type Op, type OpName } from '../../src/ir/ops/index.ts'
+import { barriersType, refType, valueType, voidType, type ValueType } from '../../src/ir/type.ts'
 import { evaluate, node, param } from './build.ts'
 
 const all = Object.entries(ops) as [OpName, Op][]
@@ -99,6 +100,29 @@ describe('facts', () => {
       'words.take: inside until',
       'once: inside loops',
     ])
+  })
+
+  it('name the level of memory that ops access, where it is always the same', () => {
+    const bound = all.flatMap(([name, { accesses }]) =>
+      accesses.flatMap(({ at, level }) => (level === 'either' ? [] : [`${name}: ${level} ${at}`])),
+    )
+    expect(bound).toEqual([
+      ...['dot: shared 0', 'dot: shared 1', 'copy.async: global 0', 'copy.async: shared 1'],
+      ...['put.signal: global 2', 'words.post: global 0', 'words.take: global 0'],
+    ])
+  })
+
+  it('reject an operand at another level, and tell the level of an access', () => {
+    const places = (space: 'global' | 'shared') => param(refType(space, 'f32', [4]), space)
+    const [there, here, barrier] = [places('global'), places('shared'), param(barriersType(0, 1), 'full')]
+    const copy = (from: Node, to: Node): Node => node('copy.async', [from, to, barrier])
+    expect(accessesOf(copy(there, here)).map(({ level }) => level)).toEqual(['global', 'shared'])
+    expect(() => copy(here, here)).toThrow(
+      'operand 1 lies in shared memory: it must be a tile or elements of',
+    )
+    expect(() => copy(there, there)).toThrow(
+      'operand 2 lies in global memory: copy it to a shared tile first',
+    )
   })
 
   it('say of ops that wait for others which side of a flag they count', () => {

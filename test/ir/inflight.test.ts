@@ -4,7 +4,8 @@ import { f32, flags, kernel, tensor, type Program } from 'arke'
 import { onlyMoves } from '../../src/ir/moves.ts'
 import { walk, type KernelIR } from '../../src/ir/node.ts'
 import { completeAtOnce } from '../../src/ir/passes/complete.ts'
-import { lower, simplified, through } from '../../src/ir/stages.ts'
+import { simplified, through } from '../../src/ir/stages.ts'
+import { lower } from '../../src/targets/cuda/stages.ts'
 import { traffic } from '../../src/ir/traffic.ts'
 import { atCpuStage } from '../../src/targets/cpu/stages.ts'
 import { usesOf } from '../../src/world/uses.ts'
@@ -109,7 +110,9 @@ describe('what is refused', () => {
     const into = kernel('into', params, (t, { x, told }) => {
       t.putSignal(x.pick(0).tile([0], [4]), t.shared(f32, [4]) as never, told)
     })
-    expect(() => into.record({ world: 2 })).toThrow('puts into a tensor, not into a shared tile')
+    expect(() => into.record({ world: 2 })).toThrow(
+      'operand 3 lies in shared memory: it must be a tile or elements of a tensor',
+    )
   })
 
   it('a put with a signal to a whole flag set, or of another shape', () => {

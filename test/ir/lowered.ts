@@ -5,7 +5,7 @@
 import { expect } from 'vitest'
 import { f32, flags, i32, kernel, scalar, tensor, type Arguments, type Program } from 'arke'
 import { walk, type Block, type KernelIR } from '../../src/ir/node.ts'
-import { lower } from '../../src/ir/stages.ts'
+import { lower } from '../../src/targets/cuda/stages.ts'
 import { verify } from '../../src/ir/verify.ts'
 import { interpret, type Launch, type Memory } from './interpret.ts'
 

@@ -2,7 +2,7 @@
 import { f32, flags, kernel, tensor } from 'arke'
 import { expect, it } from 'vitest'
 import { onlyMoves } from '../../src/ir/moves.ts'
-import { lower } from '../../src/ir/stages.ts'
+import { lower } from '../../src/targets/cuda/stages.ts'
 import { allGatherKernel } from '../../src/ops/collectives/allGather.ts'
 import { allToAllKernel } from '../../src/ops/collectives/allToAll.ts'
 import { broadcastKernel } from '../../src/ops/collectives/broadcast.ts'

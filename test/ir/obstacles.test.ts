@@ -8,7 +8,7 @@ import { describe, expect, it } from 'vitest'
 import { f32, i32, type Program, type Scalar } from 'arke'
 import { attribute, walk, type Node } from '../../src/ir/node.ts'
 import { origin } from '../../src/ir/ops/index.ts'
-import { lower } from '../../src/ir/stages.ts'
+import { lower } from '../../src/targets/cuda/stages.ts'
 import { count, lowered, ops, recorded, rolesOf, type Args } from './lowered.ts'
 
 const lines = readFileSync(fileURLToPath(import.meta.url), 'utf8').split('\n')

@@ -4,7 +4,7 @@
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { atomicOf, ops, SpecError, type AtomicName, type OpName } from '../../src/ir/ops/index.ts'
+import { atomicOf, inferType, SpecError, type AtomicName, type OpName } from '../../src/ir/ops/index.ts'
 import { round, type DType } from '../../src/ir/dtype.ts'
 import { refType, tensorType, valueType, type Shape } from '../../src/ir/type.ts'
 import { erfReference } from '../ulp.ts'
@@ -460,7 +460,7 @@ describe('signatures', () => {
     ],
   ]
   it.each(wrong)('%s refuses %#', (op, inputs, attributes, message) => {
-    const infer = () => ops[op].infer({ inputs, attributes: attributes as never, blocks: [] })
+    const infer = () => inferType(op, { inputs, attributes: attributes as never, blocks: [] })
     expect(infer).toThrow(SpecError)
     expect(infer).toThrow(message)
   })

@@ -5,7 +5,7 @@ import { walk, type KernelIR, type Node } from '../../src/ir/node.ts'
 import { removeDead } from '../../src/ir/passes/dead.ts'
 import { fold } from '../../src/ir/passes/fold.ts'
 import { print } from '../../src/ir/print.ts'
-import { lower } from '../../src/ir/stages.ts'
+import { lower } from '../../src/targets/cuda/stages.ts'
 import { verify } from '../../src/ir/verify.ts'
 
 const params = { out: tensor(i32, 1), x: tensor(i32, 1), v: tensor(f32, 1), n: scalar(i32), ready: flags() }

@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest'
 import { bf16, f32, i32, kernel, tensor, type Program } from 'arke'
 import { walk, type Block, type KernelIR, type Node } from '../../src/ir/node.ts'
 import { print } from '../../src/ir/print.ts'
-import { lower } from '../../src/ir/stages.ts'
+import { lower } from '../../src/targets/cuda/stages.ts'
 import { count, lowered, ops, rolesOf, type Args } from './lowered.ts'
 
 describe('the ring', () => {
@@ -36,7 +36,7 @@ describe('the ring', () => {
         %1 = shared(dtype=f32, shape=[3,4,2]): shared<f32[3x4x2]>
         %2 = barriers(count=3, arrivals=1, ring=full): barriers<3>
         %3 = barriers(count=3, arrivals=1, ring=empty): barriers<3>
-        roles(names=[producer,consumer], warps=[4,4])
+        roles(names=[producer,consumer], warps=[4,4], duties=[producer,consumer])
           producer() {
             %4 = dim(c, axis=0): i32
             %5 = add(%4, 1): i32

@@ -6,7 +6,7 @@ import type { KernelIR } from '../../src/ir/node.ts'
 import { walk } from '../../src/ir/node.ts'
 import { removeDead } from '../../src/ir/passes/dead.ts'
 import { fold } from '../../src/ir/passes/fold.ts'
-import { lower } from '../../src/ir/stages.ts'
+import { lower } from '../../src/targets/cuda/stages.ts'
 import { verify } from '../../src/ir/verify.ts'
 import { interpret } from './interpret.ts'
 

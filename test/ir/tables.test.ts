@@ -29,7 +29,7 @@ const [values, functions, axes, views, memory, sync, control] = [
   ['control.ts', 'controlOps'],
 ] as const
 
-const [checker, cpu, traffic, gpu, layouts, scratch, order, threads, loops] = [
+const [checker, cpu, traffic, gpu, layouts, scratch, order, threads, courier] = [
   'src/targets/check/ops.ts',
   'src/targets/cpu/lower/nodes.ts',
   'src/ir/traffic/execute.ts',
@@ -38,7 +38,7 @@ const [checker, cpu, traffic, gpu, layouts, scratch, order, threads, loops] = [
   'src/targets/cuda/emit/scratch.ts',
   'src/targets/cuda/emit/order.ts',
   'src/targets/cuda/emit/groups.ts',
-  'src/targets/cuda/emit/loops.ts',
+  'src/ir/passes/courier.ts',
 ]
 
 const added: readonly Added[] = [
@@ -47,6 +47,18 @@ const added: readonly Added[] = [
     to: functions,
     record: `unary('x * x * x', floats, float((x) => x * x * x))`,
     tables: ['src/targets/cpu/lower/elements.ts', 'src/targets/cuda/emit/spell.ts'],
+  },
+  {
+    op: 'sinh',
+    to: functions,
+    record: `approximate('hyperbolic sine', Math.sinh, 20)`,
+    tables: [
+      'src/targets/check/maximumErrors.ts',
+      'src/targets/cpu/maximumErrors.ts',
+      'src/targets/cuda/maximumErrors.ts',
+      'src/targets/cpu/lower/elements.ts',
+      'src/targets/cuda/emit/spell.ts',
+    ],
   },
   {
     op: 'reduce.product',
@@ -104,10 +116,18 @@ const added: readonly Added[] = [
     tables: [checker, cpu, 'src/targets/cpu/lower/lower.ts', 'src/targets/cpu/lower/views.ts', gpu],
   },
   {
+    op: 'fetch',
+    to: memory,
+    record: `{ ...yieldsNothing, ...straight, effect: 'write', ahead: 'consumer', completes: 'at barrier',
+      accesses: [{ at: 0, level: 'global', reads: true, writes: false }, { at: 1, level: 'shared', reads: false, writes: true }],
+      order: 'none', scope: 'none', summary: 'another copy', infer: () => voidType }`,
+    tables: [checker, cpu, gpu],
+  },
+  {
     op: 'ping',
     to: sync,
     record: `{ ...synchronises, order: 'both', scope: 'rank', summary: 'tells everybody', infer: () => voidType }`,
-    tables: [checker, cpu, gpu, threads],
+    tables: [checker, cpu, gpu, threads, courier],
   },
   {
     op: 'forever',
@@ -120,7 +140,7 @@ const added: readonly Added[] = [
       'src/targets/check/code.ts',
       gpu,
       order,
-      loops,
+      courier,
       'src/targets/cuda/emit/ranges.ts',
     ],
   },

@@ -8,7 +8,7 @@ import { describe, expect, it } from 'vitest'
 import { bf16, f32, flags, i32, kernel, scalar, tensor, type Kernel } from 'arke'
 import { walk, type KernelIR } from '../../src/ir/node.ts'
 import { origin } from '../../src/ir/ops/index.ts'
-import { lower } from '../../src/ir/stages.ts'
+import { lower } from '../../src/targets/cuda/stages.ts'
 import {
   totalTraffic,
   traffic,

@@ -3,7 +3,7 @@
  * reported.
  */
 import { describe, expect, it } from 'vitest'
-import { Node, type Block, type KernelIR } from '../../src/ir/node.ts'
+import { Node, type Block, type KernelIR, type Attributes } from '../../src/ir/node.ts'
 import { KernelError } from '../../src/ir/site.ts'
 import { ops, type OpName } from '../../src/ir/ops/index.ts'
 import { stageOps } from '../../src/ir/ops/stages.ts'
@@ -192,6 +192,13 @@ describe('4. a role captures no fragment', () => {
 describe('5. roles are not nested', () => {
   const inRole = (inner: Node, before: readonly Node[] = []): KernelIR =>
     kernelOf(block([], [...before, node('roles', [], { names: ['a'], warps: [4] }, [block([], [inner])])]))
+  it('roles of another number than their warps or duties', () => {
+    const made = (attributes: Attributes) => () =>
+      node('roles', [], { names: ['a'], warps: [4], ...attributes }, [block([], [])])
+    expect(made({ duties: ['producer'] })).not.toThrow()
+    expect(made({ warps: [4, 4] })).toThrow('1 names, 2 numbers of warps and 1 duties')
+    expect(made({ duties: ['producer', 'consumer'] })).toThrow('1 names, 1 numbers of warps and 2 duties')
+  })
   it('roles in a role', () => {
     const inner = node('roles', [], { names: ['b'], warps: [4] }, [block([], [])])
     refuses(inRole(inner), /roles: is inside a role, and roles are not nested/)
@@ -351,7 +358,7 @@ describe('11. ops have what they need', () => {
     verify(last(block([x], [...stored('engine'), node('drain')])))
   })
   it('drain in another role than the store', () => {
-    const roles = node('roles', [], { names: ['a', 'b'] }, [
+    const roles = node('roles', [], { names: ['a', 'b'], warps: [4, 4] }, [
       block([], stored('engine')),
       block([], [node('drain')]),
     ])

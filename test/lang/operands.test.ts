@@ -83,7 +83,7 @@ describe('dtypes and shapes', () => {
     (t, { c }) => {
       t.dot(c.tile([0, 0], [4, 4]) as never, t.shared(f32, [4, 4]), t.zeros(f32, [4, 4])) //!
     },
-    /operand a lies in global memory: copy it to a shared tile first/,
+    /operand 1 lies in global memory: copy it to a shared tile first/,
   )
   refuses(
     'a wrong accumulator',

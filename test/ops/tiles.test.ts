@@ -2,9 +2,11 @@
 import { describe, expect, it } from 'vitest'
 import { defaultTiles } from '../../src/ops/gathered/tiles.ts'
 import { decodeTiles, piecesOf, type CacheShape } from '../../src/ops/flashDecode/tiles.ts'
+import { tileMemory, tileRows } from '../../src/ops/limits.ts'
 import { gemmTiles } from '../../src/ops/tiles.ts'
 import { oneEach, sharedOut } from '../../src/world/machine.ts'
-import { cpuMachine, h200 } from '../../src/world/machines.ts'
+import { h200 } from '../../src/targets/cuda/machines.ts'
+import { cpuMachine } from '../../src/world/machines.ts'
 
 const text = ({ BM, BN, BK, stages }: ReturnType<typeof gemmTiles>): string =>
   `${BM}x${BN}x${BK}, ${stages} stages`
@@ -50,6 +52,14 @@ describe('tiles of products', () => {
       const { BM, BN, BK, stages } = gemmTiles(gpu(), { m, n: 4096, k: 4096, dtype: 'f32' })
       expect(4 * stages * (BM * BK + BK * BN)).toBeLessThan(200 * 1024)
     }
+  })
+
+  it('have rows and leave memory free as the machine record says', () => {
+    const products = { besideTiles: 100 * 1024, tileRows: [[16, 32], [32]] }
+    const machine = { ...gpu(), products }
+    expect([1, 16, 17, 500].map((m) => tileRows(machine, m))).toEqual([[16, 32], [16, 32], [32], [32]])
+    expect(tileMemory(machine)).toBe(h200.sharedBytes - 100 * 1024)
+    expect(gemmTiles(machine, { m: 1, n: 4096, k: 8192, dtype })).toMatchObject({ BM: 16, stages: 6 })
   })
 
   it('do not depend on the dtype on a CPU', () => {

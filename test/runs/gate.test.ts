@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest'
 import { Gate, type Timed } from '../../src/runs/gate.ts'
 import { sharedOut } from '../../src/world/machine.ts'
-import { h200 } from '../../src/world/machines.ts'
+import { h200 } from '../../src/targets/cuda/machines.ts'
 import type { Stream, World } from '../../src/world/world.ts'
 
 /** The names of the launched kernels, in order, on a world that runs nothing. */

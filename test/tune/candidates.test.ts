@@ -1,7 +1,7 @@
 /** Candidate tiles: the default comes first, all are legal and accepted by the emitter, and there are no duplicates. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { lower } from '../../src/ir/stages.ts'
+import { lower } from '../../src/targets/cuda/stages.ts'
 import { flashDecodeOperation } from '../../src/ops/flashDecode/index.ts'
 import { attendKernel } from '../../src/ops/flashDecode/ladder.ts'
 import { allGatherGemmOperation } from '../../src/ops/allGatherGemm/index.ts'
@@ -9,7 +9,8 @@ import { gemmKernel } from '../../src/ops/gemm.ts'
 import { operandDTypes, type TilingWorld } from '../../src/operation/definition.ts'
 import { gemmTiling, gemmTiles } from '../../src/ops/tiles.ts'
 import { oneEach, sharedOut, type DeviceDescription } from '../../src/world/machine.ts'
-import { cpuMachine, h200 } from '../../src/world/machines.ts'
+import { h200 } from '../../src/targets/cuda/machines.ts'
+import { cpuMachine } from '../../src/world/machines.ts'
 import { emitCuda } from '../../src/targets/cuda/emit/emit.ts'
 import { factsOf } from '../../src/targets/cuda/emit/recipe.ts'
 

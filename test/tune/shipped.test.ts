@@ -1,6 +1,6 @@
 /** Shipped tables: every entry is legal and can be emitted, and none of its kernels spills registers. */
 import { describe, expect, it } from 'vitest'
-import { lower } from '../../src/ir/stages.ts'
+import { lower } from '../../src/targets/cuda/stages.ts'
 import { pullKernel } from '../../src/ops/allGatherGemm/pullInPlace.ts'
 import { fusedCoarseKernel, fusedKernel } from '../../src/ops/flashDecode/fusedForAll.ts'
 import { attendKernel } from '../../src/ops/flashDecode/ladder.ts'

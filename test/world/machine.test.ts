@@ -16,7 +16,8 @@ import {
   sharedOut,
   type Machine,
 } from '../../src/world/machine.ts'
-import { cpuMachine, h200 } from '../../src/world/machines.ts'
+import { h200 } from '../../src/targets/cuda/machines.ts'
+import { cpuMachine } from '../../src/world/machines.ts'
 import { openWorld, worlds } from '../../src/world/open.ts'
 import { fakeDriver } from '../cuda/fakeDriver.ts'
 

@@ -11,7 +11,8 @@ import {
   residentPrograms,
   sharedOut,
 } from '../../src/world/machine.ts'
-import { cpuMachine, gpuUnits, h200 } from '../../src/world/machines.ts'
+import { processorUnits, h200 } from '../../src/targets/cuda/machines.ts'
+import { cpuMachine } from '../../src/world/machines.ts'
 
 /** Compute capabilities 8.0, 8.6 and 9.0, from the table of the CUDA C++ programming guide. */
 const capability = (threads: number, programs: number, sharedKiB: number): DeviceLimits => ({
@@ -19,7 +20,7 @@ const capability = (threads: number, programs: number, sharedKiB: number): Devic
   sharedBytes: (sharedKiB - 1) * 1024,
   perProcessor: {
     ...{ threads, programs, registers: 65_536, sharedBytes: sharedKiB * 1024, reservedBytes: 1024 },
-    ...gpuUnits,
+    ...processorUnits,
   },
 })
 const [a100, a10, hopper] = [capability(2048, 32, 164), capability(1536, 16, 100), capability(2048, 32, 228)]

@@ -10,7 +10,8 @@
  *                                             the last axes are the places in a cluster (../clusters.ts)
  *   pipeline    (…extents, …init)             block (…indices, …state) -> state; its waits and global-to-shared copies
  *                                             run ahead of the rest by up to `stages` - 1 iterations
- *   roles       ()                            one block per role; warpgroups execute different blocks, then synchronise
+ *   roles       ()                            one block per role; groups of warps execute different blocks, then
+ *                                             synchronise; `duties` says what the roles that a pass makes are for
  *   teams       (program, …sizes)             one block (program, programs) per team; a program executes one of them
  *   last        (arrivals, index?)            block () executed by the program whose arrival is the last of `arrivals`;
  *                                             with an index, one counter for each index below `of`
@@ -62,6 +63,8 @@ const control = {
   ...yieldsNothing,
   ...noMemory,
   effect: 'control',
+  owner: 'none',
+  completes: 'at once',
   waitsFor: 'nobody',
   meets: 'never',
   place: 'anywhere',
@@ -173,9 +176,11 @@ export const controlOps = {
     meets: 'barrier',
     order: 'both',
     scope: 'program',
-    summary: 'warpgroups of a program with different work',
+    summary: 'groups of warps of a program with different work',
     infer(node) {
-      const names = node.attributes.names as readonly string[]
+      const { names, warps, duties = names } = node.attributes as Record<string, readonly unknown[]>
+      if (warps.length !== names.length || duties.length !== names.length)
+        fail(`${names.length} names, ${warps.length} numbers of warps and ${duties.length} duties`)
       for (const block of expectBlocks(node, names.length)) {
         expectTypes(block.params, [], 'a role')
         expectTypes(block.results, [], 'a role returns nothing: roles meet through shared memory')
@@ -201,7 +206,7 @@ export const controlOps = {
   },
   last: {
     ...control,
-    flow: 'programs',
+    flow: 'chosen',
     state: 'none',
     place: 'on every path',
     // The last program is known only once all programs have arrived, so a producer cannot run ahead of this op.

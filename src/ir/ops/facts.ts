@@ -1,8 +1,8 @@
 /** Queries about a node, answered from the record of its op. A query about an op without a record throws an error. */
 import { attribute, type Block, type Node } from '../node.ts'
-import { bytesOf, type Order } from './memory.ts'
+import type { Order } from './memory.ts'
 import type { Atomic, Ordering } from './op.ts'
-import type { RefType } from '../type.ts'
+import type { Space } from '../type.ts'
 import { opOf, type OpName } from './table.ts'
 
 /** True if element i of the result depends only on element i of each input. */
@@ -33,6 +33,43 @@ export const isOpenEnded = (node: Node): boolean => opOf(node).state === 'tested
 
 /** True if a program may wait here for another program. Both programs must then be resident at the same time. */
 export const mayWait = (node: Node): boolean => opOf(node).waitsFor === 'programs'
+
+/** True if the node blocks until another program has signalled a flag. */
+export const awaitsFlag = (node: Node): boolean => opOf(node).effect === 'sync' && mayWait(node)
+
+/** True if all roles of the program meet at the node. */
+export function meetsRoles(node: Node): boolean {
+  const { effect, scope, meets } = opOf(node)
+  return effect === 'sync' && scope === 'program' && meets === 'barrier'
+}
+
+/** The declaration of the barrier at which a node arrives by itself, on behalf of its role; undefined if it does not arrive. */
+export const arrivesAt = (node: Node): Node | undefined =>
+  opOf(node).waitsFor === 'nobody' && releases(node) ? barrierOf(node) : undefined
+
+/** The declaration of the barrier for whose phase a node waits; undefined if it waits for none. */
+export const awaitsBarrier = (node: Node): Node | undefined =>
+  opOf(node).waitsFor === 'roles' ? barrierOf(node) : undefined
+
+/** The declaration of the barrier on which the accesses of a node complete; undefined if they complete otherwise. */
+export const completesAt = (node: Node): Node | undefined =>
+  opOf(node).completes === 'at barrier' ? barrierOf(node) : undefined
+
+function barrierOf({ inputs }: Node): Node | undefined {
+  const barrier = inputs.find(({ type }) => type.kind === 'barriers')
+  return barrier && origin(barrier).base
+}
+
+/** True if accesses of the node continue after it. */
+export const isAsync = (node: Node): boolean => opOf(node).completes !== 'at once'
+
+/** True if the node declares tiles in memory. */
+export const declaresTile = (node: Node): boolean =>
+  opOf(node).effect === 'declare' && node.type.kind === 'ref'
+
+/** True if the node declares barriers. */
+export const declaresBarriers = (node: Node): boolean =>
+  opOf(node).effect === 'declare' && node.type.kind === 'barriers'
 
 /**
  * True if the node only orders accesses among the threads of one role and the bulk copy engine. Other agents see a
@@ -83,11 +120,10 @@ export function epochOf(node: Node): EpochUse | undefined {
 /** A memory access by a node itself, not by the nodes in its blocks. */
 export interface Access {
   readonly ref: Node
+  readonly level: Space
   readonly reads: boolean
   readonly writes: boolean
   readonly mask: Node | undefined
-  /** True if the access continues after the node. A barrier or a `quiet` completes it. */
-  readonly isAsync: boolean
 }
 
 /** Returns the memory accesses of a node itself. Accesses in its blocks are not included. */
@@ -95,20 +131,34 @@ export function accessesOf(node: Node): readonly Access[] {
   const { accesses } = opOf(node)
   // Most nodes access no memory, and this function is called for all nodes, so this case is fast.
   if (accesses.length === 0) return nothing
-  return accesses.flatMap(({ at, reads, writes, mask, isAsync = false }) => {
+  return accesses.flatMap(({ at, reads, writes, mask }) => {
     const ref = node.inputs[at]
     // The operand of some ops is either a reference or a value. A value is not a memory access.
     if (ref.type.kind !== 'ref') return []
-    return { ref, reads, writes, mask: mask === undefined ? undefined : node.inputs[mask], isAsync }
+    return {
+      ref,
+      level: ref.type.space,
+      reads,
+      writes,
+      mask: mask === undefined ? undefined : node.inputs[mask],
+    }
   })
 }
 const nothing: readonly Access[] = []
 
-/** The bytes that a node itself reads and writes, if no element is masked or outside its tensor. */
-export function bytesAccessed(node: Node): { readonly read: number; readonly written: number } {
-  const sum = (refs: readonly Node[]): number =>
-    refs.reduce((bytes, { type }) => bytes + bytesOf(type as RefType), 0)
-  return { read: sum(readRefs(node)), written: sum(writtenRefs(node)) }
+/** A copy: the places that it reads, the places that it writes, and its mask. */
+export interface Copied {
+  readonly source: Node
+  readonly target: Node
+  readonly mask: Node | undefined
+}
+
+/** What a node copies from one place to another. Undefined if it is not a copy. */
+export function copyOf(node: Node): Copied | undefined {
+  const accesses = accessesOf(node)
+  const from = accesses.find(({ writes }) => !writes)
+  const to = accesses.find(({ reads }) => !reads)
+  return from && to && { source: from.ref, target: to.ref, mask: to.mask }
 }
 
 /** Returns the meaning of an atomic op. Throws an error for any other op. */
@@ -142,7 +192,8 @@ export function origin(view: Node): { readonly base: Node; readonly owner: Node 
   let base = view
   let owner: Node | undefined
   while (opOf(base).isView) {
-    if (base.op === 'on') owner ??= base.inputs[1]
+    const { owner: at } = opOf(base)
+    if (at !== 'none') owner ??= base.inputs[at]
     base = base.inputs[0]
   }
   return { base, owner }

@@ -1,30 +1,21 @@
 /**
  * The records of the elementary functions of f32: exponentials, logarithms, sines, roots and rounding to integers. NaN,
  * infinities and signed zeros are handled as in IEEE 754 and C, on every target.
- *
- * The bounds for cuda are the largest that NVIDIA's CUDA C++ Programming Guide lists for CUDA 11 to 13, without fast
- * math. They have not been measured by Arke.
  */
 import { binary, float, floats, unary, type Elementwise } from './elementwise.ts'
-import type { MaximumError, Op } from './op.ts'
+import type { Op } from './op.ts'
 
-/** The bounds of a function: one for both CPU targets, which execute the same operations. */
-const within = (
-  cpu: number,
-  cuda: number | undefined,
-): { readonly maximumError: { readonly f32: MaximumError } } => ({
-  // The checker rounds a float64 result, which is wrong only if the exact result is next to a tie.
-  maximumError: { f32: { check: 1, wasm: cpu, native: cpu, cuda } },
+/** Correctly rounded on every target. */
+const exact = (summary: string, f: (x: number) => number, operations: number): Elementwise =>
+  unary(summary, floats, float(f), operations)
+
+/** Each target has its own maximum error. */
+const approximate = (
+  ...record: Parameters<typeof exact>
+): Elementwise & { readonly isApproximate: true } => ({
+  ...exact(...record),
+  isApproximate: true,
 })
-
-const functionOf = (
-  summary: string,
-  f: (x: number) => number,
-  operations: number,
-  error: { readonly maximumError?: Op['maximumError'] },
-): Elementwise => ({ ...unary(summary, floats, float(f), operations), ...error })
-
-const exact = {}
 
 /** Rounds to the nearest integer, ties to even, and keeps the sign of zero. From 2^52 on, every number is an integer. */
 export function roundToEven(x: number): number {
@@ -50,23 +41,22 @@ export const power = (x: number, y: number): number =>
   x === 1 || (x === -1 && Math.abs(y) === Infinity) ? 1 : x ** y
 
 export const functionOps = {
-  exp2: functionOf('2 to the x', (x) => 2 ** x, 10, within(2, 2)),
-  exp: functionOf('e to the x', Math.exp, 12, within(2, 2)),
-  log2: functionOf('logarithm to base 2', Math.log2, 10, within(2, 1)),
-  log: functionOf('natural logarithm', Math.log, 12, within(2, 1)),
-  sin: functionOf('sine of x radians', Math.sin, 20, within(1, 2)),
-  cos: functionOf('cosine of x radians', Math.cos, 20, within(1, 2)),
-  erf: functionOf('error function', errorFunction, 20, within(2, 2)),
-  sqrt: functionOf('square root', Math.sqrt, 4, exact),
-  rsqrt: functionOf('1 / square root', (x) => 1 / Math.sqrt(x), 8, within(1, 2)),
-  tanh: functionOf('hyperbolic tangent', Math.tanh, 20, within(4, 2)),
-  // On cuda, e^-x is 2^(-x log2 e), whose error grows with |x|, and which overflows for x below -88.
-  sigmoid: functionOf('1 / (1 + e^-x)', (x) => 1 / (1 + Math.exp(-x)), 20, within(4, undefined)),
-  floor: functionOf('the largest integer that is not above x', Math.floor, 1, exact),
-  ceil: functionOf('the smallest integer that is not below x', Math.ceil, 1, exact),
-  round: functionOf('the nearest integer; ties to even', roundToEven, 1, exact),
+  exp2: approximate('2 to the x', (x) => 2 ** x, 10),
+  exp: approximate('e to the x', Math.exp, 12),
+  log2: approximate('logarithm to base 2', Math.log2, 10),
+  log: approximate('natural logarithm', Math.log, 12),
+  sin: approximate('sine of x radians', Math.sin, 20),
+  cos: approximate('cosine of x radians', Math.cos, 20),
+  erf: approximate('error function', errorFunction, 20),
+  sqrt: exact('square root', Math.sqrt, 4),
+  rsqrt: approximate('1 / square root', (x) => 1 / Math.sqrt(x), 8),
+  tanh: approximate('hyperbolic tangent', Math.tanh, 20),
+  sigmoid: approximate('1 / (1 + e^-x)', (x) => 1 / (1 + Math.exp(-x)), 20),
+  floor: exact('the largest integer that is not above x', Math.floor, 1),
+  ceil: exact('the smallest integer that is not below x', Math.ceil, 1),
+  round: exact('the nearest integer; ties to even', roundToEven, 1),
   pow: {
     ...binary('x to the y', floats, () => (x, y) => Math.fround(power(x, y)), { operations: 40 }),
-    ...within(1, 8),
+    isApproximate: true,
   },
 } as const satisfies Record<string, Op>

@@ -2,9 +2,16 @@
 export {
   accessesOf,
   acquires,
+  arrivesAt,
   atomicOf,
-  bytesAccessed,
+  awaitsBarrier,
+  awaitsFlag,
+  completesAt,
+  copyOf,
+  declaresBarriers,
+  declaresTile,
   epochOf,
+  isAsync,
   isElementwise,
   isLoop,
   isOfThreads,
@@ -15,6 +22,7 @@ export {
   isStrong,
   leadingInputs,
   mayWait,
+  meetsRoles,
   origin,
   paramName,
   readRefs,
@@ -27,27 +35,20 @@ export {
   type EpochUse,
 } from './facts.ts'
 export { bytesOf, orders, scopes, type Order, type Scope } from './memory.ts'
-export {
-  SpecError,
-  type Ahead,
-  type Atomic,
-  type Datum,
-  type Effect,
-  type Facts,
-  type MaximumError,
-  type Op,
-  type TargetName,
-} from './op.ts'
+export { SpecError, type Ahead, type Atomic, type Datum, type Effect, type Facts, type Op } from './op.ts'
 export { carriedBy, marksOf } from './stages.ts'
 export {
   entryOf,
+  inferType,
   opOf,
   ops,
   opsWith,
+  type ApproximateName,
   type AtomicName,
   type ControlName,
   type ElementwiseName,
   type GatheredName,
+  type MaximumErrors,
   type MemoryName,
   type OpName,
   type OpWith,

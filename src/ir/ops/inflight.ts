@@ -36,9 +36,10 @@ export const inFlightOps = {
     ahead,
     effect: 'write',
     accesses: [
-      { at: 0, reads: true, writes: false, mask: 2, isAsync: true },
-      { at: 1, reads: false, writes: true, mask: 2, isAsync: true },
+      { at: 0, level: 'either', reads: true, writes: false, mask: 2 },
+      { at: 1, level: 'either', reads: false, writes: true, mask: 2 },
     ],
+    completes: 'at quiet',
     order: 'none',
     scope: 'none',
     summary: 'starts a copy; its accesses are in flight until a `quiet` of the role',
@@ -71,8 +72,8 @@ export const inFlightOps = {
     ahead,
     effect: 'write',
     accesses: [
-      { at: 1, reads: true, writes: false, mask: 3 },
-      { at: 2, reads: false, writes: true, mask: 3 },
+      { at: 1, level: 'either', reads: true, writes: false, mask: 3 },
+      { at: 2, level: 'global', reads: false, writes: true, mask: 3 },
     ],
     advances: 'signal',
     order: 'attribute',
@@ -81,8 +82,7 @@ export const inFlightOps = {
       'copies, then releases what this role did before, with the copy, and marks the flag for this epoch',
     infer(node) {
       expectFlag(node.inputs[0])
-      const { target } = expectMaskedCopy(node, 1)
-      if (!isGlobal(target)) fail('puts into a tensor, not into a shared tile')
+      expectMaskedCopy(node, 1)
       expectOrderIn(node, ['release'])
       return voidType
     },

@@ -7,7 +7,16 @@
  */
 import { dtypes, type DType } from '../dtype.ts'
 import type { Node } from '../node.ts'
-import { refType, sameShape, typeName, valueType, voidType, type RefType, type Shape } from '../type.ts'
+import {
+  elements,
+  refType,
+  sameShape,
+  typeName,
+  valueType,
+  voidType,
+  type RefType,
+  type Shape,
+} from '../type.ts'
 import {
   expectDType,
   expectInputs,
@@ -79,7 +88,7 @@ function atomic(
   const operands = Array.from({ length: values }, (_, i) => 1 + i)
   return {
     ...changing,
-    accesses: [{ at: 0, reads: true, writes: true, mask: 1 + values, values: operands }],
+    accesses: [{ at: 0, level: 'either', reads: true, writes: true, mask: 1 + values, values: operands }],
     atomic: meaning,
     summary: `${summary}; yields what was there before`,
     infer(node) {
@@ -117,7 +126,7 @@ export const memoryOps = {
     numbers: 'given',
     isView: false,
     ahead: 'both',
-    accesses: [{ at: 0, reads: true, writes: false, mask: 1 }],
+    accesses: [{ at: 0, level: 'either', reads: true, writes: false, mask: 1 }],
     order: 'attribute',
     scope: 'attribute',
     operations: 0,
@@ -136,7 +145,7 @@ export const memoryOps = {
     ...yieldsNothing,
     ...straight,
     effect: 'write',
-    accesses: [{ at: 0, reads: false, writes: true, mask: 2, values: [1] }],
+    accesses: [{ at: 0, level: 'either', reads: false, writes: true, mask: 2, values: [1] }],
     order: 'attribute',
     scope: 'attribute',
     ahead: 'consumer',
@@ -155,8 +164,8 @@ export const memoryOps = {
     ...straight,
     effect: 'write',
     accesses: [
-      { at: 0, reads: true, writes: false, mask: 2 },
-      { at: 1, reads: false, writes: true, mask: 2 },
+      { at: 0, level: 'either', reads: true, writes: false, mask: 2 },
+      { at: 1, level: 'either', reads: false, writes: true, mask: 2 },
     ],
     order: 'none',
     scope: 'none',
@@ -179,18 +188,17 @@ export const memoryOps = {
     ...straight,
     effect: 'write',
     accesses: [
-      { at: 0, reads: true, writes: false, isAsync: true },
-      { at: 1, reads: false, writes: true, isAsync: true },
+      { at: 0, level: 'global', reads: true, writes: false },
+      { at: 1, level: 'shared', reads: false, writes: true },
     ],
+    completes: 'at barrier',
     order: 'none',
     scope: 'none',
     ahead: 'consumer',
     summary: 'global to shared, complete when the phase of the barrier it is attached to completes',
     infer(node) {
       expectInputs(node, 3)
-      const { source, target } = expectCopy(node.inputs[0], node.inputs[1])
-      if (source.space !== 'global' || target.space !== 'shared')
-        fail('a copy that completes on a barrier goes from global to shared memory')
+      expectCopy(node.inputs[0], node.inputs[1])
       const barrier = node.inputs[2].type
       if (barrier.kind !== 'barriers' || barrier.count !== 0)
         fail(`completes on one barrier, not on ${typeName(barrier)}`)
@@ -267,5 +275,6 @@ function bitwise(f: (a: bigint, b: bigint) => bigint): Atomic {
   }
 }
 
-export const bytesOf = (type: RefType): number =>
-  type.shape.reduce((n, extent) => n * extent, dtypes[type.dtype].bytes)
+/** The bytes of so many elements of a reference; by default of all. */
+export const bytesOf = ({ dtype, shape }: RefType, count = elements(shape)): number =>
+  count * dtypes[dtype].bytes

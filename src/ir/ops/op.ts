@@ -5,7 +5,7 @@
  */
 import { castFor, dtypes, isDType, type DType } from '../dtype.ts'
 import type { Attributes, Block, Node } from '../node.ts'
-import { typeName, type RefType, type Shape, type Type, type ValueType } from '../type.ts'
+import { typeName, type RefType, type Shape, type Space, type Type, type ValueType } from '../type.ts'
 
 /**
  * The side effect of an op:
@@ -60,15 +60,21 @@ export type Numbers = 'given' | readonly number[] | 'other' | 'none'
 export interface MemoryAccess {
   /** The input that refers to the accessed memory. If that input is a value, there is no access. */
   readonly at: number
+  /** The level of memory that the op accesses, or `either`: the level to which the input refers. */
+  readonly level: Space | 'either'
   readonly reads: boolean
   readonly writes: boolean
   /** The optional input that masks the accessed elements. */
   readonly mask?: number
   /** The inputs that the op stores, or combines with the old contents of memory. */
   readonly values?: readonly number[]
-  /** True if the access continues after the op. A barrier or a `quiet` completes it. */
-  readonly isAsync?: true
 }
+
+/**
+ * When the accesses of an op are complete: when the op ends; when the phase of the barrier among its inputs completes;
+ * or at a `quiet` of the role. Until then they are asynchronous: they continue beside the nodes that follow.
+ */
+export type Completion = 'at once' | 'at barrier' | 'at quiet'
 
 /**
  * How an op orders memory: not at all; as its attribute `order` says (not at all without that attribute); it
@@ -105,8 +111,9 @@ export type Meeting = 'never' | 'exchange' | 'barrier'
  * repeats   all threads execute its blocks the same number of times
  * warps     the warps of a program execute different blocks
  * programs  the programs of a launch execute different blocks
+ * chosen    one program of the launch executes its block
  */
-export type Flow = 'straight' | 'branches' | 'repeats' | 'warps' | 'programs'
+export type Flow = 'straight' | 'branches' | 'repeats' | 'warps' | 'programs' | 'chosen'
 
 /**
  * The values of an op that `result` nodes read:
@@ -162,7 +169,10 @@ export interface Facts {
    * order.
    */
   readonly isView: boolean
+  /** The input of a view that names the rank whose memory it refers to. Without one, the rank is that of its first input. */
+  readonly owner: number | 'none'
   readonly accesses: readonly MemoryAccess[]
+  readonly completes: Completion
   readonly order: Ordering
   readonly scope: OrderScope
   readonly waitsFor: Blocking
@@ -191,8 +201,10 @@ export interface Facts {
 
 /** Facts of ops that do not access memory. */
 export const noMemory = { accesses: [], order: 'none', scope: 'none' } as const satisfies Partial<Facts>
-/** Facts of ops without control flow, waiting, or epochs. */
+/** Facts of ops without control flow, waiting, asynchronous accesses, or epochs. */
 export const straight = {
+  owner: 'none',
+  completes: 'at once',
   waitsFor: 'nobody',
   meets: 'never',
   flow: 'straight',
@@ -223,20 +235,11 @@ export interface Atomic {
   change(round: (x: number) => number): (old: number, value: number, desired: number) => number | undefined
 }
 
-/** The targets on which results may differ. */
-export type TargetName = 'check' | 'wasm' | 'native' | 'cuda'
-
-/**
- * The maximum error of a float function on each target, in units in the last place (ULP) of the correctly rounded
- * result. The bound holds for all inputs, including subnormal numbers. `undefined` means that no bound is known.
- */
-export type MaximumError = Readonly<Record<TargetName, number | undefined>>
-
 export type Simpler = { readonly input: number } | { readonly value: number }
 
 export interface Op extends Facts {
   readonly summary: string
-  /** Returns the type of the node. Throws a SpecError if the node is invalid. */
+  /** Returns the type of the node. Throws a SpecError if the node is invalid. `inferType` also checks levels of memory. */
   infer(node: Unplaced): Type
   /** Computes the result of a pure op on values. */
   evaluate?(node: Node, inputs: readonly Datum[]): Datum
@@ -247,10 +250,10 @@ export interface Op extends Facts {
   simplify?(dtype: DType, known: readonly (number | undefined)[]): Simpler | undefined
   readonly atomic?: Atomic
   /**
-   * The maximum error per dtype. Without it, the result of the op is correctly rounded, and has the same bits on every
-   * target.
+   * True if the results in f32 may differ between targets. Each target states its maximum error (`MaximumErrors`).
+   * Without it, the result of the op is correctly rounded, and has the same bits on every target.
    */
-  readonly maximumError?: Readonly<Partial<Record<DType, MaximumError>>>
+  readonly isApproximate?: true
 }
 
 /** The error for a use of an op that its signature does not allow. */

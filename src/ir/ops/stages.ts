@@ -37,7 +37,8 @@ const ownReduction: Companion = {
 const engineStore: Companion = {
   where: 'role',
   what: 'a store by an engine',
-  is: (_, { op, attributes }) => (op === 'store' || op === 'copy.nbi') && attributes.by === 'engine',
+  is: (_, other) =>
+    (other.op === 'store' || opOf(other).completes === 'at quiet') && other.attributes.by === 'engine',
 }
 
 /** Words hold the epoch of a flag set, which has to advance. */
@@ -53,7 +54,7 @@ const epochOf = (side: 'signal' | 'wait'): Companion => ({
  */
 function expectWords(node: Unplaced): RefType {
   const ref = expectRef(node.inputs[0], 'the places')
-  if (ref.dtype !== 'f32' || ref.space !== 'global') fail(`words are f32 in a tensor, not ${typeName(ref)}`)
+  if (ref.dtype !== 'f32') fail(`words are f32, not ${typeName(ref)}`)
   expectFlagSet(node.inputs[1])
   return ref
 }
@@ -170,7 +171,7 @@ export const stageOps = {
     looks: 'signal',
     ahead,
     effect: 'write',
-    accesses: [{ at: 0, reads: false, writes: true, values: [2] }],
+    accesses: [{ at: 0, level: 'global', reads: false, writes: true, values: [2] }],
     order: 'attribute',
     scope: 'attribute',
     summary: 'stores words, each with the epoch of this launch in the two lowest bits of its mantissa',
@@ -194,7 +195,7 @@ export const stageOps = {
     elements: 'other',
     numbers: 'other',
     isView: false,
-    accesses: [{ at: 0, reads: true, writes: false }],
+    accesses: [{ at: 0, level: 'global', reads: true, writes: false }],
     order: 'attribute',
     scope: 'attribute',
     operations: 0,
@@ -209,6 +210,8 @@ export const stageOps = {
     ...yieldsNothing,
     ...noMemory,
     effect: 'control',
+    owner: 'none',
+    completes: 'at once',
     flow: 'repeats',
     state: 'yielded',
     place: 'anywhere',
@@ -275,6 +278,8 @@ export const stageOps = {
     ...yieldsNothing,
     ...noMemory,
     effect: 'control',
+    owner: 'none',
+    completes: 'at once',
     flow: 'branches',
     state: 'yielded',
     place: 'inside loops',

@@ -3,12 +3,13 @@ import { controlOps } from './control.ts'
 import { diagnosticOps } from './diagnostics.ts'
 import { inFlightOps } from './inflight.ts'
 import { memoryOps } from './memory.ts'
-import type { Facts, Op } from './op.ts'
+import { fail, type Facts, type Op, type Unplaced } from './op.ts'
 import { randomOps } from './random.ts'
 import { stageOps } from './stages.ts'
 import { syncOps } from './sync.ts'
 import { valueOps } from './values.ts'
 import { viewOps } from './views.ts'
+import type { Type } from '../type.ts'
 
 const all = {
   ...valueOps,
@@ -29,6 +30,17 @@ export const ops: Readonly<Record<OpName, Op>> = all
 export type OpWith<F extends Partial<Facts>> = {
   [Name in OpName]: (typeof all)[Name] extends F ? Name : never
 }[OpName]
+
+/** The float functions whose results may differ between targets. */
+export type ApproximateName = {
+  [Name in OpName]: (typeof all)[Name] extends { isApproximate: true } ? Name : never
+}[OpName]
+
+/**
+ * The maximum errors of a target's float functions, in units in the last place (ULP) of the correctly rounded f32. A
+ * bound holds for all inputs, including subnormal numbers. `undefined` means that no bound is known.
+ */
+export type MaximumErrors = Readonly<Record<ApproximateName, number | undefined>>
 
 export type ElementwiseName = OpWith<{ elements: 'same' }>
 export type ReductionName = OpWith<{ elements: 'reduced' }>
@@ -65,4 +77,21 @@ export function opOf({ op }: { readonly op: OpName }): Op {
   const record = (ops as Readonly<Record<string, Op | undefined>>)[op]
   if (!record) throw new Error(`${op} is no op: src/ir/ops has no record of it`)
   return record
+}
+
+const remedies = {
+  global: 'it must be a tile or elements of a tensor',
+  shared: 'copy it to a shared tile first',
+} as const
+
+/** Returns the type of a node. Throws a SpecError if the node is invalid, or accesses another level than its op does. */
+export function inferType(op: OpName, node: Unplaced): Type {
+  const { infer, accesses } = opOf({ op })
+  const type = infer(node)
+  for (const { at, level } of accesses) {
+    const operand = node.inputs[at].type
+    if (level === 'either' || operand.kind !== 'ref' || operand.space === level) continue
+    fail(`operand ${at + 1} lies in ${operand.space} memory: ${remedies[level]}`)
+  }
+  return type
 }

@@ -337,8 +337,8 @@ export const valueOps = {
     isView: false,
     ahead: 'consumer',
     accesses: [
-      { at: 0, reads: true, writes: false },
-      { at: 1, reads: true, writes: false },
+      { at: 0, level: 'shared', reads: true, writes: false },
+      { at: 1, level: 'shared', reads: true, writes: false },
     ],
     order: 'none',
     scope: 'none',
@@ -354,10 +354,6 @@ export const valueOps = {
       ] as const) {
         if ((type.kind !== 'value' && type.kind !== 'ref') || type.shape.length !== 2)
           fail(`operand ${name} must be a shared tile or a fragment of two axes, not ${typeName(type)}`)
-        if (type.kind === 'ref' && type.space !== 'shared')
-          fail(
-            `operand ${name} lies in global memory: copy it to a shared tile first, or load it into a fragment`,
-          )
       }
       const left = a as ValueType
       const right = b as ValueType

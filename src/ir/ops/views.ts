@@ -42,6 +42,7 @@ const view = {
 export const viewOps = {
   on: {
     ...view,
+    owner: 1,
     summary: "another rank's copy of a symmetric tensor or flag set",
     infer(node) {
       expectInputs(node, 2)

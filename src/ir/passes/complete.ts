@@ -12,11 +12,14 @@ export const completeAtOnce = analysis('completion of copies', completed, (ir) =
 
 function completed(ir: KernelIR, staysInFlight: (copy: Node) => boolean): KernelIR {
   const roleOf = rolesOf(ir.body)
-  const inFlight = [...roleOf.keys()].filter((node) => node.op === 'copy.nbi' && staysInFlight(node))
+  const isCompleted = (node: Node): boolean => node.op === 'copy.nbi' && !staysInFlight(node)
+  const inFlight = [...roleOf.keys()].filter(
+    (node) => opOf(node).completes === 'at quiet' && !isCompleted(node),
+  )
   const overlapping = new Set(inFlight.map((copy) => roleOf.get(copy)!))
   const copier: Copier = new Copier((node) => {
     if (node.op === 'quiet') return overlapping.has(roleOf.get(node)!) ? undefined : 'drop'
-    if (node.op !== 'copy.nbi' || staysInFlight(node)) return undefined
+    if (!isCompleted(node)) return undefined
     return copier.emit(
       'copy',
       node.inputs.map((input) => copier.get(input)),

@@ -17,8 +17,12 @@ import { emitCuda } from '../../targets/cuda/emit/emit.ts'
 import { factsOf, type EmitFacts } from '../../targets/cuda/emit/recipe.ts'
 import { scenario, type Scenario } from '../../world/world.ts'
 import { attribute, walk, type Block, type KernelIR } from '../node.ts'
-import { lower } from '../stages.ts'
-import { detachCourier } from './courier.ts'
+import { roleShape } from '../../targets/cuda/roleShape.ts'
+import { lower } from '../../targets/cuda/stages.ts'
+import { dutiesOf } from '../roles.ts'
+import { detachCourier as detachWith } from './courier.ts'
+
+const detachCourier = (ir: KernelIR): KernelIR | undefined => detachWith(ir, roleShape)
 
 const rolesOf = (ir: KernelIR) => {
   const roles = [...walk(ir.body)].find((node) => node.op === 'roles')!
@@ -54,7 +58,7 @@ describe('a courier', () => {
     const detached = rolesOf(detachCourier(ir)!)
     expect(detached.names).toEqual(['producer', 'courier', 'consumer'])
     expect(attribute(detached.roles, 'warps')).toEqual([2, 2, 4])
-    expect(attribute(detached.roles, 'together')).toEqual(['producer', 'courier'])
+    expect(dutiesOf(detached.roles)).toEqual(['producer', 'courier', 'consumer'])
     const wanted = ops(detached.of('courier')).filter((op) => ['load', 'store', 'signal'].includes(op))
     expect(wanted).toEqual(['load', 'store', 'signal'])
     expect(count(detached.of('consumer'), 'signal')).toBe(0)

@@ -1,7 +1,7 @@
 /**
  * Moves the sends that a consumer does before its first product into a courier role. The courier role runs beside the
- * consumer, so that products need not wait until the data is sent. It uses two of the producer's warps, which are idle
- * if the producer is one thread.
+ * consumer, so that products need not wait until the data is sent. It uses some of the producer's warps, which are idle
+ * if the producer is one thread (`RoleShape`).
  *
  *   consumer:  load(a); store(inbox on peers); signal(arrived on peers); wait(full[slot], phase); dot; ...
  *
@@ -35,27 +35,25 @@
 import { analysis } from '../analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../node.ts'
 import {
+  declaresBarriers,
+  entryOf,
   isPassive,
   isPublished,
   isRemote,
   isStrong,
   opOf,
+  opsWith,
   origin,
   writtenRefs,
   type OpName,
+  type OpWith,
 } from '../ops/index.ts'
 import { Copier } from '../rewrite.ts'
+import { dutiesOf, type Duty, type RoleShape } from '../roles.ts'
 import type { RefType } from '../type.ts'
 import { verify } from '../verify.ts'
 import { hasEffect, removeDead } from './dead.ts'
 import { elsewhere } from './elsewhere.ts'
-
-/** The courier takes two of the producer's four warps. The producer itself needs only one warp. */
-const COURIER_WARPS = 2
-
-/** The names of the roles that share a warpgroup. Every other role has its own warpgroups. */
-export const togetherOf = (roles: Node): readonly string[] =>
-  (roles.attributes.together as readonly string[] | undefined) ?? []
 
 /** Returns the `roles` node of a kernel that has no other effects, otherwise undefined. */
 export function soleRoles(body: Block): Node | undefined {
@@ -67,9 +65,13 @@ export function soleRoles(body: Block): Node | undefined {
  * Returns the kernel with a courier role. Returns undefined if the kernel has no producer and consumer, if the consumer
  * sends nothing before its first product, or if another agent could observe the change.
  */
-export const detachCourier = analysis('courier', withDetachedCourier)
+export const detachCourier = analysis('courier', withDetachedCourier, (ir) =>
+  withDetachedCourier(ir, { courierWarps: 1 }),
+)
 
-function withDetachedCourier(ir: KernelIR): KernelIR | undefined {
+type Shape = Pick<RoleShape, 'courierWarps'>
+
+function withDetachedCourier(ir: KernelIR, shape: Shape): KernelIR | undefined {
   const roles = soleRoles(ir.body)
   if (!roles || !isOfPipeline(ir.body, roles)) return undefined
   const [producer, consumer] = roles.blocks
@@ -80,7 +82,7 @@ function withDetachedCourier(ir: KernelIR): KernelIR | undefined {
   const rest = [...walk(producer), ...[...split.rest].flatMap(withInner)]
   if (!courier.every((node) => isOfCourier(node, isElsewhere)) || !rest.every(releasesNothing))
     return undefined
-  return sharesMemory(courier, rest) ? undefined : withCourier(ir, roles, split)
+  return sharesMemory(courier, rest) ? undefined : withCourier(ir, roles, split, shape)
 }
 
 /**
@@ -88,9 +90,10 @@ function withDetachedCourier(ir: KernelIR): KernelIR | undefined {
  * Barriers that the author of a kernel declares have no `ring` attribute.
  */
 function isOfPipeline({ nodes }: Block, roles: Node): boolean {
-  const barriers = nodes.filter(({ op }) => op === 'barriers')
+  const barriers = nodes.filter(declaresBarriers)
   const isOfRing = barriers.length > 0 && barriers.every(({ attributes }) => attributes.ring !== undefined)
-  return isOfRing && attribute<readonly string[]>(roles, 'names').join() === 'producer,consumer'
+  const [first, second, ...others] = dutiesOf(roles)
+  return isOfRing && first === 'producer' && second === 'consumer' && others.length === 0
 }
 
 /** The top-level nodes of the consumer's block, divided between the courier and the consumer. */
@@ -135,22 +138,45 @@ const isApart = ({ sent, rest }: Parts): boolean =>
 const isFragment = ({ type }: Node): boolean => type.kind === 'value' && type.shape.length > 0
 
 function isOfCourier(node: Node, isElsewhere: (place: Node) => boolean): boolean {
-  return isPassive(node) || (courierOps[node.op]?.(node, isElsewhere) ?? false)
+  return isPassive(node) || entryOf(courierOps, node)(node, isElsewhere)
 }
 
-/**
- * The ops that a courier may execute besides pure ones, and where each may act. An op without an entry stays with
- * the consumer.
- */
-const courierOps: Readonly<
-  Partial<Record<OpName, (node: Node, isElsewhere: (place: Node) => boolean) => boolean>>
-> = {
+type Passive = OpWith<{ effect: 'pure' }> | OpWith<{ effect: 'declare' }>
+type Rule = (node: Node, isElsewhere: (place: Node) => boolean) => boolean
+
+const always: Rule = () => true
+const never: Rule = () => false
+
+/** The ops that a courier may execute besides passive ones, and where each may act. The others stay with the consumer. */
+const courierOps: Readonly<Record<Exclude<OpName, Passive>, Rule>> = {
+  ...opsWith({ effect: 'write', elements: 'other' }, never),
+  ...opsWith({ completes: 'at barrier' }, never),
+  ...opsWith({ completes: 'at quiet' }, never),
+  ...opsWith({ waitsFor: 'programs' }, never),
+  ...opsWith({ waitsFor: 'roles' }, never),
+  ...opsWith({ waitsFor: 'threads' }, never),
+  ...opsWith({ effect: 'report' }, never),
   load: (node) => !isStrong(node) && isGlobal(node.inputs[0]),
   store: ({ inputs: [place] }, isElsewhere) => isGlobal(place) && isElsewhere(place),
   signal: ({ inputs: [flag] }, isElsewhere) => isElsewhere(flag),
-  for: () => true,
-  persistent: () => true,
-  if: () => true,
+  for: always,
+  persistent: always,
+  if: always,
+  copy: never,
+  'put.signal': never,
+  dot: never,
+  'words.post': never,
+  'words.take': never,
+  reached: never,
+  fence: never,
+  quiet: never,
+  'barrier.arrive': never,
+  'advance.signal': never,
+  'advance.wait': never,
+  pipeline: never,
+  teams: never,
+  last: never,
+  once: never,
 }
 
 const isGlobal = ({ type }: Node): boolean => (type as RefType).space === 'global'
@@ -177,7 +203,7 @@ function sharesMemory(courier: readonly Node[], rest: readonly Node[]): boolean 
 const placesOf = (node: Node): readonly Node[] =>
   isPassive(node) ? [] : node.inputs.filter(({ type }) => type.kind === 'ref')
 
-function withCourier(ir: KernelIR, roles: Node, { moved, sent }: Parts): KernelIR {
+function withCourier(ir: KernelIR, roles: Node, { moved, sent }: Parts, { courierWarps }: Shape): KernelIR {
   const [producer, consumer] = roles.blocks
   let isLeftOut = (_: Node): boolean => false
   const copier: Copier = new Copier((node) => {
@@ -198,8 +224,8 @@ function withCourier(ir: KernelIR, roles: Node, { moved, sent }: Parts): KernelI
       [],
       {
         names: ['producer', 'courier', 'consumer'],
-        warps: [producing - COURIER_WARPS, COURIER_WARPS, consuming],
-        together: ['producer', 'courier'],
+        warps: [producing - courierWarps, courierWarps, consuming],
+        duties: ['producer', 'courier', 'consumer'] satisfies Duty[],
       },
       [
         copier.copyBlock(producer),

@@ -4,16 +4,19 @@
  * names the source line.
  */
 import { walk, type Block, type KernelIR, type Node } from '../node.ts'
-import { isLoop, isRemote, isStrong, opOf, origin, paramName, readRefs, writtenRefs } from '../ops/index.ts'
-import { elsewhere } from './elsewhere.ts'
 import {
-  containsPipeline,
-  isLook,
-  isProducerCopy,
-  isWait,
-  standsBeforePipelines,
-  type Slice,
-} from './slice.ts'
+  awaitsFlag,
+  isLoop,
+  isRemote,
+  isStrong,
+  opOf,
+  origin,
+  paramName,
+  readRefs,
+  writtenRefs,
+} from '../ops/index.ts'
+import { elsewhere } from './elsewhere.ts'
+import { containsPipeline, isLook, isProducerCopy, standsBeforePipelines, type Slice } from './slice.ts'
 
 /** Pipelines that share tiles and therefore share a ring of buffers. */
 export interface Group {
@@ -51,9 +54,9 @@ function first<T>(list: readonly T[], find: (one: T) => string | undefined): str
 }
 
 function misplaced(block: Block, pipelines: readonly Node[]): string | undefined {
-  const teams = [...walk(block)].find((node) => node.op === 'teams')
+  const teams = [...walk(block)].find((node) => opOf(node).flow === 'programs')
   if (teams) return `the teams at ${teams.site} are in a loop or a branch, or beside a pipeline`
-  const roles = [...walk(block)].find((node) => node.op === 'roles')
+  const roles = [...walk(block)].find((node) => opOf(node).flow === 'warps')
   if (roles)
     return `the roles at ${roles.site} are beside the pipeline or in a loop around it, and roles cannot be nested`
   if (pipelines.some((pipeline) => pipeline.blocks[0].nodes.some(containsPipeline)))
@@ -171,7 +174,7 @@ function acquiredByConsumer(
   const acquires = (node: Node): boolean => {
     // Only the producer executes the polls that it needs.
     const isProducers = isLook(node) && needed.has(node)
-    if (isWait(node) || (isProducers ? inside.has(node) : finished.has(node))) return false
+    if (awaitsFlag(node) || (isProducers ? inside.has(node) : finished.has(node))) return false
     const { order } = opOf(node)
     // An op that orders in both directions by itself either synchronises the roles, and here only one role runs, or
     // orders the nodes inside it.
@@ -196,7 +199,7 @@ function signalledBeforeWait(body: Block, { needed }: Slice): string | undefined
   const visit = (block: Block): void => {
     for (const node of block.nodes) {
       const looks = isLook(node) && needed.has(node)
-      if ((isWait(node) || looks) && signal)
+      if ((awaitsFlag(node) || looks) && signal)
         obstacle ??= `${signal.op} at ${signal.site} precedes the ${looks ? 'poll' : 'wait'} at ${node.site} in the same iteration`
       if (tells(node)) signal ??= node
       const times = isLoop(node) ? 2 : 1 // the body of a loop may execute again after itself

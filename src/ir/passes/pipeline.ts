@@ -19,26 +19,35 @@
  */
 import { analysis } from '../analysis.ts'
 import { attribute, Block, walk, type KernelIR, type Node } from '../node.ts'
-import { opOf, type OpName } from '../ops/index.ts'
+import { meetsRoles, opOf, type Facts } from '../ops/index.ts'
 import { Copier } from '../rewrite.ts'
+import type { Duty, RoleShape } from '../roles.ts'
 import type { Site } from '../site.ts'
 import type { RefType } from '../type.ts'
 import { findObstacle, type Group } from './obstacle.ts'
 import { RoleBuilder, type Ring } from './roles.ts'
 import { containsPipeline, isProducerCopy, producerSlice, type Slice } from './slice.ts'
 
-/** The warps of a producer: one warpgroup, because registers are moved between whole warpgroups. */
-const PRODUCER_WARPS = 4
-/** The most warps in one program. */
-const MOST_WARPS = 32
+/** What the lowering of a block must know. */
+interface Context {
+  readonly ir: KernelIR
+  readonly copier: Copier
+  readonly shape: RoleShape
+  /** Messages to the author, which the lowering extends. */
+  readonly notes: string[]
+}
 
-export const lowerPipelines = analysis('pipelines', withRoles)
+/** `shape` has the sizes of the roles of the target. */
+export const lowerPipelines = analysis('pipelines', withRoles, (ir) =>
+  withRoles(ir, { producerWarps: 1, courierWarps: 0, consumers: [{ fromRows: 0, warps: 1 }], mostWarps: 2 }),
+)
 
-function withRoles(ir: KernelIR): KernelIR {
+function withRoles(ir: KernelIR, shape: RoleShape): KernelIR {
   const notes = [...(ir.notes ?? [])]
   const copier: Copier = new Copier((node) =>
-    containsPipeline(node) ? containers[node.op]?.(node, copier, ir, notes) : undefined,
+    containsPipeline(node) ? containers[opOf(node).flow]?.(node, context) : undefined,
   )
+  const context: Context = { ir, copier, shape, notes }
   const declarations = ir.body.nodes.filter((node) => opOf(node).effect === 'declare')
   const rest = new Block()
   rest.nodes.push(...ir.body.nodes.filter((node) => !declarations.includes(node)))
@@ -51,13 +60,14 @@ function withRoles(ir: KernelIR): KernelIR {
   const body = copier.block(params, (fresh) => {
     ir.body.params.forEach((param, i) => copier.map.set(param, fresh[i]))
     declarations.forEach((node) => copier.copyNode(node))
-    lowerBlock(rest, copier, ir, notes)
+    lowerBlock(rest, context)
     return []
   })
   return { ...ir, body: declareFirst(body), notes }
 }
 
-function lowerTeams(node: Node, copier: Copier, ir: KernelIR, notes: string[]): Node {
+function lowerTeams(node: Node, context: Context): Node {
+  const { copier, ir } = context
   const blocks = node.blocks.map((block) => {
     const params = block.params.map((param) => ({
       type: param.type,
@@ -70,12 +80,12 @@ function lowerTeams(node: Node, copier: Copier, ir: KernelIR, notes: string[]): 
       const isSplit = block.nodes.some(containsPipeline)
       if (isSplit && ir.body.nodes.some((other) => other !== node && startsCopies(other)))
         copier.emit('quiet', [], { of: 'all' }, [], node.site)
-      lowerBlock(block, copier, ir, notes)
+      lowerBlock(block, context)
       return []
     })
   })
   return copier.emit(
-    'teams',
+    node.op,
     node.inputs.map((input) => copier.get(input)),
     node.attributes,
     blocks,
@@ -85,30 +95,32 @@ function lowerTeams(node: Node, copier: Copier, ir: KernelIR, notes: string[]): 
 
 /** True if a node starts a copy in flight, or contains one that does. */
 const startsCopies = (node: Node): boolean =>
-  node.op === 'copy.nbi' || node.blocks.some((block) => block.nodes.some(startsCopies))
+  opOf(node).completes === 'at quiet' || node.blocks.some((block) => block.nodes.some(startsCopies))
 
 /**
  * Lowers a role with pipelines to a producer and a consumer, or to one role with plain loops. The other roles are
  * copied.
  */
-function lowerRoles(node: Node, copier: Copier, ir: KernelIR, notes: string[]): Node {
+function lowerRoles(node: Node, context: Context): Node {
+  const { copier, shape } = context
+  const { producerWarps, mostWarps } = shape
   const names = attribute<readonly string[]>(node, 'names')
   const warps = attribute<readonly number[]>(node, 'warps')
-  const barrier = node.blocks.flatMap((block) => [...walk(block)]).find(({ op }) => op === 'barrier')
+  const barrier = node.blocks.flatMap((block) => [...walk(block)]).find(meetsRoles)
   let total = warps.reduce((sum, count) => sum + count, 0)
   const made = node.blocks.flatMap((block, i) => {
     if (!block.nodes.some(containsPipeline))
       return [{ name: names[i], warps: warps[i], block: copier.copyBlock(block) }]
     const obstacle = barrier
       ? `the barrier at ${barrier.site} counts the roles of the program, and the pipeline would add one`
-      : total + PRODUCER_WARPS > MOST_WARPS
-        ? `the roles have ${total} warps, and ${PRODUCER_WARPS} more for a producer are too many for a program`
+      : total + producerWarps > mostWarps
+        ? `the roles have ${total} warps, and ${producerWarps} more for a producer are too many for a program`
         : undefined
-    const split = splitBlock(block, copier, ir, notes, obstacle)
+    const split = splitBlock(block, context, obstacle)
     if (!split) return [{ name: names[i], warps: warps[i], block: inSequence(block, copier) }]
-    total += PRODUCER_WARPS
+    total += producerWarps
     return [
-      { name: `${names[i]} producer`, warps: PRODUCER_WARPS, block: split.producer },
+      { name: `${names[i]} producer`, warps: producerWarps, block: split.producer },
       { name: names[i], warps: warps[i], block: split.consumer },
     ]
   })
@@ -118,13 +130,18 @@ function lowerRoles(node: Node, copier: Copier, ir: KernelIR, notes: string[]): 
     warps: made.map(({ warps }) => warps),
   }
   const blocks = made.map(({ block }) => block)
-  return copier.emit('roles', [], attributes, blocks, node.site)
+  return copier.emit(node.op, [], attributes, blocks, node.site)
 }
 
-/** The ops whose blocks are lowered separately, because different programs or warps execute them. */
-const containers: Readonly<
-  Partial<Record<OpName, (node: Node, copier: Copier, ir: KernelIR, notes: string[]) => Node>>
-> = { teams: lowerTeams, roles: lowerRoles }
+/** The control flow whose blocks are lowered separately, because different programs or warps execute them. */
+const containers: Readonly<Record<Facts['flow'], ((node: Node, context: Context) => Node) | undefined>> = {
+  straight: undefined,
+  branches: undefined,
+  repeats: undefined,
+  chosen: undefined,
+  programs: lowerTeams,
+  warps: lowerRoles,
+}
 
 function inSequence(block: Block, copier: Copier): Block {
   return copier.block([], () => {
@@ -140,24 +157,23 @@ interface Split {
 }
 
 /** Lowers the pipelines of a block, except those in teams or roles at its top, which are lowered by themselves. */
-function lowerBlock(block: Block, copier: Copier, ir: KernelIR, notes: string[]): void {
-  if (block.nodes.every((node) => containers[node.op] !== undefined || !containsPipeline(node)))
+function lowerBlock(block: Block, context: Context): void {
+  const { copier, shape } = context
+  if (block.nodes.every((node) => containers[opOf(node).flow] !== undefined || !containsPipeline(node)))
     return copier.copyNodes(block)
-  const split = splitBlock(block, copier, ir, notes)
+  const split = splitBlock(block, context)
   if (!split) return new RoleBuilder('sequential', copier).build(block)
   const { producer, consumer, site } = split
-  const attributes = { names: ['producer', 'consumer'], warps: [PRODUCER_WARPS, consumerWarps(block)] }
+  const attributes = {
+    names: ['producer', 'consumer'],
+    warps: [shape.producerWarps, consumerWarps(block, shape)],
+    duties: ['producer', 'consumer'] satisfies Duty[],
+  }
   copier.emit('roles', [], attributes, [producer, consumer], site)
 }
 
 /** Splits a block into producer and consumer. Returns undefined if it has to run in sequence, and notes why. */
-function splitBlock(
-  block: Block,
-  copier: Copier,
-  ir: KernelIR,
-  notes: string[],
-  otherObstacle?: string,
-): Split | undefined {
+function splitBlock(block: Block, { ir, copier, notes }: Context, otherObstacle?: string): Split | undefined {
   const pipelines = [...walk(block)].filter((node) => node.op === 'pipeline')
   const slice = producerSlice(block)
   const groups = groupPipelines(pipelines, slice)
@@ -226,15 +242,13 @@ function groupPipelines(pipelines: readonly Node[], slice: Slice): Group[] {
   return groups
 }
 
-/**
- * The number of consumer warps: two warpgroups if the products have at least 128 rows, otherwise one. A target may
- * choose differently.
- */
-function consumerWarps(block: Block): number {
+/** The number of consumer warps, by the rows of the block's products. */
+function consumerWarps(block: Block, { consumers }: RoleShape): number {
   const rows = [...walk(block)].map((node) =>
     node.op === 'dot' && node.type.kind === 'value' ? node.type.shape[0] : 0,
   )
-  return Math.max(0, ...rows) >= 128 ? 8 : 4
+  const most = Math.max(0, ...rows)
+  return consumers.findLast(({ fromRows }) => most >= fromRows)!.warps
 }
 
 /** Moves all declarations to the top of the kernel, where they belong to every program. */

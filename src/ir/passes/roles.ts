@@ -5,7 +5,7 @@
  * pipeline carries the positions of the rings after the author's own state.
  */
 import { attribute, walk, type Block, type Node } from '../node.ts'
-import { leadingInputs, opOf, stateBlocks, stateCount } from '../ops/index.ts'
+import { leadingInputs, meetsRoles, opOf, stateBlocks, stateCount } from '../ops/index.ts'
 import { Copier } from '../rewrite.ts'
 import type { Site } from '../site.ts'
 import { valueType, type Type } from '../type.ts'
@@ -73,7 +73,7 @@ export class RoleBuilder {
   #node(node: Node, positions: Positions, full: Node | undefined): Positions {
     const into = this.#into
     if (into.map.has(node) && node.type.kind === 'ref') return positions // already declared at the top of the kernel
-    if (node.op === 'barrier' && this.#role !== 'sequential') return positions // a role is already sequential
+    if (meetsRoles(node) && this.#role !== 'sequential') return positions // a role is already sequential
     if (this.#isLeftOut(node)) return positions
     if (node.op === 'result') {
       into.map.set(node, this.#results.get(node.inputs[0])!.get(attribute<number>(node, 'index'))!)

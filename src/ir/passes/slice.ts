@@ -4,17 +4,18 @@
  */
 import { attribute, walk, type Block, type Node } from '../node.ts'
 import {
+  accessesOf,
+  awaitsFlag,
+  declaresTile,
   isLoop,
   isStrong,
   leadingInputs,
-  mayWait,
   opOf,
   readRefs,
   stateBlocks,
   stateCount,
   type Ahead,
 } from '../ops/index.ts'
-import type { RefType } from '../type.ts'
 import { hasEffect } from './dead.ts'
 
 /** The part of a block that one role executes. */
@@ -42,16 +43,14 @@ export function containsPipeline(node: Node): boolean {
   return node.op === 'pipeline' || node.blocks.some((block) => block.nodes.some(containsPipeline))
 }
 
-/** True if the node blocks until a flag is signalled. */
-export const isWait = (node: Node): boolean => opOf(node).effect === 'sync' && mayWait(node)
-
 /** True if the node polls a flag without blocking (`reached`). */
 export const isLook = (node: Node): boolean => opOf(node).ahead === 'one'
 
 /** True for a copy that the producer makes: an unmasked copy from global memory to a whole shared tile. */
 export function isProducerCopy(node: Node): boolean {
   if (node.op !== 'copy' || node.inputs.length > 2) return false
-  return (node.inputs[0].type as RefType).space === 'global' && node.inputs[1].op === 'shared'
+  const [from] = accessesOf(node)
+  return from.level === 'global' && declaresTile(node.inputs[1])
 }
 
 /** The role that executes a node on which the producer's copies depend. */
@@ -67,7 +66,7 @@ export function producerSlice(block: Block): Slice {
     if (pipeline.op === 'pipeline')
       for (const node of walk(pipeline.blocks[0])) if (aheadOf(node) === 'producer') moved.add(node)
   const around = surroundings(block)
-  const waits = standsBeforePipelines(block, isWait)
+  const waits = standsBeforePipelines(block, awaitsFlag)
   const own = shareOf([...moved, ...waits], around)
   const looks = [...own.needed].filter(isLook)
   const consumer = looks.length > 0 ? shareOf(consumerRoots(block, moved, looks), around) : undefined

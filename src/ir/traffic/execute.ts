@@ -3,9 +3,9 @@
  * same values from outside has the same counts, so the counts are cached. For the A tiles of a product, for example,
  * one row of tiles serves all columns.
  */
-import { dtypes } from '../dtype.ts'
 import { attribute, walk, type Block, type Node } from '../node.ts'
 import {
+  bytesOf,
   entryOf,
   isLoop,
   opOf,
@@ -219,7 +219,7 @@ export class Execution {
     if (count === undefined) return this.#giveUp(node, 'the address depends on loaded data')
     if (count > 0 && global.some((places) => places.owner === undefined))
       return this.#giveUp(node, 'the owner rank depends on loaded data')
-    const bytes = count * dtypes[((parts.source ?? parts.target)!.type as RefType).dtype].bytes
+    const bytes = bytesOf((parts.source ?? parts.target)!.type as RefType, count)
     if (source) this.#add('source', source.owner, bytes)
     if (target) this.#add('target', target.owner, bytes)
   }

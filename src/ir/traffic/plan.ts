@@ -34,29 +34,26 @@ function planOf(ir: KernelIR): Plan {
   return known
 }
 
-/** The references that a node accesses, and its mask. */
+/** The references to global memory that a node accesses, and its mask. */
 export interface AccessParts {
   readonly source?: Node
   readonly target?: Node
   readonly mask?: Node
 }
 
-/**
- * The references of a node, or undefined if its op never accesses memory. A product of fragments accesses no memory,
- * so it has no references.
- */
+/** The global memory that a node accesses. Undefined if its op never accesses memory. */
 export function accessParts(node: Node): AccessParts | undefined {
   if (opOf(node).accesses.length === 0) return undefined
-  const accesses = accessesOf(node)
+  const accesses = accessesOf(node).filter(({ level }) => level === 'global')
+  const [sources, targets] = [accesses.filter(({ reads }) => reads), accesses.filter(({ writes }) => writes)]
+  if (sources.length > 1 || targets.length > 1)
+    throw new Error(`${node.op} at ${node.site} reads or writes global memory at several places`)
   return {
-    source: accesses.find(({ reads }) => reads)?.ref,
-    target: accesses.find(({ writes }) => writes)?.ref,
+    source: sources.at(0)?.ref,
+    target: targets.at(0)?.ref,
     mask: accesses.find(({ mask }) => mask)?.mask,
   }
 }
-
-const isGlobal = (node: Node | undefined): node is Node =>
-  node?.type.kind === 'ref' && node.type.space === 'global'
 
 interface Structure {
   readonly parents: ReadonlyMap<Node, Node>
@@ -110,7 +107,7 @@ function makeSlice(counted: Node, { parents, owners }: Structure): Slice {
     if (parent) pending.push(parent)
     const parts = accessParts(node)
     if (parts) {
-      if (node === counted) pending.push(...[parts.source, parts.target].filter(isGlobal))
+      if (node === counted) pending.push(...[parts.source, parts.target].filter((ref) => ref !== undefined))
       if (node === counted && parts.mask) pending.push(parts.mask)
     } else if (node.op === 'result') {
       pending.push(node.inputs[0])
@@ -126,5 +123,5 @@ function makeSlice(counted: Node, { parents, owners }: Structure): Slice {
 function isCounted(node: Node): boolean {
   if (opOf(node).advances !== 'none') return true
   const parts = accessParts(node)
-  return parts !== undefined && (isGlobal(parts.source) || isGlobal(parts.target))
+  return parts?.source !== undefined || parts?.target !== undefined
 }

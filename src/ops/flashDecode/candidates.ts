@@ -13,10 +13,10 @@ export function decodeCandidates(machine: Machine, shape: CacheShape, fallback: 
         .map((splits) => ({ ...fallback, splits })),
     ])
   const { batch, kvHeads } = shape
-  const multiprocessors = fewestProcessors(machine)
-  // The candidates have one part per multiprocessor, or a multiple of that, so that a multiprocessor that ends early
+  const processors = fewestProcessors(machine)
+  // The candidates have one part per processor, or a multiple of that, so that a processor that ends early
   // has another part to do.
-  const even = Math.max(1, multiprocessors / (batch * kvHeads))
+  const even = Math.max(1, processors / (batch * kvHeads))
   const splits = [0, 1, ...[1, 2, 3, 4].map((times) => Math.ceil(times * even))]
   const candidates = [32, 64, 128]
     .filter((BN) => BN <= mostTokens(shape))

@@ -277,7 +277,7 @@ function sharesOf(machine: Machine, grid: LaunchOptions['grid']): number {
 
 /**
  * Limits the grid to one program per part. This applies to machines on which several programs share a processor, if
- * there are at least as many processors as parts. With more programs, two busy programs might share a multiprocessor,
+ * there are at least as many processors as parts. With more programs, two busy programs might share a processor,
  * and idle programs would take room from the next attention kernel.
  */
 function programsFor(machine: Machine, parts: number, grid: LaunchOptions['grid']): LaunchOptions['grid'] {

@@ -4,7 +4,7 @@
  *   splits    every tile has `splits` parts, and programs take one part after another
  *   even      stream-K: one equal share per program, a run of blocks of tokens that may span several tiles
  *
- * With stream-K no multiprocessor idles, however few tiles there are, and a tile has only as many nonempty parts as
+ * With stream-K no processor idles, however few tiles there are, and a tile has only as many nonempty parts as
  * programs that touch it. In both assignments every tile has `splits` parts. With stream-K some parts may be empty,
  * because fewer programs work on one tile than on another. The program that works on the end of a tile produces the
  * empty parts.

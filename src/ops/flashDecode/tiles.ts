@@ -76,15 +76,15 @@ const nearlyBest = 1.02
  */
 function timeOf(machine: Machine, { batch, kvHeads, tokens, D, dtype }: CacheShape, splits: number): number {
   const heads = batch * kvHeads
-  const multiprocessors = fewestProcessors(machine)
+  const processors = fewestProcessors(machine)
   const tileBytes = 2 * tokens * D * dtypes[dtype].bytes
-  const byPrograms = (Math.ceil((heads * splits) / multiprocessors) * (tileBytes / splits)) / programRate
+  const byPrograms = (Math.ceil((heads * splits) / processors) * (tileBytes / splits)) / programRate
   const byMemory = (heads * tileBytes) / bandwidthPerRank(machine)
-  const combining = Math.ceil(heads / multiprocessors) * splits * machine.processors.length * timePerPart
+  const combining = Math.ceil(heads / processors) * splits * machine.processors.length * timePerPart
   return fixedTime + Math.sqrt(Math.hypot(byPrograms ** 2, byMemory ** 2)) + combining
 }
 
-/** With more parts than multiprocessors, a part has at least this many tiles, so that it is worth combining. */
+/** With more parts than processors, a part has at least this many tiles, so that it is worth combining. */
 const leastTilesPerPart = 4
 const mostRounds = 4
 
@@ -118,12 +118,12 @@ function splitsToSteal({ batch, kvHeads, tokens }: CacheShape): number {
 
 const mostStages = 3
 /**
- * The largest number of bytes that loads in flight may have per multiprocessor. With more bytes in flight, some
- * multiprocessors get more bandwidth than others. The others then end later, by up to a tenth on an H200.
+ * The largest number of bytes that loads in flight may have per processor. With more bytes in flight, some
+ * processors get more bandwidth than others. The others then end later, by up to a tenth on an H200.
  */
 const mostUnderWay = 2 ** 17 + 2 ** 14
 
-/** On machines with scratch memory, all multiprocessors stream the cache through that memory. */
+/** On machines with scratch memory, all processors stream the cache through that memory. */
 export function decodeTiles(
   machine: Machine,
   shape: CacheShape,

@@ -6,7 +6,7 @@
 import { analysis } from '../../ir/analysis.ts'
 import { ArithmeticError } from '../../ir/dtype.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../ir/node.ts'
-import { entryOf, mayWait, opOf, origin, type ControlName, type OpName } from '../../ir/ops/index.ts'
+import { arrivesAt, entryOf, mayWait, opOf, type ControlName, type OpName } from '../../ir/ops/index.ts'
 import { usesOf, type Uses } from '../../world/uses.ts'
 import type { Agent } from './agent.ts'
 import type { FlagSet, FlagView } from './flags.ts'
@@ -88,8 +88,8 @@ export class Compiler {
       if (opOf(roles).flow === 'warps')
         for (const role of roles.blocks)
           for (const node of walk(role)) {
-            if (node.op !== 'barrier.arrive') continue
-            const { base } = origin(node.inputs[0])
+            const base = arrivesAt(node)
+            if (!base) continue
             this.#arrivers.set(base, (this.#arrivers.get(base) ?? new Set<Block>()).add(role))
           }
     this.#used = new Set(
@@ -120,8 +120,7 @@ export class Compiler {
   }
 
   #around(node: Node): Surroundings {
-    const isContended =
-      node.op === 'barrier.arrive' && (this.#arrivers.get(origin(node.inputs[0]).base)?.size ?? 0) > 1
+    const isContended = (this.#arrivers.get(arrivesAt(node) ?? node)?.size ?? 0) > 1
     return { isUsed: this.#used.has(node), isContended, missing: this.#missing }
   }
 

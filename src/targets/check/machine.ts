@@ -5,6 +5,7 @@
  */
 import { ArithmeticError } from '../../ir/dtype.ts'
 import type { Node } from '../../ir/node.ts'
+import { meetsRoles } from '../../ir/ops/index.ts'
 import { KernelError } from '../../ir/site.ts'
 import { rankNames } from '../../timeline/ranges.ts'
 import type { Members } from '../../world/members.ts'
@@ -521,7 +522,9 @@ export class Machine {
   }
 
   #isAtBarrier(role: Agent): boolean {
-    return !role.done && role.code.instructions[role.pc]?.node.op === 'barrier'
+    if (role.done) return false
+    const at = role.code.instructions.at(role.pc)
+    return at !== undefined && meetsRoles(at.node)
   }
 
   canMeet(agent: Agent): boolean {

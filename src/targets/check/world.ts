@@ -8,7 +8,8 @@ import { round, type StorageDType } from '../../ir/dtype.ts'
 import { walk, type KernelIR, type Node } from '../../ir/node.ts'
 import { origin, paramName } from '../../ir/ops/index.ts'
 import { KernelError, Site } from '../../ir/site.ts'
-import { lower } from '../../ir/stages.ts'
+import type { RoleShape } from '../../ir/roles.ts'
+import { lowerFor } from '../../ir/stages.ts'
 import type { Kernel, Meta, Param, Params } from '../../lang/kernel.ts'
 import type { Timeline } from '../../timeline/timeline.ts'
 import {
@@ -59,6 +60,18 @@ export type Stage =
   | 'recorded'
   | 'lowered'
   | ((recorded: KernelIR, shapes: Readonly<Record<string, readonly number[]>>) => KernelIR)
+
+/**
+ * The sizes of roles at the stage `lowered`. The checker executes a role as one agent, so that sizes have no effect, and
+ * programs have no limits.
+ */
+const anyRoles: RoleShape = {
+  producerWarps: 1,
+  courierWarps: 0,
+  consumers: [{ fromRows: 0, warps: 1 }],
+  mostWarps: Infinity,
+}
+const lowered = (recorded: KernelIR): KernelIR => lowerFor(recorded, anyRoles)
 
 export interface CheckWorldOptions {
   readonly ranks: number
@@ -119,7 +132,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
     super(options.ranks)
     this.#residency = options.residency
     const { stage = 'recorded' } = options
-    this.#form = stage === 'recorded' ? (ir) => ir : stage === 'lowered' ? lower : stage
+    this.#form = stage === 'recorded' ? (ir) => ir : stage === 'lowered' ? lowered : stage
     const { ranks, stepLimit, watchPromises = true } = options
     this.#promises = new Promises(watchPromises)
     this.interpreter = new Machine(options.scheduler, { ranks, stepLimit })

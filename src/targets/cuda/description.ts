@@ -3,8 +3,8 @@
  * limits.
  */
 import { oneEach, sharedOut, type DeviceDescription } from '../../world/machine.ts'
-import { h200 } from '../../world/machines.ts'
 import type { GivenDevice, TargetDescription } from '../description.ts'
+import { h200 } from './machines.ts'
 
 /** The device memory for all worlds of a measurement, and the granularity of its allocations, in bytes. */
 const memory = 64 * 2 ** 30

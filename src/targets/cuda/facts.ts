@@ -4,13 +4,14 @@
  */
 import type { KernelIR } from '../../ir/node.ts'
 import { paramName } from '../../ir/ops/index.ts'
-import { commonStages, lower, RECORDED, through } from '../../ir/stages.ts'
+import { RECORDED, roleStages, through } from '../../ir/stages.ts'
 import { limitsOf } from '../../world/machine.ts'
-import { h200 } from '../../world/machines.ts'
 import type { WorldFacts } from '../gpu/platform.ts'
 import { irStageNames, lastStage } from '../stages.ts'
+import { h200 } from './machines.ts'
 import { factsOf, type EmitFacts } from './emit/recipe.ts'
-import { gpuStages } from './stages.ts'
+import { roleShape } from './roleShape.ts'
+import { gpuStages, lower } from './stages.ts'
 
 /** A world that does not record events and has all its ranks on one H200. */
 export const usualWorld: WorldFacts = { record: false, oneDevice: true, device: limitsOf(h200) }
@@ -57,8 +58,10 @@ function make(recorded: KernelIR, stage: string, facts: EmitFacts): KernelIR {
   const upTo = (names: readonly { readonly name: string }[]): number =>
     names.findIndex(({ name }) => name === stage) + 1
   if (stage === RECORDED) return recorded
-  const common = upTo(commonStages)
-  if (common > 0) return through(recorded, commonStages.slice(0, common), undefined)
+  const common = roleStages(roleShape)
+  const shared = upTo(common)
+  if (shared === common.length) return lower(recorded)
+  if (shared > 0) return through(recorded, common.slice(0, shared), undefined)
   const own = upTo(gpuStages)
   if (own === 0)
     throw new RangeError(`there is no stage ${stage}; there is ${irStageNames('cuda').join(', ')}`)

@@ -1,11 +1,11 @@
 /** The platform of NVIDIA GPUs (../gpu/platform.ts): emitted CUDA C++, and tensor maps for the TMA. */
 import { dtypes } from '../../ir/dtype.ts'
 import type { HeapTensor } from '../../world/backend.ts'
-import { gpuCapabilities } from '../../world/machines.ts'
 import type { RankMemory } from '../gpu/arguments.ts'
 import type { Platform } from '../gpu/platform.ts'
 import type { EmittedKernel, MapRecipe } from './emit/recipe.ts'
 import { asEmitted, emittedFor, type CudaEmitted, type MapParam } from './executables.ts'
+import { capabilities, measuredOn, products } from './machines.ts'
 import { readClock } from './readClock.ts'
 import type { Device } from './runtime.ts'
 import type { TensorMapShape, TensorMapType } from './tensormap.ts'
@@ -21,7 +21,9 @@ export interface CudaDevices {
 
 export class CudaPlatform implements Platform {
   readonly target = 'cuda'
-  readonly capabilities = gpuCapabilities
+  readonly capabilities = capabilities
+  readonly products = products
+  readonly measuredOn = measuredOn
   readonly clock = asEmitted(readClock)
   readonly emit = emittedFor
   readonly devices: readonly Device[]

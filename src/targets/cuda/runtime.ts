@@ -4,11 +4,11 @@
 // any.
 
 import type { ProcessorLimits } from '../../world/machine.ts'
-import { gpuUnits } from '../../world/machines.ts'
 import type * as gpu from '../gpu/device.ts'
 import { findCuda, readHandle, readInt, type Driver } from './driver.ts'
 import { mapHeaps } from './heaps.ts'
 import { Kernel } from './kernel.ts'
+import { processorUnits } from './machines.ts'
 import { viewNative } from './node.ts'
 import { shareDevice } from './ranks.ts'
 import { Stream } from './stream.ts'
@@ -76,7 +76,7 @@ export class Device implements gpu.Device {
       registers: attribute(DEVICE_ATTRIBUTE.registersPerProcessor),
       sharedBytes: attribute(DEVICE_ATTRIBUTE.sharedBytesPerProcessor),
       reservedBytes: attribute(DEVICE_ATTRIBUTE.reservedBytes),
-      ...gpuUnits,
+      ...processorUnits,
     }
     this.cacheBytes = attribute(DEVICE_ATTRIBUTE.cacheBytes)
     this.sharedBytes = attribute(DEVICE_ATTRIBUTE.sharedBytes)

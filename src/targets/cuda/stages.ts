@@ -6,7 +6,7 @@ import type { KernelIR } from '../../ir/node.ts'
 import { detachCourier } from '../../ir/passes/courier.ts'
 import { completeAtOnce } from '../../ir/passes/complete.ts'
 import { removeDead } from '../../ir/passes/dead.ts'
-import type { Stage } from '../../ir/stages.ts'
+import { lowerFor, type Stage } from '../../ir/stages.ts'
 import { cudaOnly } from '../stages.ts'
 import { withMulticast } from './emit/clusters.ts'
 import { insertCombines, insertConversions } from './emit/conversions.ts'
@@ -15,7 +15,11 @@ import { isCourierFree } from './emit/groups.ts'
 import { deviceOf, mayCarryEpochs, type EmitFacts } from './emit/recipe.ts'
 import { orderThreads } from './emit/order.ts'
 import { partialsOf } from './emit/scratch.ts'
+import { roleShape } from './roleShape.ts'
 import { carryEpochs, planWords } from './emit/words.ts'
+
+/** The lowered form of a recorded kernel, with roles of this target's sizes. */
+export const lower = (ir: KernelIR): KernelIR => lowerFor(ir, roleShape)
 
 const passes: Readonly<Record<keyof typeof cudaOnly, Stage<EmitFacts>['passes']>> = {
   complete: [(ir, facts) => completeAtOnce(ir, byTma(ir, facts))],
@@ -51,7 +55,7 @@ function withWords(ir: KernelIR, facts: EmitFacts): KernelIR {
  * the kernel with a courier first.
  */
 function withCourier(ir: KernelIR, facts: EmitFacts): KernelIR {
-  const detached = detachCourier(ir)
+  const detached = detachCourier(ir, roleShape)
   if (!detached) return ir
   const { roles, sharedBytes } = decide(withLayouts(detached, facts), facts)
   return isCourierFree(roles, sharedBytes, deviceOf(facts)) ? detached : ir

@@ -31,7 +31,7 @@ export class GpuBackend extends Machine implements Backend<Part, StreamEvent> {
   /** For a world that records: how its kernels differ from those of a world that does not record. */
   readonly unlike = new Set<string>()
   readonly target = this.platform.target
-  readonly machine = describeMachine(this.target, this.placement.ranks, this.platform.capabilities)
+  readonly machine = describeMachine(this.platform, this.placement.ranks)
   readonly graphs = new Graphs(this)
   readonly #events = new Set<StreamEvent>()
   /** Tensors whose words contain epochs (flag-in-data: the low two bits of each f32 hold the epoch). */

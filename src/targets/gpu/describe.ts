@@ -1,14 +1,13 @@
 // Builds the machine record of a world on GPUs from the driver's device properties and from earlier measurements on
 // devices of the same name.
 
-import type { Capabilities, Machine } from '../../world/machine.ts'
-import { measuredOn } from '../../world/machines.ts'
+import type { Machine } from '../../world/machine.ts'
 import type { RankPlace } from './placement.ts'
+import type { Platform } from './platform.ts'
 
 export function describeMachine(
-  family: string,
+  platform: Pick<Platform, 'target' | 'capabilities' | 'products' | 'measuredOn'>,
   places: readonly RankPlace[],
-  capabilities: Capabilities,
 ): Machine {
   const [{ device }] = places
   const ranks = places.map((_, rank) => rank)
@@ -16,14 +15,15 @@ export function describeMachine(
   const memories = devices.map((one) => ranks.filter((rank) => places[rank].device === one))
   return {
     name: device.name,
-    family,
+    family: platform.target,
     processors: places.map((place) => place.processors),
     memories,
     caches: memories.map((sharing, at) => ({ level: 2, bytes: devices[at].cacheBytes, ranks: sharing })),
     warp: device.warp,
     sharedBytes: device.sharedBytes,
     perProcessor: device.perProcessor,
-    ...measuredOn(device.name),
-    capabilities,
+    ...platform.measuredOn(device.name),
+    products: platform.products,
+    capabilities: platform.capabilities,
   }
 }

@@ -6,7 +6,7 @@
 import type { DType } from '../../ir/dtype.ts'
 import type { KernelIR } from '../../ir/node.ts'
 import type { HeapTensor } from '../../world/backend.ts'
-import type { Capabilities, DeviceLimits } from '../../world/machine.ts'
+import type { Capabilities, DeviceLimits, Measured, ProductLimits } from '../../world/machine.ts'
 import type { LaunchArguments, RankMemory } from './arguments.ts'
 import type { Device } from './device.ts'
 
@@ -98,6 +98,10 @@ export interface Platform {
   readonly target: string
   readonly devices: readonly Device[]
   readonly capabilities: Capabilities
+  /** The tiles of products that the compiler supports. */
+  readonly products: ProductLimits
+  /** The rates that have been measured on devices with this name. */
+  measuredOn(name: string): Measured
   /** The kernel that reads the clock of a device (clock.ts). */
   readonly clock: Emitted
   emit(recorded: KernelIR, args: LaunchArguments, facts: WorldFacts): Emitted

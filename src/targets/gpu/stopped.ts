@@ -1,6 +1,6 @@
 /** Describes what the programs of an aborted world were doing, from the control blocks of the launches in flight. */
 import { attribute, walk, type Node } from '../../ir/node.ts'
-import { origin } from '../../ir/ops/index.ts'
+import { awaitsBarrier, awaitsFlag, isOpenEnded, origin } from '../../ir/ops/index.ts'
 import { pendingOf, type FlagSignals, type Launched, type Signallers } from '../../world/signallers.ts'
 import { doing } from '../../world/stops.ts'
 import type { StoppedWorker, SymmetricFlags } from '../../world/world.ts'
@@ -59,15 +59,16 @@ function describe(
   awaited: Set<SymmetricFlags>,
 ): StoppedWorker {
   const line = part.executable.emitted.waitSites[site - 1]
-  const own = owner === NO_FLAG && nodeAt(part, line, ({ op }) => op === 'while' || op === 'barrier.wait')
+  const own =
+    owner === NO_FLAG && nodeAt(part, line, (node) => isOpenEnded(node) || awaitsBarrier(node) !== undefined)
   if (own)
     return {
       ...placeOf(part),
       program,
       site: own.site?.toString() ?? line,
-      ...(own.op === 'while' ? doing.loop : doing.barrier),
+      ...(isOpenEnded(own) ? doing.loop : doing.barrier),
     }
-  const node = nodeAt(part, line, ({ op }) => op === 'wait')
+  const node = nodeAt(part, line, awaitsFlag)
   const flags = node && part.flags[attribute<string>(origin(node.inputs[0]).base, 'name')]
   if (flags) awaited.add(flags)
   // The record does not contain the index of the flag in its set.

@@ -2,7 +2,8 @@
 import { expect, it } from 'vitest'
 import { allGatherGemm, type AllGatherGemmOptions } from '../../../src/ops/allGatherGemm/index.ts'
 import { oneEach } from '../../../src/world/machine.ts'
-import { cpuMachine, h200 } from '../../../src/world/machines.ts'
+import { h200 } from '../../../src/targets/cuda/machines.ts'
+import { cpuMachine } from '../../../src/world/machines.ts'
 import type { World } from '../../../src/world/world.ts'
 
 function allocatedBy(

@@ -1,11 +1,13 @@
 /**
  * The elementary functions: their errors against float64, in units in the last place, over the whole range of f32. The
- * bounds are those of the records.
+ * bounds are those that the targets state.
  */
 import { describe, expect, it } from 'vitest'
-import { opOf, ops, type OpName, type TargetName } from '../../../src/ir/ops/index.ts'
+import { opOf, ops, type ApproximateName, type OpName } from '../../../src/ir/ops/index.ts'
 import { errorFunction, power as powerMeaning, roundToEven } from '../../../src/ir/ops/functions.ts'
 import { address, unary, use, type Operand, type Writer } from '../../../src/targets/cpu/build.ts'
+import { maximumErrors as ofChecker } from '../../../src/targets/check/maximumErrors.ts'
+import { maximumErrors } from '../../../src/targets/cpu/maximumErrors.ts'
 import type { CodeFunction, Expression } from '../../../src/targets/cpu/code.ts'
 import { erf, exp, exp2, log, log2, sigmoid, tanh } from '../../../src/targets/cpu/lower/math.ts'
 import { cosine, power, sine, twoOverPi } from '../../../src/targets/cpu/lower/math64.ts'
@@ -34,7 +36,12 @@ const called =
     use(writer.call(callee, value)!)
 
 /** How each function is lowered, and its exact value in float64. Functions without a vector form have no `vector`. */
-const functions: readonly { name: OpName; scalar: Emit; vector?: Emit; exact: (x: number) => number }[] = [
+const functions: readonly {
+  name: ApproximateName
+  scalar: Emit
+  vector?: Emit
+  exact: (x: number) => number
+}[] = [
   { name: 'exp2', scalar: exp2, vector: exp2, exact: (x) => 2 ** x },
   { name: 'exp', scalar: exp, vector: exp, exact: Math.exp },
   { name: 'log2', scalar: log2, vector: log2, exact: Math.log2 },
@@ -50,7 +57,6 @@ const functions: readonly { name: OpName; scalar: Emit; vector?: Emit; exact: (x
     exact: (x) => (x < 0 ? Math.exp(x) / (1 + Math.exp(x)) : 1 / (1 + Math.exp(-x))),
   },
 ]
-const boundOf = (name: OpName, target: TargetName): number => ops[name].maximumError!.f32![target]!
 
 /** A prime step through all bit patterns, and every pattern around the points where the algorithm changes. */
 const step = 3571
@@ -76,7 +82,7 @@ function* batches(): Generator<void> {
   yield
 }
 
-describe.each(testMachines)('on $name', ({ name: target, compile }) => {
+describe.each(testMachines)('on $name', ({ compile }) => {
   it.each(functions)(
     '$name is within its bound; vectors give the same bits as scalars',
     ({ name, scalar, vector, exact }) => {
@@ -92,7 +98,7 @@ describe.each(testMachines)('on $name', ({ name: target, compile }) => {
           if (vector && !Object.is(got, vectors[i])) expect([x, vectors[i]]).toEqual([x, got])
           if (!Number.isFinite(want) || Number.isNaN(want) || want === 0) {
             // A result next to the largest number may be infinite only if it rounds to infinity.
-            if (!Object.is(got, want) && !(ulps(got, want) <= boundOf(name, target as TargetName)))
+            if (!Object.is(got, want) && !(ulps(got, want) <= maximumErrors[name]!))
               expect([x, got]).toEqual([x, want])
           } else {
             const error = ulps(got, want)
@@ -100,7 +106,7 @@ describe.each(testMachines)('on $name', ({ name: target, compile }) => {
           }
         }
       }
-      expect(worst).toBeLessThanOrEqual(boundOf(name, target as TargetName))
+      expect(worst).toBeLessThanOrEqual(maximumErrors[name]!)
     },
   )
 
@@ -187,7 +193,7 @@ describe.each(testMachines)('on $name', ({ name: target, compile }) => {
         } else worst = Math.max(worst, ulps(got, want))
       }
     }
-    expect(worst).toBeLessThanOrEqual(boundOf('pow', target as TargetName))
+    expect(worst).toBeLessThanOrEqual(maximumErrors.pow!)
   })
 })
 
@@ -204,7 +210,7 @@ function powReference(x: number, y: number): number {
 
 describe('the records', () => {
   it('bound every function whose result may differ between targets', () => {
-    const bounded = (Object.keys(ops) as OpName[]).filter((op) => ops[op].maximumError)
+    const bounded = (Object.keys(ops) as OpName[]).filter((op) => ops[op].isApproximate)
     expect(bounded.sort()).toEqual([...functions.map(({ name }) => name), 'rsqrt', 'pow'].sort())
   })
   it.each(functions)('$name in the checker is within its bound', ({ name, exact }) => {
@@ -215,7 +221,7 @@ describe('the records', () => {
       const x = floats[0]
       const [got, want] = [evaluate!(node, [x]) as number, Math.fround(exact(x))]
       if (Object.is(got, want)) continue
-      expect([x, ulps(got, want)]).toEqual([x, boundOf(name, 'check')])
+      expect([x, ulps(got, want)]).toEqual([x, ofChecker[name]])
     }
   })
   it('errorFunction and power agree with their references', () => {

@@ -6,7 +6,7 @@ import type { FindingKind } from '../../../src/targets/check/findings.ts'
 import { scenario, WorldStopped } from '../../../src/world/world.ts'
 import { openWorld } from '../../../src/index.ts'
 import { emitCuda } from '../../../src/targets/cuda/emit/emit.ts'
-import { lower } from '../../../src/ir/stages.ts'
+import { lower } from '../../../src/targets/cuda/stages.ts'
 import { openOnCpu, unavailable } from '../../cuda/onCpu/onCpu.ts'
 import { onWorld, range, targets } from './harness.ts'
 

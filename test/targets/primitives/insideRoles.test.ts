@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { kernel, tensor, type Program } from '../../../src/index.ts'
 import { walk, type KernelIR } from '../../../src/ir/node.ts'
-import { lower } from '../../../src/ir/stages.ts'
+import { lower } from '../../../src/targets/cuda/stages.ts'
 import { explore } from '../../../src/targets/check/explore.ts'
 import { scenario, type World } from '../../../src/world/world.ts'
 import { compileTogether, noCompiler } from '../../cuda/compile.ts'

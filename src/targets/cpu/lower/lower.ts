@@ -13,7 +13,7 @@
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type KernelIR, type Node } from '../../../ir/node.ts'
-import { entryOf, mayWait, opOf, origin, type Facts, type OpWith } from '../../../ir/ops/index.ts'
+import { awaitsFlag, entryOf, mayWait, opOf, origin, type Facts, type OpWith } from '../../../ir/ops/index.ts'
 import { through } from '../../../ir/stages.ts'
 import { epochs, eventKind, launch as launchBlock, mostParams, slot as slotBlock } from '../abi.ts'
 import { add, address, codeFunction, compare, i32, type Writer } from '../build.ts'
@@ -96,7 +96,7 @@ function codeOf(recorded: KernelIR, options: CpuFacts): Lowered {
 /** The differences that recording makes: each as a clause that names the kernel. */
 function unlikeUnrecorded(ir: KernelIR, options: CpuFacts, borrowed: ReadonlySet<Node>): string[] {
   const otherwise = borrowedTiles(ir, { ...options, record: false }).size
-  const waits = [...walk(ir.body)].filter(({ op }) => op === 'wait').length
+  const waits = [...walk(ir.body)].filter(awaitsFlag).length
   return [
     ...(otherwise > borrowed.size
       ? [

@@ -1,7 +1,7 @@
 /**
  * exp2, exp, log2, log, erf, tanh and sigmoid of f32 and vf32 over the whole range, including infinities, NaN and
- * subnormal numbers. No expression is an fma, so every target and every vector width returns the same bits. The records
- * of the ops (src/ir/ops/functions.ts) state the maximum errors.
+ * subnormal numbers. No expression is an fma, so every target and every vector width returns the same bits.
+ * `../maximumErrors.ts` states the maximum errors.
  */
 import { add, and, binary, compare, constant, convert, mul, select, sub, unary, use } from '../build.ts'
 import type { Operand, Writer } from '../build.ts'

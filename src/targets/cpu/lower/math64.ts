@@ -1,7 +1,7 @@
 /**
  * sin, cos and pow of f32, computed in f64 and rounded once. They are functions without a vector form. Code has no f64
  * vectors, and the reduction of a large angle needs 64-bit integers. No operation is an fma, so every CPU target returns
- * the same bits. The records of the ops (src/ir/ops/functions.ts) state the maximum errors.
+ * the same bits. `../maximumErrors.ts` states the maximum errors.
  */
 import {
   add,

@@ -188,7 +188,7 @@ export class Plan {
   /** True if the code that computes `node` reads `value` while it runs. */
   reads(node: Node, value: Node): boolean {
     if (node === value) return true
-    if (!isFragment(node) && node.op !== 'at' && node.op !== 'rows') return false
+    if (!isFragment(node) && !opOf(node).isView) return false
     // Fragments not decided yet count as computed by their consumers.
     if (this.#kept.get(node)) return false
     return node.inputs.some((input) => this.reads(input, value))

@@ -249,8 +249,8 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
       const [first, ...others] = lanesOf(node)
       for (const other of others) join(first, other, node)
     },
-    'copy.async': unconstrained,
-    'copy.nbi': unconstrained,
+    ...opsWith({ completes: 'at barrier' }, unconstrained),
+    ...opsWith({ completes: 'at quiet' }, unconstrained),
     'put.signal': unconstrained,
     ...opsWith({ effect: 'write', elements: 'other' }, (node: Node) => {
       for (const value of node.inputs.slice(1)) join(node, value, node)

@@ -1,7 +1,7 @@
 /** Tests which elements get a bounds check, and how element offsets are computed. */
 import { describe, expect, it } from 'vitest'
 import { bodyOf } from '../../../../test/cuda/emitting.ts'
-import { lower } from '../../../ir/stages.ts'
+import { lower } from '../stages.ts'
 import { f32, i32 } from '../../../lang/dtypes.ts'
 import { kernel, scalar, tensor, type Meta } from '../../../lang/kernel.ts'
 import { gemmKernel } from '../../../ops/gemm.ts'

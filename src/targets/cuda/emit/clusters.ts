@@ -10,7 +10,7 @@
 import { analysis } from '../../../ir/analysis.ts'
 import { clusterOf, extentsOf } from '../../../ir/clusters.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
-import { opOf, origin } from '../../../ir/ops/index.ts'
+import { arrivesAt, awaitsBarrier, opOf } from '../../../ir/ops/index.ts'
 import { Copier } from '../../../ir/rewrite.ts'
 import { copiesIn } from './decide.ts'
 import { Ranges } from './ranges.ts'
@@ -76,12 +76,10 @@ function sharedCopies(ir: KernelIR, cluster: readonly number[], facts: EmitFacts
   const visit = (block: Block, around: Node | undefined): void => {
     let empty = around
     for (const node of block.nodes) {
-      if (node.op === 'barrier.wait') {
-        const { base } = origin(node.inputs[0])
-        if (base.attributes.ring === 'empty') empty = base
-      }
+      const awaited = awaitsBarrier(node)
+      if (awaited?.attributes.ring === 'empty') empty = awaited
       const { multicast: axis } = node.attributes
-      if (node.op === 'copy.async' && axis !== undefined && empty) {
+      if (opOf(node).completes === 'at barrier' && axis !== undefined && empty) {
         const parts = cluster[axis as number]
         if (parts > 1 && plans.canBeParted(node, parts)) found.set(node, empty)
       }
@@ -108,8 +106,8 @@ function rewrite(
       return again({ arrivals: attribute<number>(node, 'arrivals') * (1 + others), cluster })
     }
     if (copies.has(node)) return again({ parts: cluster[attribute<number>(node, 'multicast')] })
-    if (node.op !== 'barrier.arrive') return undefined
-    const released = rings.get(origin(node.inputs[0]).base)
+    const arrived = arrivesAt(node)
+    const released = arrived && rings.get(arrived)
     return released && again({ multicast: released, cluster })
   })
   const params = body.params.map(({ type, attributes, site }) => ({

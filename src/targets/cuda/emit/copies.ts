@@ -12,6 +12,7 @@
  */
 import { dtypes } from '../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../ir/node.ts'
+import { copyOf, opOf } from '../../../ir/ops/index.ts'
 import type { RefType, TensorType } from '../../../ir/type.ts'
 import type { Swizzle } from '../tensormap.ts'
 import type { Layout } from './layout.ts'
@@ -66,7 +67,7 @@ export class CopyPlanner {
     this.#tiles = tiles
   }
 
-  /** Returns the plan for a `copy`, `copy.async` or `copy.nbi` node. */
+  /** Returns the plan for a copy. */
   ofCopy(node: Node): CopyPlan {
     let plan = this.#plans.get(node)
     if (!plan) this.#plans.set(node, (plan = this.#planCopy(node)))
@@ -74,15 +75,16 @@ export class CopyPlanner {
   }
 
   #planCopy(node: Node): CopyPlan {
-    const [source, target] = node.inputs
-    if (node.op === 'copy.async' && source.op === 'tile' && target.op !== 'transpose') {
+    const { source, target, mask } = copyOf(node)!
+    const { completes } = opOf(node)
+    if (completes === 'at barrier' && source.op === 'tile' && target.op !== 'transpose') {
       const tile = this.#tiles.get(tileRoot(target))!
       const plan = this.#tensorPlan(tileOf(source), tile, target)
       const { parts } = node.attributes
       if (plan && parts) return partPlan(plan, tileOf(source), tile, target, parts as number)
       if (plan) return plan
     }
-    if (node.op === 'copy.nbi' && node.inputs.length === 2 && target.op === 'tile' && isPlainTile(source)) {
+    if (completes === 'at quiet' && !mask && target.op === 'tile' && isPlainTile(source)) {
       const view = tileOf(target)
       const plan = this.#isServed(view) && tensorPlan(view, this.#tiles.get(tileRoot(source))!, source)
       if (plan) return plan
@@ -94,7 +96,7 @@ export class CopyPlanner {
   /** True if TMA can copy the tile in so many parts of equal height, each from its own box and to its own place. */
   canBeParted(node: Node, parts: number): boolean {
     const plan = this.ofCopy(node)
-    const { shape } = node.inputs[1].type as RefType
+    const { shape } = copyOf(node)!.target.type as RefType
     return plan.how === 'tensor' && !plan.ragged && shape.length === 2 && shape[0] % (8 * parts) === 0
   }
 

@@ -6,7 +6,16 @@
 
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
-import { isOpenEnded, isRemote, opOf, origin, writtenRefs } from '../../../ir/ops/index.ts'
+import {
+  arrivesAt,
+  declaresBarriers,
+  declaresTile,
+  isOpenEnded,
+  isRemote,
+  opOf,
+  origin,
+  writtenRefs,
+} from '../../../ir/ops/index.ts'
 import { elsewhere } from '../../../ir/passes/elsewhere.ts'
 import { assignLayouts, isFragment, isSplat, type Conflict, type Layouts } from './assign.ts'
 import { CopyPlanner, type TensorPlan } from './copies.ts'
@@ -105,7 +114,7 @@ function decided(ir: KernelIR, facts: EmitFacts): Decisions {
       .filter((node) => node.op === 'dot')
       .map((node) => [node, productIn(node, layouts.of(node), groupOf.get(node)!)]),
   )
-  const inFlight = new Set(all.filter(({ op }) => op === 'copy.nbi'))
+  const inFlight = new Set(all.filter((node) => opOf(node).completes === 'at quiet'))
   const accesses = all.flatMap((node) =>
     accessesOf(node, { layouts, copies, stores, products, scratch: shared.scratch }),
   )
@@ -133,15 +142,17 @@ function decided(ir: KernelIR, facts: EmitFacts): Decisions {
     overlaps: planOverlap(ir).filter(
       ({ dot, arrivals }) =>
         isByWarpgroups(products.get(dot)) &&
-        arrivals.every((arrival) => arrivers.get(arrival.inputs[0].inputs[0]) === groupOf.get(dot)!.warps),
+        arrivals.every((arrival) => arrivers.get(arrivesAt(arrival)!) === groupOf.get(dot)!.warps),
     ),
     arrivers,
     warpgroupBarriers: planWarpgroupBarriers(stores, groupOf, roles),
     tileGroup: tileGroupOf(ir, TILE_ROWS),
     mayHaveWritten: planWritten(ir, (node) => stores.has(node) || inFlight.has(node)),
-    usesCopyEngine: all.some((node) => node.op === 'copy.async' && copies.ofCopy(node).how === 'tensor'),
+    usesCopyEngine: all.some(
+      (node) => opOf(node).completes === 'at barrier' && copies.ofCopy(node).how === 'tensor',
+    ),
     touchedByThreads: new Set(
-      accesses.flatMap(({ base, by }) => (by === 'threads' && base.op === 'shared' ? [base] : [])),
+      accesses.flatMap(({ base, by }) => (by === 'threads' && declaresTile(base) ? [base] : [])),
     ),
     sharedBytes: space.used + BASE_ALIGNMENT,
     notes: notesOf({ ir, roles, layouts, products, groupOf }),
@@ -183,7 +194,7 @@ function planShared(ir: KernelIR, users: SharedUsers, space: SharedSpace): Share
     if (need) scratch.set(node, space.take(need.bytes, need.alignment))
   }
   const barriers = new Map<Node, Region>()
-  const nodes = [...walk(ir.body)].filter((node) => node.op === 'barriers')
+  const nodes = [...walk(ir.body)].filter(declaresBarriers)
   const exchange = new Map<Group, number>([...roles.groups.values(), roles.whole].map((group) => [group, 16]))
   for (const [node, group] of groupOf)
     if (opOf(node).elements === 'reduced' && !isFragment(node))
@@ -246,16 +257,16 @@ function planWarpgroupBarriers(
 }
 
 /**
- * The arrivals per `barrier.arrive`: one per warp if all groups that arrive at the mbarrier have equally many warps,
+ * The arrivals per node that arrives at an mbarrier: one per warp if all groups that arrive at the mbarrier have equally many warps,
  * otherwise one.
  */
 function planArrivers(ir: KernelIR, groupOf: ReadonlyMap<Node, Group>): ReadonlyMap<Node, number> {
   const arrivers = new Map<Node, number>()
   for (const node of walk(ir.body)) {
-    if (node.op !== 'barrier.arrive') continue
+    const barriers = arrivesAt(node)
+    if (!barriers) continue
     const group = groupOf.get(node)!
     const count = group.solo ? 1 : group.warps
-    const barriers = node.inputs[0].inputs[0]
     arrivers.set(barriers, (arrivers.get(barriers) ?? count) === count ? count : 1)
   }
   return arrivers

@@ -1,6 +1,6 @@
 /** The decision record as text (`arke emit --target cuda --stage decide`): what the renderers go by, value by value. */
 import { attribute, walk, type Node } from '../../../ir/node.ts'
-import { origin, paramName } from '../../../ir/ops/index.ts'
+import { copyOf, declaresBarriers, origin, paramName } from '../../../ir/ops/index.ts'
 import { typeName } from '../../../ir/type.ts'
 import { programsPerProcessor } from '../../../world/machine.ts'
 import { isFragment, isSplat } from './assign.ts'
@@ -53,7 +53,7 @@ function roles({ roles, arrivers, ir, facts, sharedBytes }: Decisions): string[]
     const who = one.solo ? `1 thread of ${plural(one.warps, 'warp')}` : plural(one.warps, 'warp')
     return `${one.name}: ${who} from thread ${one.first}; ${registers}${changed}; thread barrier ${one.barrier}`
   }
-  const barriers = [...walk(ir.body)].filter((node) => node.op === 'barriers')
+  const barriers = [...walk(ir.body)].filter(declaresBarriers)
   const arrivals = (node: Node): number => attribute<number>(node, 'arrivals') * (arrivers.get(node) ?? 1)
   return [
     `${roles.block} threads per program; a multiprocessor has room for at least ${plural(resident, 'program')}`,
@@ -87,8 +87,7 @@ const copyText = (plan: CopyPlan): string => {
 
 function copies({ ir, copies, stores }: Decisions): string[] {
   return [...walk(ir.body)].flatMap((node) => {
-    if (node.op === 'copy' || node.op === 'copy.async' || node.op === 'copy.nbi')
-      return [`${named(node)}: ${copyText(copies.ofCopy(node))}`]
+    if (copyOf(node)) return [`${named(node)}: ${copyText(copies.ofCopy(node))}`]
     if (node.op !== 'store') return []
     const plan = stores.get(node)
     return [

@@ -1,7 +1,7 @@
 /** Tests which copies a kernel may start before the previous kernel has ended (programmatic dependent launch). */
 import { describe, expect, it } from 'vitest'
 import type { KernelIR } from '../../../ir/node.ts'
-import { lower } from '../../../ir/stages.ts'
+import { lower } from '../stages.ts'
 import { bf16, f32, i32 } from '../../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../../lang/kernel.ts'
 import { pullKernel } from '../../../ops/allGatherGemm/pullInPlace.ts'

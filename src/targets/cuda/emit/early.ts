@@ -9,6 +9,7 @@ import { analysis } from '../../../ir/analysis.ts'
 import { walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import {
   accessesOf,
+  epochOf,
   isOfThreads,
   isPassive,
   isRemote,
@@ -19,7 +20,6 @@ import {
   type Access,
 } from '../../../ir/ops/index.ts'
 import { soleRoles } from '../../../ir/passes/courier.ts'
-import type { RefType } from '../../../ir/type.ts'
 import type { Group, RolesPlan } from './groups.ts'
 
 export interface EarlyPlan {
@@ -56,7 +56,7 @@ function earlyIn({ body }: KernelIR, roles: RolesPlan): EarlyPlan | undefined {
  * other nodes.
  */
 const isOfEpochs = (node: Node): boolean =>
-  node.op === 'epoch' || (isPassive(node) && node.inputs.some(isOfEpochs))
+  epochOf(node) !== undefined || (isPassive(node) && node.inputs.some(isOfEpochs))
 
 /**
  * The names of the tensors that a block reads. Undefined if it reads data that another kernel or rank may change, or has
@@ -65,12 +65,12 @@ const isOfEpochs = (node: Node): boolean =>
 function readsOf(block: Block): ReadonlySet<string> | undefined {
   const reads = new Set<string>()
   for (const node of walk(block)) {
-    if (node.op === 'epoch' || node.inputs.some(isOfEpochs)) return undefined
+    if (epochOf(node) || node.inputs.some(isOfEpochs)) return undefined
     if (isPassive(node) || isOfThreads(node)) continue
     const accesses = accessesOf(node)
     if (accesses.length === 0 ? !isOfProgram(node) : !accesses.every(isUnshared) || isStrong(node))
       return undefined
-    for (const { ref } of accesses) if (isGlobal(ref)) reads.add(paramName(origin(ref).base))
+    for (const { ref, level } of accesses) if (level === 'global') reads.add(paramName(origin(ref).base))
   }
   return reads
 }
@@ -82,7 +82,6 @@ function isOfProgram(node: Node): boolean {
   return scope === 'program' && meets === 'never'
 }
 
-const isGlobal = ({ type }: Node): boolean => (type as RefType).space === 'global'
-
 /** True for accesses to shared memory, and for reads of this rank's tensors. */
-const isUnshared = ({ ref, writes }: Access): boolean => !isGlobal(ref) || (!writes && !isRemote(ref))
+const isUnshared = ({ ref, level, writes }: Access): boolean =>
+  level === 'shared' || (!writes && !isRemote(ref))

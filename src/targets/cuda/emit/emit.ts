@@ -9,6 +9,7 @@
 import { extentsOf, sizeOf } from '../../../ir/clusters.ts'
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type KernelIR, type Node } from '../../../ir/node.ts'
+import { declaresBarriers } from '../../../ir/ops/index.ts'
 import { KernelError } from '../../../ir/site.ts'
 import { through } from '../../../ir/stages.ts'
 import { gpuStages } from '../stages.ts'
@@ -104,7 +105,7 @@ function prologue(emission: Emission): void {
   out.line(code`extern __shared__ ${lib.u8} shared_memory[];`)
   out.line(code`const u32 shared = (${lib.shared_address}(shared_memory) + 1023) & ~1023u;`)
   out.line('const u32 thread = threadIdx.x;')
-  const barriers = [...walk(plans.ir.body)].filter((node) => node.op === 'barriers')
+  const barriers = [...walk(plans.ir.body)].filter(declaresBarriers)
   if (barriers.length > 0) initialise(barriers, emission)
   // A program of a cluster never ends before the others, which may still send to it. Its waits end by themselves.
   const canWait = start.waitLines.length > 0 && clusterText(plans.ir) === ''

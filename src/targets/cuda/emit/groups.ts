@@ -7,16 +7,27 @@
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { KernelError } from '../../../ir/site.ts'
-import { accessesOf, entryOf, opOf, opsWith, type MemoryName, type SyncName } from '../../../ir/ops/index.ts'
+import {
+  accessesOf,
+  entryOf,
+  isAsync,
+  opOf,
+  opsWith,
+  type MemoryName,
+  type SyncName,
+} from '../../../ir/ops/index.ts'
 import type { RefType, ValueType } from '../../../ir/type.ts'
 import { programsPerProcessor, type DeviceLimits, type ProgramNeeds } from '../../../world/machine.ts'
-import { togetherOf } from '../../../ir/passes/courier.ts'
+import { dutiesOf, type Duty } from '../../../ir/roles.ts'
+import { roleShape } from '../roleShape.ts'
 import { isFragment, isIndexed, isSplat } from './assign.ts'
 import type { CopyPlanner } from './copies.ts'
 import { is16Bit } from './spell.ts'
 
 export interface Group {
   readonly name: string
+  /** What the role is for; undefined for the whole program, and if the author wrote the roles. */
+  readonly duty: Duty | undefined
   /** The number of the group's first thread within the program. */
   readonly first: number
   readonly warps: number
@@ -70,12 +81,17 @@ export const planRoles = analysis('roles of a GPU', rolesIn)
 
 function rolesIn(ir: KernelIR, copies: CopyPlanner, registersPerProcessor: number): RolesPlan {
   const all = [...walk(ir.body)]
-  const roles = all.filter((node) => node.op === 'roles')
+  const roles = all.filter((node) => opOf(node).flow === 'warps')
   const block = roles.length > 0 ? Math.max(...roles.map(totalWarps)) * 32 : 32 * defaultWarps(all)
-  if (block > 1024)
-    throw new KernelError(`roles: ${block / 32} warps in one program, which has at most 32`, roles[0]?.site)
+  const { mostWarps } = roleShape
+  if (block > 32 * mostWarps)
+    throw new KernelError(
+      `roles: ${block / 32} warps in one program, which has at most ${mostWarps}`,
+      roles[0]?.site,
+    )
   const whole: Group = {
     name: 'program',
+    duty: undefined,
     first: 0,
     warps: block / 32,
     threads: block,
@@ -112,7 +128,8 @@ function planGroups(
   const names = attribute<readonly string[]>(roles, 'names')
   const warps = attribute<readonly number[]>(roles, 'warps')
   const solo = roles.blocks.map((role) => needsOneThread(role, copies))
-  const branches = branchesOf(names, togetherOf(roles))
+  const duties = dutiesOf(roles)
+  const branches = branchesOf(roles.blocks.length, duties)
   const few = branches.map((branch) => fewRegisters(branch, roles, solo))
   const change = registerChange(branches, warps, few, launch)
   const isPartial = (branch: readonly number[]): number => Number(warpsOf(branch, warps) % 4 !== 0)
@@ -124,6 +141,7 @@ function planGroups(
     for (const i of roleNumbers) {
       groups.set(roles.blocks[i], {
         name: names[i],
+        duty: duties.at(i),
         first,
         warps: warps[i],
         threads: solo[i] ? 1 : 32 * warps[i],
@@ -143,9 +161,11 @@ function planGroups(
  * Divides the roles, by number, into branches: one branch for the roles that share a warpgroup, and one for each other
  * role.
  */
-function branchesOf(names: readonly string[], together: readonly string[]): number[][] {
-  const isTogether = (i: number): boolean => together.includes(names[i])
-  const numbers = names.map((_, i) => i)
+function branchesOf(count: number, duties: readonly Duty[]): number[][] {
+  // A courier runs on warps of the producer's warpgroup.
+  const hasCourier = duties.some((duty) => duty === 'courier')
+  const isTogether = (i: number): boolean => hasCourier && duties[i] !== 'consumer'
+  const numbers = Array.from({ length: count }, (_, i) => i)
   return numbers
     .filter((i) => !isTogether(i) || i === numbers.findIndex(isTogether))
     .map((i) => (isTogether(i) ? numbers.filter(isTogether) : [i]))
@@ -175,8 +195,8 @@ const goesByRegisters: Readonly<Record<MemoryName, boolean>> = {
   load: true,
   store: true,
   copy: false,
-  'copy.async': false,
-  'copy.nbi': false,
+  ...opsWith({ completes: 'at barrier' }, false),
+  ...opsWith({ completes: 'at quiet' }, false),
   'put.signal': false,
   dot: false,
   'words.post': true,
@@ -207,8 +227,8 @@ export function isCourierFree(
   sharedBytes: number,
   device: DeviceLimits,
 ): boolean {
-  const named = (wanted: string) => [...groups].find(([, { name }]) => name === wanted)
-  const [producer, courier] = [named('producer'), named('courier')]
+  const withDuty = (wanted: Duty) => [...groups].find(([, { duty }]) => duty === wanted)
+  const [producer, courier] = [withDuty('producer'), withDuty('courier')]
   if (!producer?.[1].solo || !courier) return false
   const [role, { registers, warps }] = courier
   const programs = (needs: Omit<ProgramNeeds, 'threads'>): number =>
@@ -270,7 +290,7 @@ const isByOneThread: Readonly<Record<SyncName, boolean>> = {
 
 function needsOneThread(role: Block, copies: CopyPlanner): boolean {
   return [...walk(role)].every((node) => {
-    if (node.op === 'copy.async' || node.op === 'copy.nbi') return copies.ofCopy(node).how === 'tensor'
+    if (isAsync(node)) return copies.ofCopy(node).how === 'tensor'
     if (opOf(node).effect === 'sync' && !entryOf(isByOneThread, node)) return false
     if (accessesOf(node).some(({ ref }) => (ref.type as RefType).shape.length > 0)) return false
     const values = [node, ...node.inputs].map((one) => one.type)

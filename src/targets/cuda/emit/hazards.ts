@@ -7,12 +7,15 @@
  */
 import { attribute, walk, type Node } from '../../../ir/node.ts'
 import {
+  copyOf,
+  declaresTile,
   entryOf,
   isPassive,
   opOf,
   opsWith,
   origin,
   readRefs,
+  writtenRefs,
   type MemoryName,
 } from '../../../ir/ops/index.ts'
 import type { RefType } from '../../../ir/type.ts'
@@ -20,7 +23,7 @@ import { isFragment, type Layouts } from './assign.ts'
 import type { CopyPlanner, TensorPlan } from './copies.ts'
 import { isByWarpgroups, type Product } from './products.ts'
 import type { Region } from './tiles.ts'
-import { viewOf, type TensorView } from './views.ts'
+import { hasView, viewOf, type TensorView } from './views.ts'
 
 export interface Access {
   /** The tensor parameter or shared tile. */
@@ -54,7 +57,7 @@ export function accessesOf(node: Node, plans: Plans): Access[] {
     plans.scratch.has(of) ? [{ base: of, ref: of, writes, by: 'threads', dealt: 'all' }] : []
   return [
     ...namedAccesses(node, plans),
-    ...node.inputs.filter((ref) => ref.op === 'rows').flatMap((ref) => inScratch(ref, false)),
+    ...node.inputs.filter(({ type }) => type.kind === 'ref').flatMap((ref) => inScratch(ref, false)),
     ...inScratch(node, true),
   ]
 }
@@ -62,7 +65,7 @@ export function accessesOf(node: Node, plans: Plans): Access[] {
 /** The write of an asynchronous copy to its target. */
 export function fillOf(node: Node, { copies }: Plans): Access {
   const by = copies.ofCopy(node).how === 'tensor' ? 'engine' : 'threads'
-  const [, target] = node.inputs
+  const { target } = copyOf(node)!
   return { base: origin(target).base, ref: target, writes: true, by, dealt: 'copy' }
 }
 
@@ -99,13 +102,15 @@ const named: Readonly<Record<MemoryName, (node: Node, plans: Plans) => readonly 
     return [access(source, false, 'threads', dealt), access(target, true, 'threads', dealt)]
   },
   // The write to the target is not listed: the kernel's author orders it with the mbarrier on which the copy completes.
-  'copy.async': (node, { copies }) => [
-    access(node.inputs[0], false, copies.ofCopy(node).how === 'tensor' ? 'engine' : 'threads', 'copy'),
-  ],
-  'copy.nbi': ({ inputs: [source, target] }) => [
-    access(source, false, 'inFlight', 'engine'),
-    access(target, true, 'inFlight', 'engine'),
-  ],
+  ...opsWith({ completes: 'at barrier' }, (node: Node, { copies }: Plans) =>
+    readRefs(node).map((ref) =>
+      access(ref, false, copies.ofCopy(node).how === 'tensor' ? 'engine' : 'threads', 'copy'),
+    ),
+  ),
+  ...opsWith({ completes: 'at quiet' }, (node: Node) => [
+    ...readRefs(node).map((ref) => access(ref, false, 'inFlight', 'engine')),
+    ...writtenRefs(node).map((ref) => access(ref, true, 'inFlight', 'engine')),
+  ]),
   'put.signal': ({ op }) => {
     throw new Error(`${op} is replaced before the hazards of a GPU are known`)
   },
@@ -153,7 +158,7 @@ export class Hazards {
     const crossing = conflicts.filter(
       ({ then, now }) => then.writes && then.by === 'threads' && now.by !== 'threads',
     )
-    const isShared = (access: Access): boolean => access.base.op === 'shared'
+    const isShared = ({ base }: Access): boolean => declaresTile(base)
     return {
       meet: conflicts.length > 0,
       fenceShared: crossing.some(({ then }) => isShared(then)),
@@ -209,9 +214,7 @@ export class Hazards {
   }
 
   get hasSharedWrites(): boolean {
-    return this.#pending.some(
-      (access) => access.writes && access.by === 'threads' && access.base.op === 'shared',
-    )
+    return this.#pending.some(({ writes, by, base }) => writes && by === 'threads' && declaresTile(base))
   }
 
   /**
@@ -310,8 +313,7 @@ function isAligned(ref: Node, loop: Node): boolean {
 
 /** Describes a tensor as windows and picks of a parameter. Returns undefined for gathered rows. */
 function tensorView(node: Node): TensorView | undefined {
-  for (let view = node; view.op !== 'param'; view = view.inputs[0])
-    if (view.op !== 'on' && view.op !== 'slice' && view.op !== 'pick') return undefined
+  for (let view = node; view.op !== 'param'; view = view.inputs[0]) if (!hasView(view)) return undefined
   return viewOf(node)
 }
 

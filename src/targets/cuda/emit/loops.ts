@@ -4,7 +4,7 @@
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
-import { isLoop, isOfThreads, opOf, type OpName, type OpWith } from '../../../ir/ops/index.ts'
+import { awaitsBarrier, isLoop, isOfThreads, opOf, type OpName } from '../../../ir/ops/index.ts'
 import { isFragment, type Layouts } from './assign.ts'
 import type { Group } from './groups.ts'
 import type { Product } from './products.ts'
@@ -35,22 +35,21 @@ export const planLoops = analysis('loops of a GPU', findLoops, (ir) =>
 /** More iterations than a `for` may execute without reading the abort word. */
 const FOR_TURNS = 1024
 
-/** The iterations of each kind of loop after which it reads the abort word again. Undefined if it need not read it. */
-const turnsOf: Readonly<Record<OpWith<{ flow: 'repeats' }>, (loop: Node) => number | undefined>> = {
+/** The iterations after which a loop reads the abort word again. */
+const TURNS = 64
+
+/** The loops with another number of iterations. Undefined if the loop need not read the abort word. */
+const otherTurns: Readonly<Partial<Record<OpName, (loop: Node) => number | undefined>>> = {
   // Of a loop whose iterations are divided among threads, each iteration is a wait, which reads the abort word itself.
   for: (loop) => (loop.attributes.apart !== true && isLong(loop) ? FOR_TURNS : undefined),
-  while: () => 64,
-  persistent: () => 64,
-  // Pipelines have become roles.
-  pipeline: () => undefined,
   until: () => 256,
 }
 
-type Turns = Readonly<Partial<Record<OpName, (loop: Node) => number | undefined>>>
-
-/** A loop that the table does not know may be endless, so it reads the abort word, too. */
-const turnsBetweenReads = (node: Node): number | undefined =>
-  isLoop(node) ? ((turnsOf as Turns)[node.op] ?? turnsOf.while)(node) : undefined
+function turnsBetweenReads(node: Node): number | undefined {
+  if (!isLoop(node)) return undefined
+  const turns = otherTurns[node.op]
+  return turns ? turns(node) : TURNS
+}
 
 function findLoops(ir: KernelIR, { layouts, products, groupOf }: Known): LoopPlan {
   const unrolled = new Map<Node, number>()
@@ -85,7 +84,7 @@ function isLong(loop: Node): boolean {
     bound.op === 'const' ? attribute<number>(bound, 'value') : undefined,
   )
   if (low !== undefined && high !== undefined && step !== undefined) return (high - low) / step > FOR_TURNS
-  return !loop.blocks[0].nodes.some((node) => node.op === 'barrier.wait')
+  return !loop.blocks[0].nodes.some(awaitsBarrier)
 }
 
 /** True if the threads of a group act together there: they synchronise, exchange values or multiply. */

@@ -15,9 +15,12 @@
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, type Attributes, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import {
-  accessesOf as accessesOfOp,
   acquires,
+  arrivesAt,
+  awaitsFlag,
+  copyOf,
   entryOf,
+  isAsync,
   isLoop,
   isPassive,
   isStrong,
@@ -34,6 +37,7 @@ import type { Group } from './groups.ts'
 import { accessesOf, fillOf, Hazards, type Need, type Pendings } from './hazards.ts'
 import { isByWarpgroups } from './products.ts'
 import { tileRoot } from './tiles.ts'
+import { flagPlaceOf } from './views.ts'
 
 /** How the threads of a group exchange the value of a node. */
 export type Exchange =
@@ -161,8 +165,7 @@ class Ordering {
     const { usesCopyEngine, stores, inFlight, uses } = this.#plans
     if (!usesCopyEngine && stores.size === 0 && inFlight.size === 0) return false
     for (const later of uses.after(node))
-      if (accessesOfOp(later).some(({ isAsync }) => isAsync) || isToRoles(later) || stores.has(later))
-        return true
+      if (isAsync(later) || isToRoles(later) || stores.has(later)) return true
     return false
   }
 
@@ -190,9 +193,9 @@ class Ordering {
     load: (node) => this.#load(node),
     store: (node) => this.#store(node),
     copy: (node) => this.#settled(node),
-    'copy.nbi': (node) => this.#copyInFlight(node),
     'put.signal': refuse,
-    'copy.async': (node) => this.#copyAsync(node),
+    ...opsWith({ completes: 'at quiet' }, (node: Node) => this.#copyInFlight(node)),
+    ...opsWith({ completes: 'at barrier' }, (node: Node) => this.#copyAsync(node)),
     dot: (node) => this.#dot(node),
     // The epochs in flag-in-data words order these accesses.
     'words.post': (node) => this.#copy(node),
@@ -310,11 +313,12 @@ class Ordering {
       return made
     }
     // The reads of a tile by threads must complete before TMA fills the tile again.
-    if (this.#hazards.isUnfenced && this.#plans.touchedByThreads.has(tileRoot(node.inputs[1]))) {
+    const { source, target } = copyOf(node)!
+    if (this.#hazards.isUnfenced && this.#plans.touchedByThreads.has(tileRoot(target))) {
       this.#fence('shared', site)
       this.#hazards.fenced()
     }
-    if (this.#plans.mayHaveWritten(node.inputs[0])) this.#fence('all', site)
+    if (this.#plans.mayHaveWritten(source)) this.#fence('all', site)
     return this.#copy(node, { by: 'engine' })
   }
 
@@ -323,7 +327,7 @@ class Ordering {
    * accessed both with ordinary accesses.
    */
   #copyInFlight(node: Node): Node {
-    const [source, target] = node.inputs
+    const { source, target } = copyOf(node)!
     const { fenceShared, fenceGlobal } = this.#settle(node)
     if (this.#plans.mayHaveWritten(target) && !fenceGlobal) this.#fence('all', node.site)
     else if (this.#plans.touchedByThreads.has(tileRoot(source)) && !fenceShared && !fenceGlobal)
@@ -357,7 +361,7 @@ class Ordering {
     if (this.#deferred.has(node)) return this.#copy(node)
     if (this.#hazards.hasSharedWrites) this.#fence('shared', node.site)
     // One arrival on behalf of the whole group needs a thread barrier. Otherwise each warp arrives separately.
-    if (!this.#group.solo && this.#plans.arrivers.get(node.inputs[0].inputs[0]) === 1) this.#meet(node.site)
+    if (!this.#group.solo && this.#plans.arrivers.get(arrivesAt(node)!) === 1) this.#meet(node.site)
     return this.#copy(node)
   }
 
@@ -417,7 +421,7 @@ class Ordering {
     const plain = new Copier()
     for (const [from, to] of this.#copier.map) plain.map.set(from, to)
     const made = this.#copy(loop, { apart: true }, [plain.copyBlock(loop.blocks[0])])
-    if (only.op === 'wait') this.#acquire(only)
+    if (awaitsFlag(only)) this.#acquire(only)
     return made
   }
 
@@ -516,11 +520,6 @@ function refuse({ op }: Node): never {
  * flag.
  */
 function remembered(wait: Node): 'set' | 'last' {
-  let axes = 0
-  let isLocal = true
-  for (let view = wait.inputs[0]; view.op === 'on' || view.op === 'at'; view = view.inputs[0]) {
-    if (view.op === 'on') isLocal &&= view.inputs[1].op === 'rank'
-    else axes = view.inputs.length - 1
-  }
-  return isLocal && axes === 1 ? 'set' : 'last'
+  const { owner, indices } = flagPlaceOf(wait.inputs[0])
+  return owner === undefined && indices.length === 1 ? 'set' : 'last'
 }

@@ -9,7 +9,7 @@
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
-import { isOfThreads, opOf } from '../../../ir/ops/index.ts'
+import { arrivesAt, awaitsBarrier, isOfThreads, opOf } from '../../../ir/ops/index.ts'
 
 export interface Overlap {
   /** The outermost loop of the nest. All products are complete after this loop. */
@@ -61,14 +61,14 @@ function matchNest(loop: Node): Overlap | undefined {
   if (inner.length > 0 || dots.length !== 1) return undefined
   const [dot] = dots
   const after = body.nodes.slice(body.nodes.indexOf(dot) + 1)
-  const arrivals = after.filter((node) => node.op === 'barrier.arrive')
+  const arrivals = after.filter(arrivesAt)
   const others = body.nodes.filter(
-    (node) => node !== dot && !arrivals.includes(node) && node.op !== 'barrier.wait' && !isOfThreads(node),
+    (node) => node !== dot && !arrivals.includes(node) && !awaitsBarrier(node) && !isOfThreads(node),
   )
   if (arrivals.length === 0 || others.some((node) => opOf(node).effect !== 'pure')) return undefined
-  if (after.some((node) => node.op === 'barrier.wait')) return undefined
+  if (after.some(awaitsBarrier)) return undefined
   if (dot.inputs.slice(0, 2).some((operand) => operand.type.kind !== 'ref')) return undefined
-  if (!arrivals.every((arrival) => isHandBack(arrival.inputs[0].inputs[0]))) return undefined
+  if (!arrivals.every((arrival) => isHandBack(arrivesAt(arrival)!))) return undefined
   return isPassedOn(body, dot, dot.inputs[2]) ? { loop, dot, arrivals } : undefined
 }
 

@@ -63,7 +63,7 @@ export class Ranges {
     return found
   }
 
-  /** One rule per op. An op without a rule may be negative. */
+  /** One rule per op. An op without a rule may be negative, so the table need not list every op. */
   readonly #nonNegative: Readonly<Partial<Record<OpName, (node: Node) => boolean>>> = {
     const: (node) => attribute<number>(node, 'value') >= 0,
     rank: () => true,
@@ -132,6 +132,7 @@ export class Ranges {
     return this.#divisors[node.op]?.(node) ?? 1
   }
 
+  /** One rule per op. Without a rule nothing is known, so the table need not list every op. */
   readonly #divisors: Readonly<Partial<Record<OpName, (node: Node) => number>>> = {
     const: (node) => powerOfTwo(attribute<number>(node, 'value')),
     dim: (node) => {

@@ -6,7 +6,7 @@ import type { DType, StorageDType } from '../../../ir/dtype.ts'
 import { dtypes } from '../../../ir/dtype.ts'
 import type { Emitted, OpaqueParam, Param } from '../../gpu/platform.ts'
 import { limitsOf, type DeviceLimits } from '../../../world/machine.ts'
-import { h200 } from '../../../world/machines.ts'
+import { h200 } from '../machines.ts'
 import type { Swizzle } from '../tensormap.ts'
 
 /** The target architecture of the emitted text. */

@@ -17,7 +17,7 @@
  * device (`World.clockTick` measures it).
  */
 import { walk, type Node } from '../../../ir/node.ts'
-import { bytesAccessed } from '../../../ir/ops/index.ts'
+import { accessesOf, awaitsFlag, bytesOf, origin } from '../../../ir/ops/index.ts'
 import type { RefType } from '../../../ir/type.ts'
 import { eventKind, whatOf } from '../../gpu/log.ts'
 import type { RecordedSite } from '../../gpu/platform.ts'
@@ -27,7 +27,6 @@ import type { Group, RolesPlan } from './groups.ts'
 import { lib } from './library.ts'
 import { NOTES, RECORDER } from './recorderFunctions.ts'
 import type { Region, SharedSpace } from './tiles.ts'
-import { viewOf } from './views.ts'
 
 /** The shared memory in which a kernel keeps its recording state. */
 export interface RecordPlan {
@@ -49,8 +48,8 @@ export const recordBytes = (roles: RolesPlan): number => 16 + NOTES + RECORDER *
 
 /** The rank whose memory a reference accesses; undefined if it is always this rank, or not global memory. */
 export function ownerOf(ref: Node): Node | undefined {
-  const isGlobal = ref.op === 'tile' || ref.op === 'rows' || ref.op === 'at'
-  return isGlobal && (ref.type as RefType).space === 'global' ? viewOf(ref.inputs[0]).owner : undefined
+  const { owner } = origin(ref)
+  return (ref.type as RefType).space === 'global' && owner?.op !== 'rank' ? owner : undefined
 }
 
 /** Writes the recording statements into the kernel's text. */
@@ -116,7 +115,7 @@ export class Recorder {
   slotWait(barrier: Code, parity: Code): Code | undefined {
     const { group, plans, params, leader } = this.#emission
     const isKept = [...plans.roles.groups].some(
-      ([block, other]) => other !== group && [...walk(block)].some(({ op }) => op === 'wait'),
+      ([block, other]) => other !== group && [...walk(block)].some(awaitsFlag),
     )
     if (!isKept) return undefined
     const role = code`${whatOf(0, this.#role, 0)}u`
@@ -162,6 +161,5 @@ export class Recorder {
 
 /** The number of bytes that a copy moves; it reads as many bytes as it writes. */
 function bytesMoved(node: Node): number {
-  const { read, written } = bytesAccessed(node)
-  return Math.max(read, written)
+  return Math.max(...accessesOf(node).map(({ ref }) => bytesOf(ref.type as RefType)))
 }

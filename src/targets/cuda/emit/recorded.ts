@@ -4,7 +4,7 @@
  * roles, products, and copies that start before the previous kernel has ended.
  */
 import { walk, type KernelIR } from '../../../ir/node.ts'
-import { opOf, type OpName } from '../../../ir/ops/index.ts'
+import { isAsync, opOf, type OpName } from '../../../ir/ops/index.ts'
 import { atStage, LAST_STAGE } from '../facts.ts'
 import { decide, type Decisions } from './decide.ts'
 import type { EmitFacts } from './recipe.ts'
@@ -35,7 +35,7 @@ function featuresOf(decisions: Decisions): ReadonlyMap<string, number> {
     if (opOf(node).effect !== 'pure') count(words[op] ?? `\`${op}\` ops`)
     if (attributes.apart === true) count('loops of waits that threads divide among themselves')
     if (attributes.by === 'engine') count(`\`${op}\` ops by TMA or the matrix unit`)
-    if (op === 'copy.async' || op === 'copy.nbi') count(`copies of kind "${copies.ofCopy(node).how}"`)
+    if (isAsync(node)) count(`copies of kind "${copies.ofCopy(node).how}"`)
   }
   for (const { name, warps, threads } of roles.groups.values())
     count(`roles ${name} with ${warps} warps and ${threads} active threads`)

@@ -33,8 +33,10 @@ export const tileGroupOf = analysis('order of tiles', findTileGroup, (ir) => fin
 
 function findTileGroup(ir: KernelIR, wanted: number): TileGroup {
   const nodes = [...walk(ir.body)]
-  const ofTeams = nodes.filter((node) => node.op === 'teams').flatMap((node) => node.blocks.map(ownProgram))
-  const programs = new Set([...nodes.filter((node) => node.op === 'program'), ...ofTeams])
+  const ofTeams = nodes
+    .filter((node) => opOf(node).flow === 'programs')
+    .flatMap((node) => node.blocks.map(ownProgram))
+  const programs = new Set([...nodes.filter(tellsProgramsApart), ...ofTeams])
   const fromProgram = reachedFrom(ir.body, programs)
   const isElsewhere = elsewhere(ir.body, ir.world)
   const loops = nodes
@@ -83,6 +85,10 @@ const shareMemory = (one: LoopMemory, other: LoopMemory): boolean =>
 const writesWhereTouched = (one: LoopMemory, other: LoopMemory): boolean =>
   [...one.written].some((base) => other.touched.has(base)) ||
   [...one.writtenElsewhere].some((base) => other.touchedRemotely.has(base))
+
+/** True for a value that differs between programs of a launch. All of them count the same `programs`. */
+const tellsProgramsApart = (node: Node): boolean =>
+  opOf(node).varies === 'by program' && node.type.kind === 'value' && node.op !== 'programs'
 
 const ownProgram = (block: Block): Node => block.params[0]
 

@@ -8,6 +8,7 @@
 import { analysis } from '../../../ir/analysis.ts'
 import { dtypes, type DType } from '../../../ir/dtype.ts'
 import { walk, type KernelIR, type Node } from '../../../ir/node.ts'
+import { declaresTile, origin } from '../../../ir/ops/index.ts'
 import { KernelError } from '../../../ir/site.ts'
 import type { RefType, Shape } from '../../../ir/type.ts'
 import type { Swizzle } from '../tensormap.ts'
@@ -28,11 +29,7 @@ export const swizzleOf = (tile: Tile): Swizzle =>
   tile.span === 0 ? 'none' : (`${tile.span}B` as Exclude<Swizzle, 'none'>)
 
 /** The shared tile that a view refers to. */
-export function tileRoot(ref: Node): Node {
-  let root = ref
-  while (root.op === 'pick' || root.op === 'transpose' || root.op === 'at') root = root.inputs[0]
-  return root
-}
+export const tileRoot = (ref: Node): Node => origin(ref).base
 
 /** The shared tiles of a kernel and the layout of each tile, which depends on its uses. */
 export const planTiles = analysis('tiles of a GPU', findTiles)
@@ -45,7 +42,7 @@ function findTiles(ir: KernelIR): ReadonlyMap<Node, Tile> {
         if (operand.type.kind === 'ref') multiplied.add(tileRoot(operand))
   const tiles = new Map<Node, Tile>()
   for (const node of walk(ir.body)) {
-    if (node.op !== 'shared') continue
+    if (!declaresTile(node)) continue
     const { dtype, shape } = node.type as RefType
     const { rows, columns, stages } = splitStages(shape)
     const { bytes } = dtypes[dtype]

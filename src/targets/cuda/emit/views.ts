@@ -32,6 +32,9 @@ export function viewOf(node: Node): TensorView {
   return entryOf(views, node, 'is not a view of a tensor')(node, viewOf(node.inputs[0]))
 }
 
+/** True for the views that `viewOf` decomposes. Gathered rows, for example, are none of them. */
+export const hasView = ({ op }: Node): boolean => Object.hasOwn(views, op)
+
 const views: Readonly<Partial<Record<ViewName, (node: Node, of: TensorView) => TensorView>>> = {
   on: ({ inputs: [, owner] }, view) => ({ ...view, owner: owner.op === 'rank' ? undefined : owner }),
   slice(node, view) {
@@ -46,6 +49,23 @@ const views: Readonly<Partial<Record<ViewName, (node: Node, of: TensorView) => T
     const [first, ...axes] = view.axes
     return { ...view, axes, picks: [...view.picks, { axis: first.axis, index, starts: first.starts }] }
   },
+}
+
+/** One flag of a set: the parameter, the rank whose flag it is (undefined for this rank), and its indices in the set. */
+export interface FlagPlace {
+  readonly base: Node
+  readonly owner: Node | undefined
+  readonly indices: readonly Node[]
+}
+
+export function flagPlaceOf(flag: Node): FlagPlace {
+  if (flag.op === 'param') return { base: flag, owner: undefined, indices: [] }
+  return entryOf(flagViews, flag, 'is not a view of flags')(flag, flagPlaceOf(flag.inputs[0]))
+}
+
+const flagViews: Readonly<Partial<Record<ViewName, (node: Node, of: FlagPlace) => FlagPlace>>> = {
+  on: ({ inputs: [, owner] }, of) => ({ ...of, owner: owner.op === 'rank' ? undefined : owner }),
+  at: ({ inputs: [, ...indices] }, of) => ({ ...of, indices }),
 }
 
 /** A `tile` of a tensor: the view that contains the tile, the tile indices and the tile shape. */

@@ -3,7 +3,7 @@
  * it.
  */
 import { walk, type Node } from '../../../../ir/node.ts'
-import { origin, paramName } from '../../../../ir/ops/index.ts'
+import { completesAt, copyOf, origin, paramName } from '../../../../ir/ops/index.ts'
 import { code, integer, scaled, sum, word } from '../code.ts'
 import type { Emission } from '../emission.ts'
 import { tileRoot } from '../tiles.ts'
@@ -19,18 +19,17 @@ export const shared: Renderer = (node, emission) => {
 }
 
 function filledFrom(tile: Node, emission: Emission): string | undefined {
-  for (const node of walk(emission.plans.ir.body))
-    if ((node.op === 'copy' || node.op === 'copy.async') && tileRoot(node.inputs[1]) === tile) {
-      const { base } = origin(node.inputs[0])
-      if (base.op === 'param') return paramName(base)
-    }
+  for (const node of walk(emission.plans.ir.body)) {
+    const copied = copyOf(node)
+    if (!copied || tileRoot(copied.target) !== tile) continue
+    const { base } = origin(copied.source)
+    if (base.op === 'param') return paramName(base)
+  }
   return undefined
 }
 
 export const barriers: Renderer = (node, emission) => {
-  const isCopied = [...walk(emission.plans.ir.body)].some(
-    (one) => one.op === 'copy.async' && one.inputs[2].inputs[0] === node,
-  )
+  const isCopied = [...walk(emission.plans.ir.body)].some((one) => completesAt(one) === node)
   const { ring } = node.attributes
   const name = emission.names.take(isCopied ? 'full' : ring === 'empty' ? 'empty' : 'finished')
   const { at } = emission.plans.shared.barriers.get(node)!

@@ -1,11 +1,12 @@
 /** Renders flags between programs and ranks, barriers between roles, and fences. */
 import { strideOf } from '../../../../ir/clusters.ts'
 import { attribute, type Node } from '../../../../ir/node.ts'
-import type { Order, Scope } from '../../../../ir/ops/index.ts'
+import { origin, type Order, type Scope } from '../../../../ir/ops/index.ts'
 import type { FlagsType } from '../../../../ir/type.ts'
 import { fenceText } from '../accesses.ts'
 import { code, group, integer, joined, sum, word, type Code } from '../code.ts'
 import type { Emission } from '../emission.ts'
+import { flagPlaceOf } from '../views.ts'
 import { onRank } from './places.ts'
 import type { Renderer } from './renderer.ts'
 import { lib } from '../library.ts'
@@ -38,18 +39,10 @@ interface FlagText {
 }
 
 function flagOf(node: Node, emission: Emission): FlagText {
-  let base = node
-  let owner: Node | undefined
-  let indices: readonly Node[] = []
-  while (base.op === 'on' || base.op === 'at') {
-    if (base.op === 'on') owner ??= base.inputs[1]
-    else indices = base.inputs.slice(1)
-    base = base.inputs[0]
-  }
+  const { base, owner, indices } = flagPlaceOf(node)
   const name = emission.paramName(base)
   const flags = emission.params.flags(name)
-  const local = !owner || owner.op === 'rank'
-  const pointer = local ? flags : onRank(flags, owner!, emission)
+  const pointer = owner ? onRank(flags, owner, emission) : flags
   const offset = indices.reduce<Code>(
     (total, index, axis) =>
       axis === 0
@@ -61,15 +54,14 @@ function flagOf(node: Node, emission: Emission): FlagText {
   return {
     name,
     pointer: sum(pointer, offset),
-    index: local && indices.length === 1 ? offset : undefined,
-    owner: local ? emission.params.rank : emission.scalar(owner!),
+    index: !owner && indices.length === 1 ? offset : undefined,
+    owner: owner ? emission.scalar(owner) : emission.params.rank,
     arrivals,
   }
 }
 
 export const epoch: Renderer = (node, emission) => {
-  let base = node.inputs[0]
-  while (base.op === 'on' || base.op === 'at') base = base.inputs[0]
+  const { base } = origin(node.inputs[0])
   emission.setScalar(
     node,
     emission.epoch(emission.paramName(base), attribute<'signal' | 'wait'>(node, 'side')),

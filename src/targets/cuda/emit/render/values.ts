@@ -1,5 +1,6 @@
 /** Renders constants, ids, elementwise arithmetic and shape changes. */
 import { attribute, type Node } from '../../../../ir/node.ts'
+import { origin } from '../../../../ir/ops/index.ts'
 import type { ValueType } from '../../../../ir/type.ts'
 import { isFragment, isIndexed, isSplat, shapeOf } from '../assign.ts'
 import {
@@ -42,9 +43,7 @@ export const dim: Renderer = (node, emission) => {
   const [of] = node.inputs
   const axis = attribute<number>(node, 'axis')
   if (of.type.kind === 'flags') {
-    let base = of
-    while (base.op === 'on') base = base.inputs[0]
-    return emission.setScalar(node, emission.params.dim(emission.paramName(base), axis))
+    return emission.setScalar(node, emission.params.dim(emission.paramName(origin(of).base), axis))
   }
   const view = viewOf(of)
   emission.setScalar(node, extentText(view, view.axes[axis], emission))
