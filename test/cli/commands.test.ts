@@ -63,7 +63,7 @@ export const nothing = kernel('nothing', { x: tensor(f32, 1) }, () => {})
     const fused = ['emit', 'examples/07-all-gather-gemm.ts', '--kernel', 'allGatherGemm', '--stage']
     const source = await load(join(root, fused[1]))
     expect(stageNames('cuda')).toContain('decide')
-    expect(stageNames('native')).toEqual(['recorded', 'simplified', 'complete', 'code'])
+    expect(stageNames('native')).toEqual(['recorded', 'prints', 'simplified', 'complete', 'code'])
     for (const target of ['cuda', 'native', 'wasm'] as const)
       for (const stage of stageNames(target)) {
         const { text } = emit(source, { kernel: 'allGatherGemm', target, stage, ranks: 2 })
@@ -185,7 +185,7 @@ export const product = kernel('product', { a: tensor(f8e4m3, 2), c: tensor(f32, 
     [['--target', 'native', '--group', '0,64'], 'It must be a whole number from 0 to 63.'],
     [['--target', 'native', '--group', '0,1', '--ranks', '4'], "cannot be used with option '--ranks <n>'"],
     [['--record'], '--record: the kernel as written does not depend on it'],
-    [['--stage', 'cuda'], "argument 'cuda' is invalid. Allowed choices are recorded, simplified,"],
+    [['--stage', 'cuda'], "argument 'cuda' is invalid. Allowed choices are recorded, prints, simplified,"],
     [['--stage', 'order', '--extents', 'a=8'], '--extents a: 2 extents are wanted, not 1'],
     [['--one-device', '--several-devices'], "'--several-devices' cannot be used with option '--one-device'"],
     [['--target', 'cuda', '--meta', 'BM=4096'], 'examples/07-all-gather-gemm.ts:'],

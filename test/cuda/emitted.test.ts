@@ -31,6 +31,7 @@ import {
   drawing,
   everyLayout,
   launchesOf,
+  launchPrinting,
   printed,
   type Cell,
 } from '../targets/printed.ts'
@@ -128,6 +129,12 @@ describe('the printed source equals the launched source', () => {
         }
     },
   )
+
+  it.each(worlds)(`a kernel that prints, ${worldName}`, async (facts) => {
+    expect(await compare({ ranks: 2, ...facts }, launchPrinting)).toBe(1)
+    const { texts } = await launchedOn({ ranks: 2, ...facts }, launchPrinting)
+    expect(texts[0]).toContain('print_buffer_f32: starts at a multiple of 16 bytes; extents are multiples of')
+  })
 
   const sets = [2, 8].flatMap((ranks) =>
     operandDTypes.flatMap((dtype) => worlds.map((world) => ({ ranks, dtype, ...world }))),

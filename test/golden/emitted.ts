@@ -22,6 +22,7 @@ import {
   type EmittedKernel,
   type TensorFacts,
 } from '../../src/targets/cuda/emit/recipe.ts'
+import { shapesOf } from '../../src/targets/cuda/facts.ts'
 import { gpuStages } from '../../src/targets/cuda/stages.ts'
 import { defaultCaches, machineOf } from '../../src/targets/native/build.ts'
 import { renderCpp } from '../../src/targets/native/render.ts'
@@ -171,14 +172,11 @@ const processors = [
 
 /** The facts of all tensors. A tensor without a given shape has extents of 1024; with `isOdd`, all extents are odd. */
 function tensorFacts(ir: KernelIR, shapes: Launched['shapes'], isOdd: boolean): Record<string, TensorFacts> {
-  const facts: Record<string, TensorFacts> = {}
-  for (const { type, attributes } of ir.body.params)
-    if (type.kind === 'tensor') {
-      const name = String(attributes.name)
-      const known = factsOf(shapes[name] ?? new Array<number>(type.rank).fill(1024))
-      facts[name] = isOdd ? { ...known, divisors: known.divisors.map(() => 1) } : known
-    }
-  return facts
+  const all = Object.entries(shapesOf(ir, shapes)).map(([name, shape]): [string, TensorFacts] => {
+    const known = factsOf(shape)
+    return [name, isOdd ? { ...known, divisors: known.divisors.map(() => 1) } : known]
+  })
+  return Object.fromEntries(all)
 }
 
 /** The ops in rendered GPU kernels. GPU stages insert ops that authors do not write. */
