@@ -105,7 +105,8 @@ Examples:
   arke check kernel.ts --limit 0 --schedules 1 --seed 42    repeat one random schedule
 
 A kernel is checked as written and after the last stage of the target, which determines the emitted code. The default target is an
-H200 with all ranks on one device. Extents are those of the scenario's tensors. docs/memory-model.md lists the hardware effects that
+H200 with all ranks on one device. Extents are those of the scenario's tensors, and the host signals the flags that the scenario
+allocates for it. docs/memory-model.md lists the hardware effects that
 the checker does not model.
 
 Exits with 1 if anything was found, and with 2 if a scenario or a kernel could not be checked. Notes are not findings. Notes name,
@@ -207,6 +208,10 @@ export function addEmit(program: Command): void {
     )
     .option('--one-device', 'cuda: all ranks share one GPU (default)')
     .addOption(new Option('--several-devices', 'cuda: ranks may be on several GPUs').conflicts('oneDevice'))
+    .option(
+      '--host-signals',
+      'cuda: the host signals flags of the kernel (default: only kernels signal them)',
+    )
     .option('--shared-bytes <n>', 'cuda: shared memory of a program (default: that of an H200)', whole(1))
     .option('--registers <n>', 'cuda: registers of a multiprocessor (default: those of an H200)', whole(1))
     .option(

@@ -15,6 +15,7 @@ import { describeDecisions } from './cuda/emit/describe.ts'
 import { renderCuda } from './cuda/emit/emit.ts'
 import { limitsText } from './cuda/emit/header.ts'
 import { noteText } from './cuda/emit/notes.ts'
+import type { EmitFacts } from './cuda/emit/recipe.ts'
 import { atStage, LAST_STAGE, shapesOf, specialise, type Shapes } from './cuda/facts.ts'
 import type { GivenDevice } from './description.ts'
 import { defaultCaches, machineOf } from './native/build.ts'
@@ -34,6 +35,8 @@ export interface Given {
   readonly group?: readonly number[]
   /** Ranks may be on several devices; otherwise all are on one. */
   readonly severalDevices?: boolean
+  /** The host signals flags of the kernel. */
+  readonly hostSignals?: boolean
   /** What differs from the target's usual device, which is an H200 for cuda. */
   readonly device?: GivenDevice
   /** The processor of a native world; by default one with AVX2, whatever the computer. */
@@ -58,11 +61,11 @@ export interface Forms {
   summary(given: Given): string
 }
 
-const cudaFacts = (recorded: KernelIR, { shapes, record = false, severalDevices = false, device }: Given) =>
-  specialise(
-    { record, oneDevice: !severalDevices, device: limitsOf(describedGpu(device)) },
-    shapesOf(recorded, shapes),
-  )
+function cudaFacts(recorded: KernelIR, given: Given): EmitFacts {
+  const { shapes, record = false, severalDevices = false, hostSignals, device } = given
+  const world = { record, oneDevice: !severalDevices, device: limitsOf(describedGpu(device)) }
+  return specialise({ ...world, ...(hostSignals && { hostSignals }) }, shapesOf(recorded, shapes))
+}
 
 const cuda: Forms = {
   ir: (recorded, stage, given) => atStage(recorded, stage, cudaFacts(recorded, given)),

@@ -84,6 +84,21 @@ export const nothing = kernel('nothing', { x: tensor(f32, 1) }, () => {})
     expect(text).toMatch(/tiles in groups of 8 rows$/m)
   })
 
+  it('makes flags visible to the host if it signals them', async () => {
+    const source = await load(join(root, 'examples/07-all-gather-gemm.ts'))
+    const given = { kernel: 'allGatherGemm', target: 'cuda', ranks: 2 } as const
+    expect(emit(source, given).text).toContain('ld.acquire.gpu')
+    for (const stage of [undefined, 'decide']) {
+      const { text } = emit(source, { ...given, stage, hostSignals: true })
+      expect(text).toMatch(/^\/\/.*ranks: all on one device; .*; the host signals flags;/m)
+      expect(text).not.toContain('ld.acquire.gpu')
+    }
+    const plain = await load(join(root, 'examples/01-store.ts'))
+    expect(() => emit(plain, { target: 'cuda', ranks: 2, hostSignals: true })).toThrow(
+      '--host-signals: storeToPeer: no kernel has flags',
+    )
+  })
+
   it('shows the code that becomes WebAssembly', async () => {
     const source = await load(join(root, 'examples/06-message-passing.ts'))
     const { text } = emit(source, { target: 'wasm', ranks: 2 })
@@ -178,6 +193,7 @@ export const product = kernel('product', { a: tensor(f8e4m3, 2), c: tensor(f32, 
     ],
     [['--target', 'native', '--extents', 'a=8x8'], '--extents: native kernels do not depend on it'],
     [['--target', 'native', '--several-devices'], '--several-devices: native kernels do not depend on it'],
+    [['--target', 'native', '--host-signals'], '--host-signals: native kernels do not depend on it'],
     [['--target', 'native', '--shared-bytes', '9'], '--shared-bytes: native kernels do not depend on it'],
     [['--target', 'native', '--packed', 'q'], '--packed q: allGatherGemm has no tensor q; it has a, b, c'],
     [['--target', 'cuda', '--group', '0,1'], '--group: cuda kernels do not depend on it'],

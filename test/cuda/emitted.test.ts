@@ -20,6 +20,7 @@ import { CudaWorld } from '../../src/targets/cuda/world.ts'
 import { emittedFor } from '../../src/targets/cuda/executables.ts'
 import { usualWorld } from '../../src/targets/cuda/facts.ts'
 import { argumentOf } from '../../src/world/arguments.ts'
+import { describedWorld } from '../../src/world/described.ts'
 import { intercepted } from '../../src/world/intercept.ts'
 import { oneEach, sharedOut } from '../../src/world/machine.ts'
 import { h200 } from '../../src/world/machines.ts'
@@ -134,6 +135,24 @@ describe('the printed source equals the launched source', () => {
     expect(await compare({ ranks: 2, ...facts }, launchPrinting)).toBe(1)
     const { texts } = await launchedOn({ ranks: 2, ...facts }, launchPrinting)
     expect(texts[0]).toContain('print_buffer_f32: starts at a multiple of 16 bytes; extents are multiples of')
+  })
+
+  const answer = kernel('answer', { x: tensor(f32, 1), go: flags() }, (t, { x, go }) => {
+    t.wait(go)
+    t.store(x.at([0]), 1)
+  })
+  it.each(
+    worlds.flatMap((world) => [undefined, 'host' as const].map((signaller) => ({ signaller, ...world }))),
+  )(`flags with the signaller $signaller, ${worldName}`, async ({ signaller, ...facts }) => {
+    const use = (world: World) =>
+      world.launch(answer, { x: world.empty(f32, [8]), go: world.flags([], { signaller }) }, { grid: 1 })
+    expect(await compare({ ranks: 2, ...facts }, use)).toBe(1)
+    const { texts } = await launchedOn({ ranks: 2, ...facts }, use)
+    expect(texts[0].includes('; the host signals flags')).toBe(signaller === 'host')
+    expect(texts[0].includes('ld.acquire.gpu')).toBe(signaller === undefined && !facts.severalDevices)
+    const { world, launches } = describedWorld(sharedOut(h200, 2))
+    void use(world)
+    expect(printed(launches[0], { ranks: 2, ...facts, target: 'cuda' })).toBe(texts[0])
   })
 
   const sets = [2, 8].flatMap((ranks) =>

@@ -68,7 +68,7 @@ export async function* allEmitted(range: Range = whole): AsyncGenerator<Emitted>
   const clock = { cu: textOf(readClock) }
   yield { target: 'cuda', kernel: 'world/read_clock', facts: 'any', contents: clock, ir: undefined }
   const probes: readonly Launched[] = opProbes().map((probe) => ({
-    ...{ meta: undefined, shapes: {}, packed: [], isThorough: false },
+    ...{ meta: undefined, shapes: {}, packed: [], hostSignals: false, isThorough: false },
     ...probe,
   }))
   const others = [...(await exampleLaunches(root)), ...probes]
@@ -115,16 +115,21 @@ const together = (facts: string, all: readonly Form[]): Form => [
 ]
 
 const forms: Readonly<Record<GoldenTarget, (ir: KernelIR, launch: Launched) => readonly Form[]>> = {
-  cuda(ir, { shapes, isThorough }) {
-    const form = (oneDevice: boolean, isOdd: boolean, record: boolean): Form => {
+  cuda(ir, { shapes, hostSignals, isThorough }) {
+    const form = (oneDevice: boolean, isOdd: boolean, record: boolean, byHost = false): Form => {
       const named = [
         oneDevice ? 'one-device' : 'several-devices',
         ...(isOdd ? ['odd-extents'] : []),
         record ? 'recorded' : 'recording=off',
+        ...(byHost ? ['host-signals'] : []),
       ]
       const tensors = tensorFacts(ir, shapes, isOdd)
-      return [named.join(','), cuda(ir, { tensors, oneDevice, record })]
+      return [
+        named.join(','),
+        cuda(ir, { tensors, oneDevice, record, ...(byHost && { hostSignals: byHost }) }),
+      ]
     }
+    if (hostSignals) return onOff.map((byHost) => form(true, false, false, byHost))
     if (!isThorough)
       return [together('plain-and-recorded', [form(false, false, false), form(true, true, true)])]
     return onOff.flatMap((oneDevice) =>

@@ -17,6 +17,8 @@ export interface Probe {
   readonly kernel: Pick<Kernel, 'record'>
   readonly ranks: number
   readonly meta?: Meta
+  /** The host signals flags of the kernel. */
+  readonly hostSignals?: true
 }
 
 const allDTypes = Object.keys(dtypes) as DType[]
@@ -198,6 +200,15 @@ function randomNumbers(): Probe[] {
     t.store(out.tile([1, 1], [16, 24]), drawn.sub(drawn.maximum(1).expand(1)))
   })
   return [{ name: 'ops/random', kernel: made as never, ranks: 2 }]
+}
+
+/** Flags that the host may signal, awaited and asked for without waiting. */
+function hostSignals(): Probe[] {
+  const made = kernel('answer', { x: tensor('i32', 1), go: flags(1) }, (t, { x, go }) => {
+    t.wait(go.at([0]))
+    t.if(t.reached(go.at([1])), () => t.store(x.at([0]), t.load(x.at([1]))))
+  })
+  return [{ name: 'facts/host-signals', kernel: made, ranks: 2, hostSignals: true }]
 }
 
 /** Assertions and printed values, in roles as well. */
@@ -562,6 +573,7 @@ export function opProbes(): Probe[] {
       gatherings,
       randomNumbers,
       diagnostics,
+      hostSignals,
       moves,
       orders,
       atomics,

@@ -20,7 +20,7 @@ export interface Where {
 
 export function printed({ kernel, args, options }: Launch, where: Where): string {
   const { target, record, severalDevices } = where
-  const { shapes, packed } = launchFacts({ args })
+  const { shapes, packed, hostSignals } = launchFacts({ args })
   const members = options.group?.members
   const meta = Object.entries((options.meta ?? {}) as Record<string, unknown>)
     .filter(([name]) => name in kernel.meta)
@@ -31,6 +31,7 @@ export function printed({ kernel, args, options }: Launch, where: Where): string
     group: members,
     record,
     severalDevices,
+    hostSignals,
   }
   const own = Object.entries(facts).filter(([name]) =>
     descriptions[target].options.includes(name as FactOption),

@@ -20,6 +20,7 @@ import {
   expectSignallers,
   expectStream,
   gridOf,
+  hostSignals,
   streamNumber,
   wrongGroup,
   type Handle,
@@ -53,13 +54,17 @@ import { Promises } from './promises.ts'
 import type { TensorView } from './views.ts'
 
 /**
- * The IR stage of the kernels to run. A function derives the IR from the recorded kernel and the shapes of its
- * tensors.
+ * The IR stage of the kernels to run. A function derives the IR from the recorded kernel, the shapes of its tensors, and
+ * whether the host signals flags of the launch.
  */
 export type Stage =
   | 'recorded'
   | 'lowered'
-  | ((recorded: KernelIR, shapes: Readonly<Record<string, readonly number[]>>) => KernelIR)
+  | ((
+      recorded: KernelIR,
+      shapes: Readonly<Record<string, readonly number[]>>,
+      hostSignals: boolean,
+    ) => KernelIR)
 
 export interface CheckWorldOptions {
   readonly ranks: number
@@ -253,11 +258,14 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
     meta: Meta | undefined,
     world: number,
   ): Code {
-    const shapes = Object.entries(args).flatMap(([name, value]) => {
-      const handle = argumentOf(value, 0) as number | Handle
-      return typeof handle === 'object' && handle.kind === 'tensor' ? [[name, handle.shape] as const] : []
-    })
-    return compile(this.#form(this.#record(kernel, meta, world), Object.fromEntries(shapes)))
+    const given = Object.entries(args).map(
+      ([name, value]) => [name, argumentOf(value, 0) as number | Handle] as const,
+    )
+    const shapes = given.flatMap(([name, handle]) =>
+      typeof handle === 'object' && handle.kind === 'tensor' ? [[name, handle.shape] as const] : [],
+    )
+    const isByHost = hostSignals(given.map(([, handle]) => handle))
+    return compile(this.#form(this.#record(kernel, meta, world), Object.fromEntries(shapes), isByHost))
   }
 
   /** Records a kernel. An error thrown while recording is a mistake in the kernel, not a result of the scenario. */

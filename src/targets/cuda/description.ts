@@ -28,7 +28,7 @@ export function describedGpu({ sharedBytes, registers }: GivenDevice = {}): Devi
 }
 
 export const cudaDescription: TargetDescription = {
-  options: ['extents', 'oneDevice', 'severalDevices', 'record', 'sharedBytes', 'registers'],
+  options: ['extents', 'oneDevice', 'severalDevices', 'hostSignals', 'record', 'sharedBytes', 'registers'],
   machine: (ranks, severalDevices, given) =>
     severalDevices ? oneEach(describedGpu(given), ranks) : sharedOut(describedGpu(given), ranks),
   // A world allocates its whole heap when it is opened, so worlds that are open together share the memory.
