@@ -89,16 +89,18 @@ const parts: Readonly<Record<string, string>> = {
   'src/targets/cuda/emit/uses.ts Uses': 'decisions for a GPU',
   'src/targets/cuda/executables.ts emittedFor': 'CUDA of a lowered kernel',
   'src/targets/cuda/facts.ts atStage': 'decisions for a GPU',
+  'src/targets/cuda/facts.ts shapesOf': 'prints',
   'src/targets/gpu/executables.ts executableOf': 'launches on a GPU',
 }
 /** The traversal itself refuses an op without a record. */
 const traversal = ['src/ir/node.ts walk']
-/** These read the parameters of a kernel, or its tiles, and print names: they derive nothing from its ops. */
+/** These read the parameters of a kernel, its tiles or its decisions, and print names: they derive nothing from its ops. */
 const printing = [
   'src/ir/print.ts print',
+  'src/ir/decisions.ts withDecisions',
+  'src/ir/decisions.ts decisionLines',
   'src/targets/cuda/emit/header.ts headerOf',
   'src/targets/cuda/emit/tiles.ts expectFits',
-  'src/targets/cuda/facts.ts shapesOf',
   'src/targets/cpu/facts.ts cpuHeader',
   'src/world/arguments.ts expectSignallers',
 ]

@@ -1,6 +1,6 @@
 /** The decision record as text (`arke emit --target cuda --stage decide`): what the renderers go by, value by value. */
+import { baseOf, decisionLines, named } from '../../../ir/decisions.ts'
 import { attribute, walk, type Node } from '../../../ir/node.ts'
-import { origin, paramName } from '../../../ir/ops/index.ts'
 import { typeName } from '../../../ir/type.ts'
 import { programsPerProcessor } from '../../../world/machine.ts'
 import { isFragment, isSplat } from './assign.ts'
@@ -10,6 +10,7 @@ import { registersOf, type Group } from './groups.ts'
 import { headerOf } from './header.ts'
 import type { Layout } from './layout.ts'
 import type { Product } from './products.ts'
+import { cudaOnly } from '../../stages.ts'
 import { deviceOf } from './recipe.ts'
 import type { Epoch } from './start.ts'
 import type { Region } from './tiles.ts'
@@ -17,7 +18,10 @@ import { wordOrder } from './words.ts'
 
 export function describeDecisions(decisions: Decisions): string {
   const { ir, facts, notes } = decisions
+  const stages = Object.keys(cudaOnly).map((stage) => [`stage ${stage}`, decisionLines(ir, stage)])
   const sections: Readonly<Record<string, readonly string[]>> = {
+    'pipelines that are not roles': ir.notes ?? [],
+    ...(Object.fromEntries(stages) as Record<string, readonly string[]>),
     'roles: threads that execute each block': roles(decisions),
     'layouts: the elements of each fragment that a thread holds': layouts(decisions),
     'copies and stores to or from tensors': copies(decisions),
@@ -33,14 +37,6 @@ export function describeDecisions(decisions: Decisions): string {
       .join('\n'),
   )
   return `${[headerOf(ir, facts, notes).join('\n'), ...text].join('\n\n')}\n`
-}
-
-/** An op with the author's line, the way a reader finds it in the printed stage `order`. */
-const named = (node: Node): string => `${node.op}${node.site ? ` at ${node.site}` : ''}`
-
-const baseName = (ref: Node): string => {
-  const { base } = origin(ref)
-  return base.op === 'param' ? paramName(base) : named(base)
 }
 
 function roles({ roles, arrivers, ir, facts, sharedBytes }: Decisions): string[] {
@@ -92,7 +88,7 @@ function copies({ ir, copies, stores }: Decisions): string[] {
     if (node.op !== 'store') return []
     const plan = stores.get(node)
     return [
-      `${named(node)} to ${baseName(node.inputs[0])}: ${plan ? copyText(plan) : 'by threads, from registers'}`,
+      `${named(node)} to ${named(baseOf(node.inputs[0]))}: ${plan ? copyText(plan) : 'by threads, from registers'}`,
     ]
   })
 }
