@@ -10,12 +10,15 @@ import type { GivenDevice, TargetDescription } from '../description.ts'
 const memory = 64 * 2 ** 30
 const granularity = 2 ** 21
 
-/** The name differs from that of an H200, because tiles that were measured there do not apply. */
+/** The device without a world, and the one whose limits a text does not state. */
+const usualGpu = h200
+
+/** The name differs from that of the usual device, because tiles that were measured there do not apply. */
 export function describedGpu({ sharedBytes, registers }: GivenDevice = {}): DeviceDescription {
-  if (sharedBytes === undefined && registers === undefined) return h200
-  const { perProcessor } = h200
+  if (sharedBytes === undefined && registers === undefined) return usualGpu
+  const { perProcessor } = usualGpu
   return {
-    ...h200,
+    ...usualGpu,
     name: 'a GPU that is only described',
     ...(sharedBytes !== undefined && { sharedBytes }),
     perProcessor: {

@@ -6,15 +6,13 @@ import type { KernelIR } from '../../ir/node.ts'
 import { paramName } from '../../ir/ops/index.ts'
 import { printParams, printShape, printsOf } from '../../ir/passes/prints.ts'
 import { commonStages, lower, RECORDED, through } from '../../ir/stages.ts'
-import { limitsOf } from '../../world/machine.ts'
-import { h200 } from '../../world/machines.ts'
 import type { WorldFacts } from '../gpu/platform.ts'
 import { irStageNames, lastStage } from '../stages.ts'
-import { factsOf, type EmitFacts } from './emit/recipe.ts'
+import { deviceOf, factsOf, type EmitFacts } from './emit/recipe.ts'
 import { gpuStages } from './stages.ts'
 
-/** A world that does not record events and has all its ranks on one H200. */
-export const usualWorld: WorldFacts = { record: false, oneDevice: true, device: limitsOf(h200) }
+/** A world that does not record events and has all its ranks on the usual device. */
+export const usualWorld: WorldFacts = { record: false, oneDevice: true, device: deviceOf({}) }
 
 /** The extents of each tensor, by the tensor's name. */
 export type Shapes = Readonly<Record<string, readonly number[]>>
