@@ -18,7 +18,7 @@ import type { EmitOptions } from './emit.ts'
 import { UsageError } from './errors.ts'
 import { interruptible } from './interrupt.ts'
 import type { Source } from './load.ts'
-import { allStages, checkDefaults, checkedStages, expectStage, members, whole } from './options.ts'
+import { checkDefaults, checkedStages, expectStage, members, whole } from './options.ts'
 import { checkOutputs } from './output.ts'
 import type { RunCommand } from './run.ts'
 
@@ -72,11 +72,9 @@ export function addCheck(program: Command): void {
       whole(0),
       checkDefaults.limit,
     )
-    .addOption(
-      new Option(
-        '--stage <stage>',
-        'check the kernels after one stage only (default: as recorded, and after the last stage of the target)',
-      ).choices(allStages),
+    .option(
+      '--stage <stage>',
+      'check the kernels after one stage only (default: as recorded, and after the last stage of the target)',
     )
     .addOption(
       new Option('--target <target>', 'the target whose last stage is checked (default: cuda)').choices(
@@ -108,6 +106,9 @@ A kernel is checked as written and after the last stage of the target, which det
 H200 with all ranks on one device. Extents are those of the scenario's tensors, and the host signals the flags that the scenario
 allocates for it. docs/memory-model.md lists the hardware effects that
 the checker does not model.
+
+Stages:
+${stagedTargets.map((target) => `  ${target.padEnd(7)} ${irStageNames(target).join(', ')}`).join('\n')}
 
 Exits with 1 if anything was found, and with 2 if a scenario or a kernel could not be checked. Notes are not findings. Notes name,
 for example, products that would not use the matrix unit of a GPU, and fragments that would not fit in its registers.`,
@@ -196,11 +197,9 @@ export function addEmit(program: Command): void {
         'print the code that a target compiles; cuda: CUDA C++; native: C++; wasm: a readable form of the WebAssembly',
       ).choices(stagedTargets),
     )
-    .addOption(
-      new Option(
-        '--stage <stage>',
-        'print the kernel after a stage of the target (default: as written, or the code of --target)',
-      ).choices(allStages),
+    .option(
+      '--stage <stage>',
+      'print the kernel after a stage of the target (default: as written, or the code of --target)',
     )
     .option(
       '--extents <name=extents...>',
