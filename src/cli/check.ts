@@ -238,13 +238,17 @@ const lowered = (recorded: KernelIR): KernelIR => forms[usualTarget].ir(recorded
 /** Kernels that the target rejects, by name, with the reason. They are checked at the stage `lowered` instead. */
 type Refused = Map<string, string>
 
-/** Returns a function that transforms the recorded kernels of a scenario to a stage, for the extents of its tensors. */
+/** Returns a function that transforms the recorded kernels of a scenario to a stage, for the facts of each launch. */
 const formOf =
   (stage: Stage, options: CheckOptions, refused: Refused) =>
-  (recorded: KernelIR, shapes: Shapes): KernelIR => {
+  (recorded: KernelIR, shapes: Shapes, hostSignals: boolean): KernelIR => {
     if (stage === RECORDED) return recorded
     try {
-      return forms[options.target ?? usualTarget].ir(recorded, stage, { shapes, ...givenBy(options) })
+      return forms[options.target ?? usualTarget].ir(recorded, stage, {
+        shapes,
+        hostSignals,
+        ...givenBy(options),
+      })
     } catch (error) {
       if (!(error instanceof KernelError)) throw error
       refused.set(recorded.name, describeError(error))

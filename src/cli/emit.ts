@@ -36,6 +36,8 @@ export interface EmitOptions extends PrintOptions {
   readonly thisCpu?: boolean
   readonly oneDevice?: boolean
   readonly severalDevices?: boolean
+  /** The host signals flags of the kernel. For an operation, this follows from the flags that it allocates. */
+  readonly hostSignals?: boolean
   readonly record?: boolean
   /** Limits of a GPU that is only described; by default those of an H200. */
   readonly sharedBytes?: number
@@ -56,6 +58,7 @@ const spelled = {
   thisCpu: '--this-cpu',
   oneDevice: '--one-device',
   severalDevices: '--several-devices',
+  hostSignals: '--host-signals',
   record: '--record',
   sharedBytes: '--shared-bytes',
   registers: '--registers',
@@ -69,7 +72,7 @@ const spelled = {
 type Specific = keyof typeof spelled
 
 const ofOperations: readonly Specific[] = ['variant', 'shape', 'dtype', 'layout', 'shard']
-const ofFiles: readonly Specific[] = ['extents', 'meta']
+const ofFiles: readonly Specific[] = ['extents', 'meta', 'hostSignals']
 
 function refuse(options: EmitOptions, unlike: readonly Specific[], why: string): void {
   for (const name of unlike)
@@ -125,11 +128,16 @@ export function emit(source: Source, options: EmitOptions): Emitted {
     throw new UsageError(
       `${source.file}: has several kernels: choose one with --kernel, of ${kernels.map(({ name }) => name).join(', ')}`,
     )
+  const waits = ({ params }: Kernel): boolean => Object.values(params).some(({ kind }) => kind === 'flags')
+  if (options.hostSignals && !kernels.some(waits))
+    throw new UsageError(`--host-signals: ${kernels.map(({ name }) => name).join(', ')}: no kernel has flags`)
   const items = kernels.map((kernel): Item => {
     const recorded = kernel.record({ world: ranksOf(options), meta: parseMeta(kernel, meta) })
     const names = packed === false ? [] : packed
     for (const name of names) expectTensor(recorded, '--packed', name)
-    return { ...givenBy(options), recorded, shapes: givenExtents(recorded, extents), packed: names }
+    const hostSignals = options.hostSignals && waits(kernel)
+    const shapes = givenExtents(recorded, extents)
+    return { ...givenBy(options), recorded, shapes, packed: names, hostSignals }
   })
   return emitAll(items, options)
 }
@@ -139,7 +147,7 @@ export async function emitOperation(definition: AnyOperation, options: EmitOptio
   refuse(
     options,
     ofFiles,
-    `describes a kernel of a file; ${definition.name} has --shape and chooses its own tiles`,
+    `describes a kernel of a file; ${definition.name} has --shape, and its own tiles and flags`,
   )
   expectApplicable(options)
   const { target = usualTarget, packed = false } = options

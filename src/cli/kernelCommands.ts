@@ -18,7 +18,7 @@ import type { EmitOptions } from './emit.ts'
 import { UsageError } from './errors.ts'
 import { interruptible } from './interrupt.ts'
 import type { Source } from './load.ts'
-import { allStages, checkDefaults, checkedStages, expectStage, members, whole } from './options.ts'
+import { checkDefaults, checkedStages, expectStage, members, whole } from './options.ts'
 import { checkOutputs } from './output.ts'
 import type { RunCommand } from './run.ts'
 
@@ -72,11 +72,9 @@ export function addCheck(program: Command): void {
       whole(0),
       checkDefaults.limit,
     )
-    .addOption(
-      new Option(
-        '--stage <stage>',
-        'check the kernels after one stage only (default: as recorded, and after the last stage of the target)',
-      ).choices(allStages),
+    .option(
+      '--stage <stage>',
+      'check the kernels after one stage only (default: as recorded, and after the last stage of the target)',
     )
     .addOption(
       new Option('--target <target>', 'the target whose last stage is checked (default: cuda)').choices(
@@ -105,8 +103,12 @@ Examples:
   arke check kernel.ts --limit 0 --schedules 1 --seed 42    repeat one random schedule
 
 A kernel is checked as written and after the last stage of the target, which determines the emitted code. The default target is an
-H200 with all ranks on one device. Extents are those of the scenario's tensors. docs/memory-model.md lists the hardware effects that
+H200 with all ranks on one device. Extents are those of the scenario's tensors, and the host signals the flags that the scenario
+allocates for it. docs/memory-model.md lists the hardware effects that
 the checker does not model.
+
+Stages:
+${stagedTargets.map((target) => `  ${target.padEnd(7)} ${irStageNames(target).join(', ')}`).join('\n')}
 
 Exits with 1 if anything was found, and with 2 if a scenario or a kernel could not be checked. Notes are not findings. Notes name,
 for example, products that would not use the matrix unit of a GPU, and fragments that would not fit in its registers.`,
@@ -195,11 +197,9 @@ export function addEmit(program: Command): void {
         'print the code that a target compiles; cuda: CUDA C++; native: C++; wasm: a readable form of the WebAssembly',
       ).choices(stagedTargets),
     )
-    .addOption(
-      new Option(
-        '--stage <stage>',
-        'print the kernel after a stage of the target (default: as written, or the code of --target)',
-      ).choices(allStages),
+    .option(
+      '--stage <stage>',
+      'print the kernel after a stage of the target (default: as written, or the code of --target)',
     )
     .option(
       '--extents <name=extents...>',
@@ -207,6 +207,10 @@ export function addEmit(program: Command): void {
     )
     .option('--one-device', 'cuda: all ranks share one GPU (default)')
     .addOption(new Option('--several-devices', 'cuda: ranks may be on several GPUs').conflicts('oneDevice'))
+    .option(
+      '--host-signals',
+      'cuda: the host signals flags of the kernel (default: only kernels signal them)',
+    )
     .option('--shared-bytes <n>', 'cuda: shared memory of a program (default: that of an H200)', whole(1))
     .option('--registers <n>', 'cuda: registers of a multiprocessor (default: those of an H200)', whole(1))
     .option(

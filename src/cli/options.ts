@@ -1,6 +1,6 @@
 /** Parses the values of options strictly, and defines their defaults. A number must be a whole number in its range. */
 import { InvalidArgumentError } from 'commander'
-import { irStageNames, lastStage, stagedTargets, stageNames, type StagedTarget } from '../targets/stages.ts'
+import { irStageNames, lastStage, type StagedTarget } from '../targets/stages.ts'
 import { UsageError } from './errors.ts'
 
 export function whole(least: number, most = Number.MAX_SAFE_INTEGER): (text: string) => number {
@@ -26,18 +26,15 @@ export const members =
     return ranks
   }
 
-/** All stage names that `--stage` accepts, over all targets. `expectStage` rejects a stage that its target lacks. */
-export const allStages: readonly string[] = [...new Set(stagedTargets.flatMap(stageNames))]
-
 /** The stages that `check` explores by default: the kernel as recorded, and the stage that the target runs. */
 export const checkedStages = (target: StagedTarget): string[] => [
   ...new Set([irStageNames(target)[0], lastStage(target)]),
 ]
 
-/** Throws if the target does not have the stage. */
+/** Throws if the target does not have the stage. The error lists the stages of this target. */
 export function expectStage(target: StagedTarget, stage: string, names: readonly string[]): void {
   if (!names.includes(stage))
-    throw new UsageError(`--stage ${stage}: ${target} has no such stage here; it has ${names.join(', ')}`)
+    throw new UsageError(`--stage ${stage}: ${target} has no such stage; it has ${names.join(', ')}`)
 }
 
 /** The defaults of `arke check`. */

@@ -6,6 +6,7 @@
  * The parameters of a block are `param` nodes, and its results are the values that it yields. A node with several
  * values is followed by one `result` node per value.
  */
+import type { Decision } from './decisions.ts'
 import { opOf, type OpName } from './ops/table.ts'
 import type { Site } from './site.ts'
 import type { Type } from './type.ts'
@@ -60,6 +61,8 @@ export interface KernelIR {
   readonly removed?: readonly OpName[]
   /** Tensors that may use flag-in-data words, with the name of their flags (see `tensor`). */
   readonly carried?: Readonly<Record<string, string>>
+  /** What each stage has decided, for a reader (decisions.ts). */
+  readonly decisions?: Readonly<Record<string, readonly Decision[]>>
   /** Messages from passes to the author. */
   readonly notes?: readonly string[]
 }

@@ -8,6 +8,7 @@ import type { OpName } from './ops/table.ts'
 import { removeDead } from './passes/dead.ts'
 import { fold } from './passes/fold.ts'
 import { lowerPipelines } from './passes/pipeline.ts'
+import { storePrints } from './passes/prints.ts'
 import { separatePuts } from './passes/puts.ts'
 import type { RoleShape } from './roles.ts'
 import { verify } from './verify.ts'
@@ -22,6 +23,12 @@ export interface Stage<Facts = unknown> {
 
 /** The name of the kernel as written: every list begins with it. */
 export const RECORDED = 'recorded'
+
+/**
+ * Programs store what they print in a buffer. This stage is the first, because a world finds the printed line of a number by
+ * the order in which the author wrote the ops `print`.
+ */
+export const prints: Stage = { name: 'prints', passes: [storePrints], removes: ['print'] }
 
 /**
  * Constants are folded, dead code is removed, and a put with a signal becomes two ops. The peers of all present targets
@@ -44,7 +51,7 @@ const pipelined = (shape: RoleShape): Stage => ({
 })
 
 /** The stages of all targets whose programs have roles, in order. */
-export const roleStages = (shape: RoleShape): readonly Stage[] => [simplified, pipelined(shape)]
+export const roleStages = (shape: RoleShape): readonly Stage[] => [prints, simplified, pipelined(shape)]
 
 /** Applies the given stages, which follow the kernel's own stage, and returns the result. */
 export function through<Facts>(given: KernelIR, stages: readonly Stage<Facts>[], facts: Facts): KernelIR {

@@ -13,6 +13,7 @@ export type FactOption =
   | 'thisCpu'
   | 'oneDevice'
   | 'severalDevices'
+  | 'hostSignals'
   | 'record'
   | 'sharedBytes'
   | 'registers'

@@ -2,7 +2,6 @@
  * Each target's forms of a kernel: its IR after a stage, what follows the IR, and the text that a world of the target compiles.
  * `arke emit` prints these forms and `arke check` explores the IR. A world launches what the same facts give.
  */
-import { withPrintBuffer } from '../ir/passes/prints.ts'
 import type { KernelIR } from '../ir/node.ts'
 import { limitsOf } from '../world/machine.ts'
 import type { Machine } from './cpu/code.ts'
@@ -16,6 +15,7 @@ import { describeDecisions } from './cuda/emit/describe.ts'
 import { renderCuda } from './cuda/emit/emit.ts'
 import { limitsText } from './cuda/emit/header.ts'
 import { noteText } from './cuda/emit/notes.ts'
+import type { EmitFacts } from './cuda/emit/recipe.ts'
 import { atStage, LAST_STAGE, shapesOf, specialise, type Shapes } from './cuda/facts.ts'
 import type { GivenDevice } from './description.ts'
 import { defaultCaches, machineOf } from './native/build.ts'
@@ -35,6 +35,8 @@ export interface Given {
   readonly group?: readonly number[]
   /** Ranks may be on several devices; otherwise all are on one. */
   readonly severalDevices?: boolean
+  /** The host signals flags of the kernel. */
+  readonly hostSignals?: boolean
   /** What differs from the target's usual device, which is an H200 for cuda. */
   readonly device?: GivenDevice
   /** The processor of a native world; by default one with AVX2, whatever the computer. */
@@ -59,29 +61,26 @@ export interface Forms {
   summary(given: Given): string
 }
 
-const cudaFacts = (recorded: KernelIR, { shapes, record = false, severalDevices = false, device }: Given) =>
-  specialise(
-    { record, oneDevice: !severalDevices, device: limitsOf(describedGpu(device)) },
-    shapesOf(recorded, shapes),
-  )
+function cudaFacts(recorded: KernelIR, given: Given): EmitFacts {
+  const { shapes, record = false, severalDevices = false, hostSignals, device } = given
+  const world = { record, oneDevice: !severalDevices, device: limitsOf(describedGpu(device)) }
+  return specialise({ ...world, ...(hostSignals && { hostSignals }) }, shapesOf(recorded, shapes))
+}
 
 const cuda: Forms = {
   ir: (recorded, stage, given) => atStage(recorded, stage, cudaFacts(recorded, given)),
   printed(recorded, given) {
-    const ir = withPrintBuffer(recorded)
-    const facts = cudaFacts(ir, given)
-    return describeDecisions(decide(atStage(ir, LAST_STAGE, facts), facts))
+    const facts = cudaFacts(recorded, given)
+    return describeDecisions(decide(atStage(recorded, LAST_STAGE, facts), facts))
   },
   text(recorded, given) {
-    const ir = withPrintBuffer(recorded)
-    const facts = cudaFacts(ir, given)
-    const { source, notes } = renderCuda(atStage(ir, LAST_STAGE, facts), facts)
+    const facts = cudaFacts(recorded, given)
+    const { source, notes } = renderCuda(atStage(recorded, LAST_STAGE, facts), facts)
     return { text: source, notes: notes.map(noteText) }
   },
   notes(recorded, given) {
-    const ir = withPrintBuffer(recorded)
-    const facts = cudaFacts(ir, given)
-    return decide(atStage(ir, LAST_STAGE, facts), facts).notes.map(noteText)
+    const facts = cudaFacts(recorded, given)
+    return decide(atStage(recorded, LAST_STAGE, facts), facts).notes.map(noteText)
   },
   summary: ({ severalDevices = false, record = false, device }) =>
     `cuda, ${['H200', ...limitsText(limitsOf(describedGpu(device)))].join(' with ')}, ${severalDevices ? 'several devices' : 'one device'}${record ? ', recording' : ''}`,
@@ -109,8 +108,8 @@ function cpu(
   })
   return {
     ir: (recorded, stage) => atCpuStage(recorded, stage),
-    printed: (recorded, given) => codeText(withPrintBuffer(recorded), factsOf(given)),
-    text: (recorded, given) => ({ text: textOf(withPrintBuffer(recorded), factsOf(given)), notes: [] }),
+    printed: (recorded, given) => codeText(recorded, factsOf(given)),
+    text: (recorded, given) => ({ text: textOf(recorded, factsOf(given)), notes: [] }),
     notes: () => [],
     summary: ({ record = false }) => `${name}${record ? ', recording' : ''}`,
   }

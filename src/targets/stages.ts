@@ -3,6 +3,7 @@
  * cpu/stages.ts and cuda/stages.ts. This file loads no target, so that the command line can name stages at once.
  */
 const recorded = 'the kernel as written'
+const prints = 'programs store what they print in a buffer, which two more parameters refer to'
 const simplified =
   'constants are folded, dead code is removed, and a put with a signal becomes a copy and a signal'
 
@@ -21,12 +22,12 @@ export const cudaOnly = {
 } as const
 
 const complete = 'copies in flight become copies that are complete at once'
-const cpu = { recorded, simplified, complete } as const
+const cpu = { recorded, prints, simplified, complete } as const
 const lowered = 'pipelines become roles with rings of buffers, asynchronous copies and barriers'
 
 /** Stages that are IR: verified, printed by `arke emit --stage` and explored by `arke check --stage`. */
 const irStages = {
-  cuda: { recorded, simplified, lowered, ...cudaOnly },
+  cuda: { recorded, prints, simplified, lowered, ...cudaOnly },
   native: cpu,
   wasm: cpu,
 } as const

@@ -20,6 +20,12 @@ export type Handle = SymmetricTensor | SymmetricFlags | PackedTensor
 export const argumentOf = (given: unknown, rank: number): unknown =>
   typeof given === 'function' ? (given as (rank: number) => unknown)(rank) : given
 
+/** True if the host signals flags among these arguments of a rank. A GPU then makes flags visible to the host. */
+export const hostSignals = (args: readonly unknown[]): boolean =>
+  (args as readonly (Partial<SymmetricFlags> | number)[]).some(
+    (one) => typeof one === 'object' && one.kind === 'flags' && one.signaller === 'host',
+  )
+
 /**
  * Throws unless the arguments match the parameters of the kernel. `wrongHandle` returns the problem with a handle, or
  * undefined if there is none.

@@ -2,9 +2,16 @@
  * A world of a machine that is only described: it has no memory and runs nothing. It hands out tensors and notes the launches, so that
  * the kernels an operation would launch there can be printed and compared on any computer.
  */
-import { argumentOf } from './arguments.ts'
+import { argumentOf, hostSignals } from './arguments.ts'
 import { isCached, type Machine } from './machine.ts'
-import { launchOf, type Launch, type Stream, type StreamEvent, type World } from './world.ts'
+import {
+  launchOf,
+  type Launch,
+  type Stream,
+  type StreamEvent,
+  type SymmetricFlags,
+  type World,
+} from './world.ts'
 
 export interface DescribedWorld {
   readonly world: World
@@ -36,12 +43,10 @@ export function describedWorld(machine: Machine): DescribedWorld {
     empty: tensor,
     zeros: tensor,
     full: tensor,
-    flags: (shape: readonly number[] = [], { name = 'flags', arrivals = 1 } = {}) => ({
-      kind: 'flags',
-      name,
-      shape,
-      arrivals,
-    }),
+    flags: (
+      shape: readonly number[] = [],
+      { name = 'flags', arrivals = 1, signaller }: Partial<SymmetricFlags> = {},
+    ) => ({ kind: 'flags', name, shape, arrivals, ...(signaller && { signaller }) }),
     launch: (...args: Parameters<typeof launchOf>) => void launches.push(launchOf(...args)),
     launchTogether: (together: readonly Launch[]) => void launches.push(...together),
     // Where tiles are in caches, weights are packed; elsewhere they stay as they are.
@@ -61,6 +66,8 @@ export interface LaunchFacts {
   readonly shapes: Readonly<Record<string, readonly number[]>>
   /** Parameters whose tensors are packed. */
   readonly packed: readonly string[]
+  /** The host signals flags of the kernel. */
+  readonly hostSignals: boolean
 }
 
 export function launchFacts({ args }: Pick<Launch, 'args'>): LaunchFacts {
@@ -72,6 +79,7 @@ export function launchFacts({ args }: Pick<Launch, 'args'>): LaunchFacts {
     return kind === 'tensor' || kind === 'packed' ? [[param, kind, shape!] as const] : []
   })
   return {
+    hostSignals: hostSignals(Object.values(args).map((value) => argumentOf(value, 0))),
     shapes: Object.fromEntries(tensors.map(([param, , shape]) => [param, shape])),
     packed: tensors.flatMap(([param, kind]) => (kind === 'packed' ? [param] : [])),
   }

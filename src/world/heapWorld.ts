@@ -4,7 +4,6 @@
  */
 import { dtypes } from '../ir/dtype.ts'
 import type { KernelIR } from '../ir/node.ts'
-import { withPrintBuffer } from '../ir/passes/prints.ts'
 import type { Kernel, Meta, Params } from '../lang/kernel.ts'
 import type { Timeline } from '../timeline/timeline.ts'
 import { expectApart, wrongGroup } from './arguments.ts'
@@ -230,7 +229,7 @@ export abstract class HeapWorld<
     const ir = this.#launches.recorded(kernel, options.meta as Meta | undefined, members)
     const ranks = options.ranks ?? this.#launches.ranksOf(members)
     return {
-      ir: withPrintBuffer(ir),
+      ir,
       wanted: ranks.length > 0 ? this.#launches.wanted(kernel, ir, args, members, ranks) : [],
     }
   }

@@ -5,7 +5,6 @@
  */
 import { clusterOf } from '../ir/clusters.ts'
 import type { KernelIR } from '../ir/node.ts'
-import { withPrintBuffer } from '../ir/passes/prints.ts'
 import type { Kernel, Meta } from '../lang/kernel.ts'
 import {
   argumentOf,
@@ -132,8 +131,7 @@ export class Launches<P extends Part> {
       expectDistinct(kernel.name, writes, Object.entries(values))
       expectSignallers(ir, signals, flags)
       const all = { ...values, ...prints }
-      const code = withPrintBuffer(ir)
-      return { kernel, ir: code, rank: inWorld(members, rank), members, stream, given, values: all, flags }
+      return { kernel, ir, rank: inWorld(members, rank), members, stream, given, values: all, flags }
     })
   }
 

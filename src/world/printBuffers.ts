@@ -1,7 +1,7 @@
 /** The buffers in which kernels leave what they print: one per kernel on the heap of every rank. */
 import type { KernelIR } from '../ir/node.ts'
 import type { ValueType } from '../ir/type.ts'
-import { printBuffer, printParams, printsOf, wordsOf } from '../ir/passes/prints.ts'
+import { printBuffer, printParams, printShape, printsOf, wordsOf } from '../ir/passes/prints.ts'
 import type { HeapMemory, HeapTensor, Stored } from './backend.ts'
 import { droppedPrints, inOrder, printed, type OnPrint, type Printed } from './prints.ts'
 
@@ -25,7 +25,7 @@ export class PrintBuffers {
     this.#allocate = allocate
   }
 
-  /** The arguments for the parameters that `withPrintBuffer` adds to a recorded kernel. */
+  /** The arguments for the parameters that the stage `prints` adds to a recorded kernel. */
   argumentsOf(recorded: KernelIR): Readonly<Record<string, Stored>> {
     if (printsOf(recorded).length === 0) return {}
     const bytes = 4 * printBuffer.words
@@ -34,12 +34,11 @@ export class PrintBuffers {
       this.#offsets.set(recorded, (offset = this.#allocate(bytes)))
       for (const rank of this.#ranks) this.#memory.fill(rank, offset, 'u32', printBuffer.words, 0)
     }
-    const as = (dtype: 'u32' | 'f32'): HeapTensor => ({
-      ...{ kind: 'tensor', dtype, shape: [printBuffer.words] },
-      offset: offset!,
-      bytes,
-    })
-    return { [printParams.words]: as('u32'), [printParams.floats]: as('f32') }
+    const all = printParams.map(({ name, dtype }): [string, HeapTensor] => [
+      name,
+      { kind: 'tensor', dtype, shape: printShape, offset, bytes },
+    ])
+    return Object.fromEntries(all)
   }
 
   /** Reports what was printed, and empties the buffers. No kernel may be running. */

@@ -63,7 +63,7 @@ export const nothing = kernel('nothing', { x: tensor(f32, 1) }, () => {})
     const fused = ['emit', 'examples/07-all-gather-gemm.ts', '--kernel', 'allGatherGemm', '--stage']
     const source = await load(join(root, fused[1]))
     expect(stageNames('cuda')).toContain('decide')
-    expect(stageNames('native')).toEqual(['recorded', 'simplified', 'complete', 'code'])
+    expect(stageNames('native')).toEqual(['recorded', 'prints', 'simplified', 'complete', 'code'])
     for (const target of ['cuda', 'native', 'wasm'] as const)
       for (const stage of stageNames(target)) {
         const { text } = emit(source, { kernel: 'allGatherGemm', target, stage, ranks: 2 })
@@ -82,6 +82,21 @@ export const nothing = kernel('nothing', { x: tensor(f32, 1) }, () => {})
     expect(text).toMatch(/^ {2}dot at \S+: wgmma/m)
     expect(text).toMatch(/^ {2}producer: 1 thread of 4 warps from thread 0; \d+ registers per thread/m)
     expect(text).toMatch(/tiles in groups of 8 rows$/m)
+  })
+
+  it('makes flags visible to the host if it signals them', async () => {
+    const source = await load(join(root, 'examples/07-all-gather-gemm.ts'))
+    const given = { kernel: 'allGatherGemm', target: 'cuda', ranks: 2 } as const
+    expect(emit(source, given).text).toContain('ld.acquire.gpu')
+    for (const stage of [undefined, 'decide']) {
+      const { text } = emit(source, { ...given, stage, hostSignals: true })
+      expect(text).toMatch(/^\/\/.*ranks: all on one device; .*; the host signals flags;/m)
+      expect(text).not.toContain('ld.acquire.gpu')
+    }
+    const plain = await load(join(root, 'examples/01-store.ts'))
+    expect(() => emit(plain, { target: 'cuda', ranks: 2, hostSignals: true })).toThrow(
+      '--host-signals: storeToPeer: no kernel has flags',
+    )
   })
 
   it('shows the code that becomes WebAssembly', async () => {
@@ -174,10 +189,15 @@ export const product = kernel('product', { a: tensor(f8e4m3, 2), c: tensor(f32, 
     [['--target', 'metal'], "argument 'metal' is invalid. Allowed choices are cuda, native, wasm."],
     [
       ['--target', 'native', '--stage', 'lowered'],
-      '--stage lowered: native has no such stage here; it has recorded',
+      '--stage lowered: native has no such stage; it has recorded, prints, simplified, complete, code\n',
+    ],
+    [
+      ['--target', 'wasm', '--stage', 'raw'],
+      '--stage raw: wasm has no such stage; it has recorded, prints, simplified, complete, code\n',
     ],
     [['--target', 'native', '--extents', 'a=8x8'], '--extents: native kernels do not depend on it'],
     [['--target', 'native', '--several-devices'], '--several-devices: native kernels do not depend on it'],
+    [['--target', 'native', '--host-signals'], '--host-signals: native kernels do not depend on it'],
     [['--target', 'native', '--shared-bytes', '9'], '--shared-bytes: native kernels do not depend on it'],
     [['--target', 'native', '--packed', 'q'], '--packed q: allGatherGemm has no tensor q; it has a, b, c'],
     [['--target', 'cuda', '--group', '0,1'], '--group: cuda kernels do not depend on it'],
@@ -185,7 +205,10 @@ export const product = kernel('product', { a: tensor(f8e4m3, 2), c: tensor(f32, 
     [['--target', 'native', '--group', '0,64'], 'It must be a whole number from 0 to 63.'],
     [['--target', 'native', '--group', '0,1', '--ranks', '4'], "cannot be used with option '--ranks <n>'"],
     [['--record'], '--record: the kernel as written does not depend on it'],
-    [['--stage', 'cuda'], "argument 'cuda' is invalid. Allowed choices are recorded, simplified,"],
+    [
+      ['--stage', 'cuda'],
+      '--stage cuda: cuda has no such stage; it has recorded, prints, simplified, lowered',
+    ],
     [['--stage', 'order', '--extents', 'a=8'], '--extents a: 2 extents are wanted, not 1'],
     [['--one-device', '--several-devices'], "'--several-devices' cannot be used with option '--one-device'"],
     [['--target', 'cuda', '--meta', 'BM=4096'], 'examples/07-all-gather-gemm.ts:'],

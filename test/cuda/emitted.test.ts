@@ -18,10 +18,12 @@ import { unlikeUnrecorded } from '../../src/targets/cuda/emit/recorded.ts'
 import { Device } from '../../src/targets/cuda/runtime.ts'
 import { CudaWorld } from '../../src/targets/cuda/world.ts'
 import { emittedFor } from '../../src/targets/cuda/executables.ts'
-import { usualWorld } from '../../src/targets/cuda/facts.ts'
+import { describedGpu } from '../../src/targets/cuda/description.ts'
+import { shapesOf, specialise, usualWorld } from '../../src/targets/cuda/facts.ts'
 import { argumentOf } from '../../src/world/arguments.ts'
+import { describedWorld } from '../../src/world/described.ts'
 import { intercepted } from '../../src/world/intercept.ts'
-import { oneEach, sharedOut } from '../../src/world/machine.ts'
+import { limitsOf, oneEach, sharedOut } from '../../src/world/machine.ts'
 import { h200 } from '../../src/targets/cuda/machines.ts'
 import type { Launch, World } from '../../src/world/world.ts'
 import { itForSome } from '../long.ts'
@@ -31,6 +33,7 @@ import {
   drawing,
   everyLayout,
   launchesOf,
+  launchPrinting,
   printed,
   type Cell,
 } from '../targets/printed.ts'
@@ -129,6 +132,30 @@ describe('the printed source equals the launched source', () => {
     },
   )
 
+  it.each(worlds)(`a kernel that prints, ${worldName}`, async (facts) => {
+    expect(await compare({ ranks: 2, ...facts }, launchPrinting)).toBe(1)
+    const { texts } = await launchedOn({ ranks: 2, ...facts }, launchPrinting)
+    expect(texts[0]).toContain('print_buffer_f32: starts at a multiple of 16 bytes; extents are multiples of')
+  })
+
+  const answer = kernel('answer', { x: tensor(f32, 1), go: flags() }, (t, { x, go }) => {
+    t.wait(go)
+    t.store(x.at([0]), 1)
+  })
+  it.each(
+    worlds.flatMap((world) => [undefined, 'host' as const].map((signaller) => ({ signaller, ...world }))),
+  )(`flags with the signaller $signaller, ${worldName}`, async ({ signaller, ...facts }) => {
+    const use = (world: World) =>
+      world.launch(answer, { x: world.empty(f32, [8]), go: world.flags([], { signaller }) }, { grid: 1 })
+    expect(await compare({ ranks: 2, ...facts }, use)).toBe(1)
+    const { texts } = await launchedOn({ ranks: 2, ...facts }, use)
+    expect(texts[0].includes('; the host signals flags')).toBe(signaller === 'host')
+    expect(texts[0].includes('ld.acquire.gpu')).toBe(signaller === undefined && !facts.severalDevices)
+    const { world, launches } = describedWorld(sharedOut(h200, 2))
+    void use(world)
+    expect(printed(launches[0], { ranks: 2, ...facts, target: 'cuda' })).toBe(texts[0])
+  })
+
   const sets = [2, 8].flatMap((ranks) =>
     operandDTypes.flatMap((dtype) => worlds.map((world) => ({ ranks, dtype, ...world }))),
   )
@@ -216,11 +243,33 @@ describe('a kernel that records', () => {
     ).toEqual([])
   })
 
+  it('reports a store that TMA does not make, because the log needs shared memory', async () => {
+    const { kernels } = await load(join(root, 'examples/07-all-gather-gemm.ts'))
+    const recorded = kernels.find(({ name }) => name === 'allGatherGemm')!.record({ world: 2 })
+    const within = (sharedBytes: number): readonly string[] => {
+      const device = limitsOf(describedGpu({ sharedBytes }))
+      const all = specialise({ ...usualWorld, record: true, device }, shapesOf(recorded))
+      return unlikeUnrecorded(recorded, all).map((one) => one.replace(/ at \S+:\d+:\d+/, ''))
+    }
+    expect(within(100_800)).toEqual([])
+    expect(within(100_500)).toEqual([
+      'allGatherGemm has these only when nothing is recorded: drain',
+      'allGatherGemm, store: by: no (engine when nothing is recorded)',
+      expect.stringMatching(
+        /^allGatherGemm, store: the store is made: no \(by TMA, .* when nothing is recorded\)$/,
+      ),
+    ])
+  })
+
   it('reports that its waits differ, and that it copies later', () => {
     const told = kernel('told', params, (t, { told }) => t.for(t.world, (rank) => t.wait(told.at([rank]))))
-    expect(unlikeUnrecorded(told.record({ world: 2 }), facts)).toContainEqual(
-      'told has 0 loops of waits that threads divide among themselves (1 when nothing is recorded)',
-    )
+    const here = /emitted\.test\.ts:\d+:\d+|\S*test\/cuda\//g
+    const plain = (all: readonly string[]): string[] => all.map((one) => one.replace(here, ''))
+    expect(plain(unlikeUnrecorded(told.record({ world: 2 }), facts))).toEqual([
+      'told has these only when it records: once at ',
+      'told has these at another place when nothing is recorded: wait at , meet at ',
+      'told, for at : apart: no (true when nothing is recorded)',
+    ])
     const product = kernel('product', params, (t, { x, y }) => {
       const tile = t.shared(bf16, [64, 64])
       const sum = t.pipeline([4], t.zeros(f32, [64, 64]), ([k], acc) => {
@@ -231,7 +280,7 @@ describe('a kernel that records', () => {
     })
     const shaped = { ...facts, tensors: { x: factsOf([64, 256]), y: factsOf([64, 64]) } }
     expect(unlikeUnrecorded(product.record({ world: 1 }), shaped)).toEqual([
-      'product has 0 roles that copy before the previous kernel has ended (1 when nothing is recorded)',
+      'product: nothing is copied before the previous kernel has ended (producer may copy x before the previous kernel has ended when nothing is recorded)',
     ])
   })
 })

@@ -22,6 +22,7 @@ import {
   type EmittedKernel,
   type TensorFacts,
 } from '../../src/targets/cuda/emit/recipe.ts'
+import { shapesOf } from '../../src/targets/cuda/facts.ts'
 import { gpuStages, lower } from '../../src/targets/cuda/stages.ts'
 import { defaultCaches, machineOf } from '../../src/targets/native/build.ts'
 import { renderCpp } from '../../src/targets/native/render.ts'
@@ -67,7 +68,7 @@ export async function* allEmitted(range: Range = whole): AsyncGenerator<Emitted>
   const clock = { cu: textOf(readClock) }
   yield { target: 'cuda', kernel: 'world/read_clock', facts: 'any', contents: clock, ir: undefined }
   const probes: readonly Launched[] = opProbes().map((probe) => ({
-    ...{ meta: undefined, shapes: {}, packed: [], isThorough: false },
+    ...{ meta: undefined, shapes: {}, packed: [], hostSignals: false, isThorough: false },
     ...probe,
   }))
   const others = [...(await exampleLaunches(root)), ...probes]
@@ -114,16 +115,21 @@ const together = (facts: string, all: readonly Form[]): Form => [
 ]
 
 const forms: Readonly<Record<GoldenTarget, (ir: KernelIR, launch: Launched) => readonly Form[]>> = {
-  cuda(ir, { shapes, isThorough }) {
-    const form = (oneDevice: boolean, isOdd: boolean, record: boolean): Form => {
+  cuda(ir, { shapes, hostSignals, isThorough }) {
+    const form = (oneDevice: boolean, isOdd: boolean, record: boolean, byHost = false): Form => {
       const named = [
         oneDevice ? 'one-device' : 'several-devices',
         ...(isOdd ? ['odd-extents'] : []),
         record ? 'recorded' : 'recording=off',
+        ...(byHost ? ['host-signals'] : []),
       ]
       const tensors = tensorFacts(ir, shapes, isOdd)
-      return [named.join(','), cuda(ir, { tensors, oneDevice, record })]
+      return [
+        named.join(','),
+        cuda(ir, { tensors, oneDevice, record, ...(byHost && { hostSignals: byHost }) }),
+      ]
     }
+    if (hostSignals) return onOff.map((byHost) => form(true, false, false, byHost))
     if (!isThorough)
       return [together('plain-and-recorded', [form(false, false, false), form(true, true, true)])]
     return onOff.flatMap((oneDevice) =>
@@ -171,14 +177,11 @@ const processors = [
 
 /** The facts of all tensors. A tensor without a given shape has extents of 1024; with `isOdd`, all extents are odd. */
 function tensorFacts(ir: KernelIR, shapes: Launched['shapes'], isOdd: boolean): Record<string, TensorFacts> {
-  const facts: Record<string, TensorFacts> = {}
-  for (const { type, attributes } of ir.body.params)
-    if (type.kind === 'tensor') {
-      const name = String(attributes.name)
-      const known = factsOf(shapes[name] ?? new Array<number>(type.rank).fill(1024))
-      facts[name] = isOdd ? { ...known, divisors: known.divisors.map(() => 1) } : known
-    }
-  return facts
+  const all = Object.entries(shapesOf(ir, shapes)).map(([name, shape]): [string, TensorFacts] => {
+    const known = factsOf(shape)
+    return [name, isOdd ? { ...known, divisors: known.divisors.map(() => 1) } : known]
+  })
+  return Object.fromEntries(all)
 }
 
 /** The ops in rendered GPU kernels. GPU stages insert ops that authors do not write. */

@@ -3,7 +3,6 @@
  * layouts: scalars, vectors, broadcast scalars, values computed from indices, and matrices whose rows are reduced.
  */
 import { dtypes, type DType, type DotDType, type StorageDType } from '../../src/ir/dtype.ts'
-import { withPrintBuffer } from '../../src/ir/passes/prints.ts'
 import { flags, kernel, scalar, tensor, type Kernel, type Meta } from '../../src/lang/kernel.ts'
 import type { Program } from '../../src/lang/program.ts'
 import { ceilDiv, type Tensor } from '../../src/lang/tensor.ts'
@@ -18,6 +17,8 @@ export interface Probe {
   readonly kernel: Pick<Kernel, 'record'>
   readonly ranks: number
   readonly meta?: Meta
+  /** The host signals flags of the kernel. */
+  readonly hostSignals?: true
 }
 
 const allDTypes = Object.keys(dtypes) as DType[]
@@ -201,6 +202,15 @@ function randomNumbers(): Probe[] {
   return [{ name: 'ops/random', kernel: made as never, ranks: 2 }]
 }
 
+/** Flags that the host may signal, awaited and asked for without waiting. */
+function hostSignals(): Probe[] {
+  const made = kernel('answer', { x: tensor('i32', 1), go: flags(1) }, (t, { x, go }) => {
+    t.wait(go.at([0]))
+    t.if(t.reached(go.at([1])), () => t.store(x.at([0]), t.load(x.at([1]))))
+  })
+  return [{ name: 'facts/host-signals', kernel: made, ranks: 2, hostSignals: true }]
+}
+
 /** Assertions and printed values, in roles as well. */
 function diagnostics(): Probe[] {
   const params = { x: tensor('f32', 2), n: scalar('i64') }
@@ -214,8 +224,7 @@ function diagnostics(): Probe[] {
       other: { warps: 4, body: () => t.assert(t.load(x.at([1, t.arange(B)])).lt(7), 'all are below 7') },
     })
   })
-  const record: Kernel['record'] = (asked) => withPrintBuffer(made.record(asked))
-  return [{ name: 'ops/diagnostics', kernel: { record }, ranks: 2 }]
+  return [{ name: 'ops/diagnostics', kernel: made, ranks: 2 }]
 }
 
 /** Tiles, shared tiles, gathered rows, masks, slices and accesses to other ranks, for every storage dtype. */
@@ -564,6 +573,7 @@ export function opProbes(): Probe[] {
       gatherings,
       randomNumbers,
       diagnostics,
+      hostSignals,
       moves,
       orders,
       atomics,

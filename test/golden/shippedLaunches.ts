@@ -31,6 +31,8 @@ export interface Launched {
   readonly shapes: Readonly<Record<string, readonly number[]>>
   /** The parameters that are packed, on a CPU. */
   readonly packed: readonly string[]
+  /** The host signals flags of the kernel. */
+  readonly hostSignals: boolean
   /** True if all combinations of facts are emitted. */
   readonly isThorough: boolean
 }
@@ -190,7 +192,7 @@ export async function exampleLaunches(root: string): Promise<Launched[]> {
       for (const ranks of [2, 4])
         all.push({
           ...{ name: `${name}/${kernel.name}`, kernel, ranks, meta: undefined },
-          ...{ shapes: {}, packed: [], isThorough: ranks === 2 },
+          ...{ shapes: {}, packed: [], hostSignals: false, isThorough: ranks === 2 },
         })
     for (const scenario of scenarios)
       for (const ranks of scenario.ranks) {

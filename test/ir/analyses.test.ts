@@ -108,6 +108,7 @@ const parts: Readonly<Record<string, string>> = {
   'src/targets/cuda/emit/uses.ts Uses': 'decisions for a GPU',
   'src/targets/cuda/executables.ts emittedFor': 'CUDA of a lowered kernel',
   'src/targets/cuda/facts.ts atStage': 'decisions for a GPU',
+  'src/targets/cuda/facts.ts shapesOf': 'prints',
   'src/targets/cuda/stages.ts lower': 'pipelines',
   'src/targets/gpu/backend.ts GpuBackend': 'launches on a GPU',
   'src/targets/gpu/executables.ts executableOf': 'launches on a GPU',
@@ -123,14 +124,15 @@ const refusing = [
   'src/ir/rewrite.ts Copier',
   'src/lang/recorder.ts Recorder',
 ]
-/** These hold nodes, and look at no ops. */
-const holding = ['src/ir/node.ts Node', 'src/lang/carried.ts unflatten']
-/** These read the parameters of a kernel, or its tiles, and print names: they derive nothing from its ops. */
+/** These hold or compare nodes, and look at no ops. */
+const holding = ['src/ir/node.ts Node', 'src/lang/carried.ts unflatten', 'src/ir/difference.ts difference']
+/** These read the parameters of a kernel, its tiles or its decisions, and print names: they derive nothing from its ops. */
 const printing = [
   'src/ir/print.ts print',
+  'src/ir/decisions.ts withDecisions',
+  'src/ir/decisions.ts decisionLines',
   'src/targets/cuda/emit/header.ts headerOf',
   'src/targets/cuda/emit/tiles.ts expectFits',
-  'src/targets/cuda/facts.ts shapesOf',
   'src/targets/cpu/facts.ts cpuHeader',
   'src/world/arguments.ts expectSignallers',
 ]

@@ -3,10 +3,11 @@
  * reported.
  */
 import { describe, expect, it } from 'vitest'
-import { Node, type Block, type KernelIR, type Attributes } from '../../src/ir/node.ts'
+import { Node, walk, type Attributes, type Block, type KernelIR } from '../../src/ir/node.ts'
 import { KernelError } from '../../src/ir/site.ts'
 import { ops, type OpName } from '../../src/ir/ops/index.ts'
 import { stageOps } from '../../src/ir/ops/stages.ts'
+import { prints, through } from '../../src/ir/stages.ts'
 import { barriersType, flagsType, refType, tensorType, valueType, voidType } from '../../src/ir/type.ts'
 import { verify } from '../../src/ir/verify.ts'
 import { block, kernelOf, node, param } from './build.ts'
@@ -237,6 +238,15 @@ describe('7. lowered', () => {
   })
   it('but a recorded kernel has them', () => {
     verify(kernelOf(block([], [x, pipeline()])))
+  })
+  it('a print is left after the stage `prints`', () => {
+    const print = node('print', [x], { label: 'x' })
+    const recorded = kernelOf(block([], [x, print]))
+    verify(recorded)
+    const staged = through(recorded, [prints], undefined)
+    expect([...walk(staged.body)].map(({ op }) => op)).not.toContain('print')
+    staged.body.nodes.push(...recorded.body.nodes)
+    refuses({ ...staged }, /print: is left in prints IR/)
   })
 })
 

@@ -1,4 +1,5 @@
 /** What `arke emit` prints for a launch, asked for as a person would: with names and numbers on the command line. */
+import { f32, kernel, tensor } from 'arke'
 import type { AnyDefinition } from '../../src/ops/operations.ts'
 import { operandDTypes, type OperandDType, type OperationOptions } from '../../src/operation/definition.ts'
 import { emit, type EmitOptions } from '../../src/cli/emit.ts'
@@ -7,7 +8,7 @@ import type { FactOption } from '../../src/targets/description.ts'
 import type { StagedTarget } from '../../src/targets/stages.ts'
 import { describedWorld, launchFacts } from '../../src/world/described.ts'
 import type { Machine } from '../../src/world/machine.ts'
-import type { Launch } from '../../src/world/world.ts'
+import type { Launch, World } from '../../src/world/world.ts'
 
 /** The facts about a world. */
 export interface Where {
@@ -19,7 +20,7 @@ export interface Where {
 
 export function printed({ kernel, args, options }: Launch, where: Where): string {
   const { target, record, severalDevices } = where
-  const { shapes, packed } = launchFacts({ args })
+  const { shapes, packed, hostSignals } = launchFacts({ args })
   const members = options.group?.members
   const meta = Object.entries((options.meta ?? {}) as Record<string, unknown>)
     .filter(([name]) => name in kernel.meta)
@@ -30,6 +31,7 @@ export function printed({ kernel, args, options }: Launch, where: Where): string
     group: members,
     record,
     severalDevices,
+    hostSignals,
   }
   const own = Object.entries(facts).filter(([name]) =>
     descriptions[target].options.includes(name as FactOption),
@@ -38,6 +40,16 @@ export function printed({ kernel, args, options }: Launch, where: Where): string
   const ranks = members?.length ?? where.ranks
   return emit(source, { target, ranks, meta, ...Object.fromEntries(own) }).text
 }
+
+const printing = kernel('printing', { x: tensor(f32, 1) }, (t, { x }) => {
+  const row = t.load(x.tile([0], [16]))
+  t.print('row', row, row.sum(), t.rank)
+  t.if(t.program.eq(1), () => t.print('one', t.program))
+})
+
+/** Launches a kernel that prints. Its text has parameters that a stage adds. */
+export const launchPrinting = (world: World): void =>
+  world.launch(printing, { x: world.empty(f32, [96]) }, { grid: 2 })
 
 /** Draws numbers below `below`, the same ones for the same seed. */
 export function drawing(seed: number): (below: number) => number {

@@ -27,7 +27,7 @@ export const diagnosticOps = {
   print: {
     ...reports,
     summary:
-      'prints numbers with `label`: those of value i are the next `counts[i]` inputs; a stage replaces it by stores to a buffer',
+      'prints numbers with `label`: those of value i are the next `counts[i]` inputs; the stage `prints` replaces it by stores to a buffer',
     infer(node) {
       node.inputs.forEach((_, i) => expectScalar(node.inputs[i], 'a number', printable))
       if (typeof node.attributes.label !== 'string') fail('needs a label')

@@ -22,7 +22,7 @@ import { lower } from '../../targets/cuda/stages.ts'
 import { dutiesOf } from '../roles.ts'
 import { detachCourier as detachWith } from './courier.ts'
 
-const detachCourier = (ir: KernelIR): KernelIR | undefined => detachWith(ir, roleShape)
+const detachCourier = (ir: KernelIR) => detachWith(ir, roleShape)
 
 const rolesOf = (ir: KernelIR) => {
   const roles = [...walk(ir.body)].find((node) => node.op === 'roles')!
@@ -55,7 +55,7 @@ const after =
 describe('a courier', () => {
   it('sends what the consumer sent before it multiplied, and the consumer no longer does', () => {
     const ir = lower(recorded(after(send, multiply)))
-    const detached = rolesOf(detachCourier(ir)!)
+    const detached = rolesOf(detachCourier(ir).ir!)
     expect(detached.names).toEqual(['producer', 'courier', 'consumer'])
     expect(attribute(detached.roles, 'warps')).toEqual([2, 2, 4])
     expect(dutiesOf(detached.roles)).toEqual(['producer', 'courier', 'consumer'])
@@ -64,7 +64,7 @@ describe('a courier', () => {
     expect(count(detached.of('consumer'), 'signal')).toBe(0)
     expect(count(detached.of('consumer'), 'store')).toBe(1)
     expect(ops(detached.of('producer'))).toEqual(ops(rolesOf(ir).of('producer')))
-    expect(detachCourier(detachCourier(ir)!)).toBeUndefined()
+    expect(detachCourier(detachCourier(ir).ir!).ir).toBeUndefined()
   })
 
   it('computes scalars and places itself that the consumer needs, too', () => {
@@ -79,7 +79,7 @@ describe('a courier', () => {
         t.store(c.tile([twice, k], TILE), t.load(place).add(t.load(as)))
       })
     }
-    const detached = rolesOf(detachCourier(lower(recorded(after(shared))))!)
+    const detached = rolesOf(detachCourier(lower(recorded(after(shared)))).ir!)
     for (const name of ['courier', 'consumer']) expect(count(detached.of(name), 'mul')).toBe(1)
   })
 
@@ -94,7 +94,7 @@ describe('a courier', () => {
       )
       t.signal(done.on(t.rank.add(1).mod(t.world)))
     }
-    const detached = rolesOf(detachCourier(lower(recorded(after(conditional, multiply))))!)
+    const detached = rolesOf(detachCourier(lower(recorded(after(conditional, multiply)))).ir!)
     expect(count(detached.of('courier'), 'for')).toBe(2)
     expect(count(detached.of('consumer'), 'load')).toBe(0)
   })
@@ -203,7 +203,30 @@ describe('a consumer sends its data itself if', () => {
   it.each(Object.entries(refused))('%s', (_, parts) => {
     const ir = lower(recorded(after(...parts)))
     expect(ops(ir.body)).toContain('copy.async')
-    expect(detachCourier(ir)).toBeUndefined()
+    const { ir: detached, obstacle } = detachCourier(ir)
+    expect(detached).toBeUndefined()
+    expect(obstacle?.what).toMatch(/^no courier: /)
+  })
+
+  it.each([
+    ['nothing is sent', 'the consumer sends nothing before it uses the ring', []],
+    ['it would wait for a flag', 'a courier may not execute', ['wait']],
+    ['it would store on its own rank', 'a courier may not execute', ['store']],
+    [
+      'products use what it loads',
+      'the rest of the consumer uses what the courier would load or compute',
+      [],
+    ],
+    ['the consumer signals', 'what the consumer sends first is released by a later', ['signal']],
+    [
+      'the consumer stores what it stores',
+      'the courier and another role would access the same memory, and one of them writes it',
+      [],
+    ],
+  ])('and says so: %s', (name, why, ops) => {
+    const { obstacle } = detachCourier(lower(recorded(after(...refused[name]))))
+    expect(obstacle?.what).toBe(`no courier: ${why}`)
+    expect(obstacle?.others?.map(({ op }) => op)).toEqual(ops)
   })
 
   it('roles are not all that the kernel does, or an author wrote them', () => {
@@ -221,7 +244,7 @@ describe('a consumer sends its data itself if', () => {
       }),
     )
     expect(ops(inTeams.body)).toContain('copy.async')
-    expect(detachCourier(inTeams)).toBeUndefined()
+    expect(detachCourier(inTeams).obstacle?.what).toMatch(/^no courier: the kernel is not a producer/)
     const written = lowered((t, { a, b, c, done }) => {
       const [tile, full] = [t.shared(f32, TILE), t.barriers(1)]
       t.roles({
@@ -238,7 +261,7 @@ describe('a consumer sends its data itself if', () => {
         },
       })
     })
-    expect(detachCourier(written)).toBeUndefined()
+    expect(detachCourier(written).obstacle?.what).toMatch(/^no courier: the kernel is not a producer/)
   })
 })
 
@@ -249,7 +272,7 @@ function detaching() {
   const stage = (ir: KernelIR): KernelIR => {
     const known = made.get(ir)
     if (known) return known
-    const detached = detachCourier(lower(ir))
+    const detached = detachCourier(lower(ir)).ir
     if (detached) couriers++
     const whole = detached ?? lower(ir)
     made.set(ir, whole)

@@ -33,6 +33,7 @@
  * program ends only after the courier has ended. Other launches and the host therefore observe no difference.
  */
 import { analysis } from '../analysis.ts'
+import { subjectOf, type Decision } from '../decisions.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../node.ts'
 import {
   declaresBarriers,
@@ -61,9 +62,14 @@ export function soleRoles(body: Block): Node | undefined {
   return node?.op === 'roles' && others.length === 0 ? node : undefined
 }
 
+/** The kernel with a courier role and the nodes that the courier executes, or the reason why there is none. */
+export type Detached =
+  | { readonly ir: KernelIR; readonly moved: readonly Node[]; readonly obstacle?: undefined }
+  | { readonly ir?: undefined; readonly obstacle: Decision }
+
 /**
- * Returns the kernel with a courier role. Returns undefined if the kernel has no producer and consumer, if the consumer
- * sends nothing before its first product, or if another agent could observe the change.
+ * Adds a courier role, unless the kernel has no producer and consumer, the consumer sends nothing before its first
+ * product, or another agent could observe the change.
  */
 export const detachCourier = analysis('courier', withDetachedCourier, (ir) =>
   withDetachedCourier(ir, { courierWarps: 1 }),
@@ -71,18 +77,27 @@ export const detachCourier = analysis('courier', withDetachedCourier, (ir) =>
 
 type Shape = Pick<RoleShape, 'courierWarps'>
 
-function withDetachedCourier(ir: KernelIR, shape: Shape): KernelIR | undefined {
+function withDetachedCourier(ir: KernelIR, shape: Shape): Detached {
+  const not = (why: string, ...nodes: readonly Node[]): Detached => ({
+    obstacle: { what: `no courier: ${why}`, others: nodes.map(subjectOf) },
+  })
   const roles = soleRoles(ir.body)
-  if (!roles || !isOfPipeline(ir.body, roles)) return undefined
+  if (!roles || !isOfPipeline(ir.body, roles))
+    return not('the kernel is not a producer and a consumer of pipelines, with nothing beside them')
   const [producer, consumer] = roles.blocks
   const split = partsOf(consumer)
-  if (split.moved.size === 0 || !isApart(split)) return undefined
+  if (split.moved.size === 0) return not('the consumer sends nothing before it uses the ring')
+  if (!isApart(split)) return not('the rest of the consumer uses what the courier would load or compute')
   const isElsewhere = elsewhere(consumer, ir.world)
   const courier = [...split.sent].flatMap(withInner)
   const rest = [...walk(producer), ...[...split.rest].flatMap(withInner)]
-  if (!courier.every((node) => isOfCourier(node, isElsewhere)) || !rest.every(releasesNothing))
-    return undefined
-  return sharesMemory(courier, rest) ? undefined : withCourier(ir, roles, split, shape)
+  const unfit = courier.find((node) => !isOfCourier(node, isElsewhere))
+  if (unfit) return not('a courier may not execute', unfit)
+  const releasing = rest.find((node) => !releasesNothing(node))
+  if (releasing) return not('what the consumer sends first is released by a later', releasing)
+  if (sharesMemory(courier, rest))
+    return not('the courier and another role would access the same memory, and one of them writes it')
+  return { ir: withCourier(ir, roles, split, shape), moved: [...split.moved] }
 }
 
 /**

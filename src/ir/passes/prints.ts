@@ -1,7 +1,7 @@
 /**
- * Replaces `print` by ordinary memory accesses: programs of a rank reserve places in a buffer of their rank with an atomic
- * addition, and store the printed numbers there. The buffer is passed as two more parameters, which are the same memory
- * as u32 and as f32, because the IR does not reinterpret bits. All targets that run kernels use this form.
+ * The stage `prints`: replaces `print` by ordinary memory accesses. Programs of a rank reserve places in a buffer of their
+ * rank with an atomic addition, and store the printed numbers there. The stage adds two parameters for the buffer. They are
+ * the same memory as u32 and as f32, because the IR does not reinterpret bits. A world binds them (world/printBuffers.ts).
  */
 import { analysis } from '../analysis.ts'
 import { walk, type KernelIR, type Node } from '../node.ts'
@@ -14,8 +14,14 @@ import { tensorType, type ValueType } from '../type.ts'
  */
 export const printBuffer = { used: 0, dropped: 1, lines: 2, words: 1 << 14, program: 1, numbers: 2 } as const
 
-/** The names of the parameters. */
-export const printParams = { words: 'print_buffer', floats: 'print_buffer_f32' } as const
+/** The parameters that the stage adds, after the kernel's own, to a kernel that prints. */
+export const printParams = [
+  { name: 'print_buffer', dtype: 'u32' },
+  { name: 'print_buffer_f32', dtype: 'f32' },
+] as const
+
+/** The extents of each of them. */
+export const printShape: readonly number[] = [printBuffer.words]
 
 /** The `print` nodes of a kernel, in the order of their numbers. */
 export const printsOf = analysis('prints', (ir): readonly Node[] =>
@@ -25,22 +31,14 @@ export const printsOf = analysis('prints', (ir): readonly Node[] =>
 /** The number of words that a number takes. */
 export const wordsOf = (node: Node): number => ((node.type as ValueType).dtype === 'i64' ? 2 : 1)
 
-const expanded = new WeakMap<KernelIR, KernelIR>()
-
 /** The kernel with a buffer for what it prints, or the kernel itself if it prints nothing. */
-export const withPrintBuffer = analysis('buffers of prints', (ir: KernelIR): KernelIR => {
-  let known = expanded.get(ir)
-  if (!known) expanded.set(ir, (known = expand(ir)))
-  return known
-})
-
-function expand(ir: KernelIR): KernelIR {
+export const storePrints = analysis('buffers of prints', (ir: KernelIR): KernelIR => {
   const prints = printsOf(ir)
   if (prints.length === 0) return ir
-  const buffer: { words?: Node; floats?: Node } = {}
+  let [words, floats]: Node[] = []
   const copier = new Copier((node, to) => {
     if (node.op !== 'print') return undefined
-    store(node, prints.indexOf(node) + 1, to, buffer.words!, buffer.floats!)
+    store(node, prints.indexOf(node) + 1, to, words, floats)
     return 'drop'
   })
   const own = ir.body.params.map(({ type, attributes, site }) => ({
@@ -48,20 +46,15 @@ function expand(ir: KernelIR): KernelIR {
     name: String(attributes.name),
     site,
   }))
-  const params = [
-    ...own,
-    { type: tensorType('u32', 1), name: printParams.words },
-    { type: tensorType('f32', 1), name: printParams.floats },
-  ]
+  const params = [...own, ...printParams.map(({ name, dtype }) => ({ type: tensorType(dtype, 1), name }))]
   const body = copier.block(params, (fresh) => {
     ir.body.params.forEach((param, i) => copier.map.set(param, fresh[i]))
-    buffer.words = fresh[own.length]
-    buffer.floats = fresh[own.length + 1]
+    ;[words, floats] = fresh.slice(own.length)
     copier.copyNodes(ir.body)
     return ir.body.results.map((result) => copier.get(result))
   })
   return { ...ir, body }
-}
+})
 
 function store(node: Node, number: number, to: Copier, words: Node, floats: Node): void {
   const { site } = node

@@ -7,6 +7,7 @@ import { clusterOf } from '../../ir/clusters.ts'
 import { round, type StorageDType } from '../../ir/dtype.ts'
 import { walk, type KernelIR, type Node } from '../../ir/node.ts'
 import { origin, paramName } from '../../ir/ops/index.ts'
+import { printBuffer, printParams, printShape } from '../../ir/passes/prints.ts'
 import { KernelError, Site } from '../../ir/site.ts'
 import type { RoleShape } from '../../ir/roles.ts'
 import { lowerFor } from '../../ir/stages.ts'
@@ -20,6 +21,7 @@ import {
   expectSignallers,
   expectStream,
   gridOf,
+  hostSignals,
   streamNumber,
   wrongGroup,
   type Handle,
@@ -53,13 +55,17 @@ import { Promises } from './promises.ts'
 import type { TensorView } from './views.ts'
 
 /**
- * The IR stage of the kernels to run. A function derives the IR from the recorded kernel and the shapes of its
- * tensors.
+ * The IR stage of the kernels to run. A function derives the IR from the recorded kernel, the shapes of its tensors, and
+ * whether the host signals flags of the launch.
  */
 export type Stage =
   | 'recorded'
   | 'lowered'
-  | ((recorded: KernelIR, shapes: Readonly<Record<string, readonly number[]>>) => KernelIR)
+  | ((
+      recorded: KernelIR,
+      shapes: Readonly<Record<string, readonly number[]>>,
+      hostSignals: boolean,
+    ) => KernelIR)
 
 /**
  * The sizes of roles at the stage `lowered`. The checker executes a role as one agent, so that sizes have no effect, and
@@ -104,6 +110,13 @@ interface Launched {
 const flagsOf = ({ args }: Pick<Launched, 'args'>, names: ReadonlySet<string>): FlagSet[] =>
   [...names].map((name) => (args[name] as FlagView).flags)
 
+/** All of a rank's copy of a tensor. */
+const wholeOf = (allocation: Allocation, rank: number): TensorView => ({
+  ...{ allocation, rank, offset: 0 },
+  shape: allocation.shape,
+  strides: allocation.strides,
+})
+
 /** The source location where a kernel first uses a flag set. */
 function siteOf({ code, args }: Launched, flags: FlagSet): Site | undefined {
   const isIt = (node: Node): boolean =>
@@ -125,6 +138,8 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
   readonly #awaited = new Map<number, (readonly Running[])[]>()
   #stopped: RunOver | undefined
   readonly #onPrint: OnPrint | undefined
+  /** What kernels print into after the stage `prints`, on each rank. */
+  readonly #printBuffers = new Map<Kernel, readonly Buffer[]>()
   #isClosed = false
   readonly #promises: Promises
 
@@ -256,11 +271,14 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
     meta: Meta | undefined,
     world: number,
   ): Code {
-    const shapes = Object.entries(args).flatMap(([name, value]) => {
-      const handle = argumentOf(value, 0) as number | Handle
-      return typeof handle === 'object' && handle.kind === 'tensor' ? [[name, handle.shape] as const] : []
-    })
-    return compile(this.#form(this.#record(kernel, meta, world), Object.fromEntries(shapes)))
+    const given = Object.entries(args).map(
+      ([name, value]) => [name, argumentOf(value, 0) as number | Handle] as const,
+    )
+    const shapes = given.flatMap(([name, handle]) =>
+      typeof handle === 'object' && handle.kind === 'tensor' ? [[name, handle.shape] as const] : [],
+    )
+    const isByHost = hostSignals(given.map(([, handle]) => handle))
+    return compile(this.#form(this.#record(kernel, meta, world), Object.fromEntries(shapes), isByHost))
   }
 
   /** Records a kernel. An error thrown while recording is a mistake in the kernel, not a result of the scenario. */
@@ -308,7 +326,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
       const after = this.#tail(stream, rank)
       if (code.needsResidency)
         this.#expectResident(kernel.name, code.needsResidency.site, grid, rank, members, after)
-      const values = Object.fromEntries(
+      const values: Readonly<Record<string, unknown>> = Object.fromEntries(
         Object.entries(kernel.params).map(([name, param]) => [
           name,
           this.#bind(param, argumentOf(args[name], place) as number | Handle, rank),
@@ -321,7 +339,8 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
         Object.entries(values).map(([name, value]) => [name, (value as Partial<TensorView>).allocation]),
       )
       this.interpreter.enqueue({
-        ...{ kernel: kernel.name, code, rank, members, stream, grid, args: values, after },
+        ...{ kernel: kernel.name, code, rank, members, stream, grid, after },
+        args: { ...values, ...this.#printedBy(kernel as unknown as Kernel, code, rank) },
       })
       this.#await(stream, rank, [])
     }
@@ -405,14 +424,26 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
     if (typeof value === 'number') return param.kind === 'scalar' ? round(param.dtype, value) : value
     const storage = this.stored(value)
     if (value.kind === 'flags') return { flags: storage as FlagSet, rank, index: 0 } satisfies FlagView
-    const allocation = storage as Allocation
-    return {
-      allocation,
-      rank,
-      offset: 0,
-      shape: allocation.shape,
-      strides: allocation.strides,
-    } satisfies TensorView
+    return wholeOf(storage as Allocation, rank)
+  }
+
+  /**
+   * The arguments for the parameters that the stage `prints` has added. Nobody reads what is printed there: the lines of a
+   * scenario are those of its kernels as written.
+   */
+  #printedBy(kernel: Kernel, { ir }: Code, rank: number): Readonly<Record<string, TensorView>> {
+    const names = new Set(ir.body.params.map(paramName))
+    const added = printParams.filter(({ name }) => names.has(name) && !Object.hasOwn(kernel.params, name))
+    if (added.length === 0) return {}
+    let buffers = this.#printBuffers.get(kernel)
+    if (!buffers) {
+      this.#printBuffers.set(kernel, (buffers = this.#buffers(printParams[0].name, printShape)))
+      for (const buffer of buffers)
+        for (const count of [printBuffer.used, printBuffer.dropped])
+          this.interpreter.memory.write(this.interpreter.host, buffer, count, 0)
+    }
+    const shape = { shape: printShape, strides: rowMajor(printShape), buffers }
+    return Object.fromEntries(added.map((param) => [param.name, wholeOf({ ...param, ...shape }, rank)]))
   }
 
   // Streams

@@ -4,7 +4,7 @@
  * host.ts.
  */
 import type { DType } from '../../ir/dtype.ts'
-import { attribute, type KernelIR } from '../../ir/node.ts'
+import type { KernelIR } from '../../ir/node.ts'
 import type { Kernel, ScalarParam } from '../../lang/kernel.ts'
 import type { Timeline } from '../../timeline/timeline.ts'
 import type { Handle } from '../../world/arguments.ts'
@@ -81,7 +81,7 @@ export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
           counters: this.equip(queue, executable).counters,
           frameStride: lowered.frameBytes,
         }
-        const params = this.#image(wanted)
+        const params = this.#image(wanted, lowered.params)
         this.signallers.note({ kernel: kernel.name, rank, stream }, ir, wanted.flags)
         return {
           ...{ kernel, rank, grid, queue, executable, block, params, members, flags: wanted.flags },
@@ -107,9 +107,8 @@ export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
    * The parameter words of the launch block. Kernels compute the address of another rank's copy from the address of
    * the copy of the group's rank 0, or, with a table of heaps, from their own copy.
    */
-  #image({ kernel, ir, given, values, rank, members }: Wanted): Int32Array {
+  #image({ kernel, given, values, rank, members }: Wanted, names: readonly string[]): Int32Array {
     const base = spacingOf(members)?.first ?? rank
-    const names = ir.body.params.map((param) => attribute<string>(param, 'name'))
     const words = new Int32Array((names.length * paramOf.bytes) / 4)
     const view = new DataView(words.buffer)
     names.forEach((name, index) => {

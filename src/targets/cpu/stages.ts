@@ -1,7 +1,7 @@
 /** The stages of a kernel for a CPU. The lowering makes Code of the last one (lower/lower.ts), which becomes C++ or WebAssembly. */
 import type { KernelIR } from '../../ir/node.ts'
 import { completeAtOnce } from '../../ir/passes/complete.ts'
-import { RECORDED, simplified, through, type Stage } from '../../ir/stages.ts'
+import { prints, RECORDED, simplified, through, type Stage } from '../../ir/stages.ts'
 import { irStageNames } from '../stages.ts'
 
 /** The threads of a CPU make all copies themselves, so that no copy is in flight. */
@@ -11,7 +11,7 @@ const complete: Stage = {
   removes: ['copy.nbi', 'quiet'],
 }
 
-export const cpuStages: readonly Stage[] = [simplified, complete]
+export const cpuStages: readonly Stage[] = [prints, simplified, complete]
 
 /** A recorded kernel after a stage of `native` and `wasm`, whose IR depends on no facts. */
 export function atCpuStage(recorded: KernelIR, stage: string): KernelIR {

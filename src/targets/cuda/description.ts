@@ -10,12 +10,15 @@ import { h200 } from './machines.ts'
 const memory = 64 * 2 ** 30
 const granularity = 2 ** 21
 
-/** The name differs from that of an H200, because tiles that were measured there do not apply. */
+/** The device without a world, and the one whose limits a text does not state. */
+const usualGpu = h200
+
+/** The name differs from that of the usual device, because tiles that were measured there do not apply. */
 export function describedGpu({ sharedBytes, registers }: GivenDevice = {}): DeviceDescription {
-  if (sharedBytes === undefined && registers === undefined) return h200
-  const { perProcessor } = h200
+  if (sharedBytes === undefined && registers === undefined) return usualGpu
+  const { perProcessor } = usualGpu
   return {
-    ...h200,
+    ...usualGpu,
     name: 'a GPU that is only described',
     ...(sharedBytes !== undefined && { sharedBytes }),
     perProcessor: {
@@ -28,7 +31,7 @@ export function describedGpu({ sharedBytes, registers }: GivenDevice = {}): Devi
 }
 
 export const cudaDescription: TargetDescription = {
-  options: ['extents', 'oneDevice', 'severalDevices', 'record', 'sharedBytes', 'registers'],
+  options: ['extents', 'oneDevice', 'severalDevices', 'hostSignals', 'record', 'sharedBytes', 'registers'],
   machine: (ranks, severalDevices, given) =>
     severalDevices ? oneEach(describedGpu(given), ranks) : sharedOut(describedGpu(given), ranks),
   // A world allocates its whole heap when it is opened, so worlds that are open together share the memory.

@@ -4,17 +4,16 @@
  */
 import type { KernelIR } from '../../ir/node.ts'
 import { paramName } from '../../ir/ops/index.ts'
+import { printParams, printShape, printsOf } from '../../ir/passes/prints.ts'
 import { RECORDED, roleStages, through } from '../../ir/stages.ts'
-import { limitsOf } from '../../world/machine.ts'
 import type { WorldFacts } from '../gpu/platform.ts'
 import { irStageNames, lastStage } from '../stages.ts'
-import { h200 } from './machines.ts'
-import { factsOf, type EmitFacts } from './emit/recipe.ts'
+import { deviceOf, factsOf, type EmitFacts } from './emit/recipe.ts'
 import { roleShape } from './roleShape.ts'
 import { gpuStages, lower } from './stages.ts'
 
-/** A world that does not record events and has all its ranks on one H200. */
-export const usualWorld: WorldFacts = { record: false, oneDevice: true, device: limitsOf(h200) }
+/** A world that does not record events and has all its ranks on the usual device. */
+export const usualWorld: WorldFacts = { record: false, oneDevice: true, device: deviceOf({}) }
 
 /** The extents of each tensor, by the tensor's name. */
 export type Shapes = Readonly<Record<string, readonly number[]>>
@@ -28,15 +27,18 @@ export function specialise(world: WorldFacts, shapes: Shapes): EmitFacts {
 /** The default extent of each axis, in elements. TMA can copy tensors with this extent. */
 const usualExtent = 1024
 
-/** The shapes of all tensors of a kernel. Tensors that are not in `given` have the default extent along each axis. */
-export function shapesOf(ir: KernelIR, given: Shapes = {}): Shapes {
-  return Object.fromEntries(
-    ir.body.params.flatMap((param) => {
-      if (param.type.kind !== 'tensor') return []
-      const name = paramName(param)
-      return [[name, given[name] ?? new Array<number>(param.type.rank).fill(usualExtent)] as const]
-    }),
-  )
+/**
+ * The shapes of all tensors of a recorded kernel, and of those that its stages add. Tensors that are not in `given` have the
+ * default extent along each axis.
+ */
+export function shapesOf(recorded: KernelIR, given: Shapes = {}): Shapes {
+  const own = recorded.body.params.flatMap((param) => {
+    if (param.type.kind !== 'tensor') return []
+    const name = paramName(param)
+    return [[name, given[name] ?? new Array<number>(param.type.rank).fill(usualExtent)] as const]
+  })
+  const added = printsOf(recorded).length > 0 ? printParams : []
+  return Object.fromEntries([...own, ...added.map(({ name }) => [name, printShape] as const)])
 }
 
 /** The name of the stage whose IR is rendered as CUDA C++. */

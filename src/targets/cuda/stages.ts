@@ -2,7 +2,8 @@
  * Defines the stages that only the CUDA target has, which follow those of `ir/stages.ts`. `../stages.ts` describes each
  * stage. The renderers in `emit/` translate the IR of the last stage to CUDA C++, node by node.
  */
-import type { KernelIR } from '../../ir/node.ts'
+import { subjectOf, withDecisions, type Decision } from '../../ir/decisions.ts'
+import { walk, type KernelIR } from '../../ir/node.ts'
 import { detachCourier } from '../../ir/passes/courier.ts'
 import { completeAtOnce } from '../../ir/passes/complete.ts'
 import { removeDead } from '../../ir/passes/dead.ts'
@@ -11,7 +12,7 @@ import { cudaOnly } from '../stages.ts'
 import { withMulticast } from './emit/clusters.ts'
 import { insertCombines, insertConversions } from './emit/conversions.ts'
 import { byTma, conflictIn, decide } from './emit/decide.ts'
-import { isCourierFree } from './emit/groups.ts'
+import { costOfCourier } from './emit/groups.ts'
 import { deviceOf, mayCarryEpochs, type EmitFacts } from './emit/recipe.ts'
 import { orderThreads } from './emit/order.ts'
 import { partialsOf } from './emit/scratch.ts'
@@ -22,7 +23,7 @@ import { carryEpochs, planWords } from './emit/words.ts'
 export const lower = (ir: KernelIR): KernelIR => lowerFor(ir, roleShape)
 
 const passes: Readonly<Record<keyof typeof cudaOnly, Stage<EmitFacts>['passes']>> = {
-  complete: [(ir, facts) => completeAtOnce(ir, byTma(ir, facts))],
+  complete: [withCompleteCopies],
   courier: [withCourier],
   clusters: [withMulticast],
   layouts: [withLayouts],
@@ -37,6 +38,17 @@ export const gpuStages: readonly Stage<EmitFacts>[] = (
   Object.keys(cudaOnly) as (keyof typeof cudaOnly)[]
 ).map((name) => ({ name, passes: passes[name], removes: removes[name] }))
 
+function withCompleteCopies(ir: KernelIR, facts: EmitFacts): KernelIR {
+  const isByTma = byTma(ir, facts)
+  const decisions = [...walk(ir.body)]
+    .filter(({ op }) => op === 'copy.nbi')
+    .map((copy) => ({
+      of: subjectOf(copy),
+      what: isByTma(copy) ? 'TMA makes it while its role continues' : 'complete at once: threads make it',
+    }))
+  return withDecisions(completeAtOnce(ir, isByTma), 'complete', decisions)
+}
+
 function withLayouts(ir: KernelIR, facts: EmitFacts): KernelIR {
   const converted = insertConversions(ir, (one) => conflictIn(one, facts))
   const { layouts } = decide(converted, facts)
@@ -44,10 +56,18 @@ function withLayouts(ir: KernelIR, facts: EmitFacts): KernelIR {
 }
 
 function withWords(ir: KernelIR, facts: EmitFacts): KernelIR {
-  if (!ir.carried || !mayCarryEpochs(facts)) return ir
+  const decided = (made: KernelIR, ...decisions: readonly Decision[]): KernelIR =>
+    withDecisions(made, 'words', decisions)
+  if (!ir.carried) return decided(ir, { what: 'flags stay: no tensor carries epochs' })
+  if (!mayCarryEpochs(facts))
+    return decided(ir, { what: 'flags stay: the log of the kernel shows each wait' })
   const { layouts, groupOf, ranges } = decide(ir, facts)
   const plan = planWords(ir, layouts, groupOf, ranges)
-  return plan ? carryEpochs(ir, plan) : ir
+  if (plan.obstacle) return decided(ir, plan.obstacle)
+  const carriers = Object.entries(ir.carried).map(([tensor, flags]) => ({
+    what: `the words of ${tensor} carry the epochs of ${flags}`,
+  }))
+  return decided(carryEpochs(ir, plan), ...carriers)
 }
 
 /**
@@ -55,8 +75,11 @@ function withWords(ir: KernelIR, facts: EmitFacts): KernelIR {
  * the kernel with a courier first.
  */
 function withCourier(ir: KernelIR, facts: EmitFacts): KernelIR {
+  const decided = (made: KernelIR, decision: Decision): KernelIR => withDecisions(made, 'courier', [decision])
   const detached = detachCourier(ir, roleShape)
-  if (!detached) return ir
-  const { roles, sharedBytes } = decide(withLayouts(detached, facts), facts)
-  return isCourierFree(roles, sharedBytes, deviceOf(facts)) ? detached : ir
+  if (!detached.ir) return decided(ir, detached.obstacle)
+  const { roles, sharedBytes } = decide(withLayouts(detached.ir, facts), facts)
+  const cost = costOfCourier(roles, sharedBytes, deviceOf(facts))
+  if (cost !== undefined) return decided(ir, { what: `no courier: ${cost}` })
+  return decided(detached.ir, { what: 'a courier executes', others: detached.moved.map(subjectOf) })
 }

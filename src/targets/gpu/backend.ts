@@ -5,6 +5,7 @@
  */
 import type { KernelIR } from '../../ir/node.ts'
 import type { Timeline } from '../../timeline/timeline.ts'
+import { hostSignals } from '../../world/arguments.ts'
 import type { Backend, Loaded, Stored, Wanted } from '../../world/backend.ts'
 import { residentPrograms } from '../../world/machine.ts'
 import { groupName, inGroup, spacingOf } from '../../world/members.ts'
@@ -79,8 +80,7 @@ export class GpuBackend extends Machine implements Backend<Part, StreamEvent> {
   }
 
   #factsFor({ flags }: Wanted): WorldFacts {
-    const isByHost = Object.values(flags).some(({ signaller }) => signaller === 'host')
-    return isByHost ? { ...this.facts, hostSignals: true } : this.facts
+    return hostSignals(Object.values(flags)) ? { ...this.facts, hostSignals: true } : this.facts
   }
 
   #part(wanted: Wanted, queue: Queue, code: Code, grid: number): Part {

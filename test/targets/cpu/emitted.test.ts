@@ -25,7 +25,7 @@ import { describedWorld } from '../../../src/world/described.ts'
 import { intercepted } from '../../../src/world/intercept.ts'
 import type { Launch, World } from '../../../src/world/world.ts'
 import { itForSome } from '../../long.ts'
-import { cellName, cellsOf, drawing, everyLayout, launchesOf, printed } from '../printed.ts'
+import { cellName, cellsOf, drawing, everyLayout, launchesOf, launchPrinting, printed } from '../printed.ts'
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
 
@@ -109,6 +109,12 @@ describe.each(targets)('what is printed is what is compiled: %s', (target) => {
     const { scenarios } = await load(join(root, 'examples', name))
     for (const { ranks, run } of scenarios)
       for (const size of ranks) expectSame(await launched(size, run), target, size)
+  })
+
+  it('a kernel that prints', async () => {
+    const launches = await launched(2, launchPrinting, true)
+    expectSame(launches, target, 2)
+    expect(compiled(launches[0], target, 2, false)).toMatch(/atomic/i)
   })
 
   it.each([

@@ -17,6 +17,19 @@ import {
   type Printed,
   type World,
 } from '../../../src/index.ts'
+import type { KernelIR } from '../../../src/ir/node.ts'
+import { origin, paramName } from '../../../src/ir/ops/index.ts'
+import { Copier } from '../../../src/ir/rewrite.ts'
+import { lower } from '../../../src/targets/cuda/stages.ts'
+import { atCpuStage } from '../../../src/targets/cpu/stages.ts'
+import {
+  atStage,
+  LAST_STAGE,
+  shapesOf,
+  specialise,
+  usualWorld,
+  type Shapes,
+} from '../../../src/targets/cuda/facts.ts'
 import { openOnCpu, unavailable } from '../../cuda/onCpu/onCpu.ts'
 import { targets } from './harness.ts'
 
@@ -240,5 +253,34 @@ describe('exploring a scenario', () => {
     }
     await explore(talks, options)
     expect(lines).toEqual([0, 1].flatMap(said))
+  })
+
+  const gpu = (recorded: KernelIR, shapes: Shapes) =>
+    atStage(recorded, LAST_STAGE, specialise(usualWorld, shapesOf(recorded, shapes)))
+  const stages = [
+    ['lowered', 'lowered'],
+    ['complete of a CPU', (recorded: KernelIR) => atCpuStage(recorded, 'complete')],
+    ['order of a GPU', gpu],
+  ] as const
+
+  it.each(stages)('executes the stores of prints after the stage %s', async (_, stage) => {
+    const talks = scenario('talks', { ranks: 2 }, talk)
+    const { findings, schedules } = await explore(talks, { ranks: 2, stage, preemptions: 1, limit: 40 })
+    expect(findings).toEqual([])
+    expect(schedules).toBe(40)
+    // The programs of both ranks reserve places in buffers of their own, and write where nobody else does.
+    const writes = new Set<string>()
+    const unordered = (recorded: KernelIR, shapes: Shapes): KernelIR => {
+      const ir = typeof stage === 'string' ? lower(recorded) : stage(recorded, shapes)
+      const copier: Copier = new Copier((node) => {
+        if (node.op === 'store') writes.add(paramName(origin(node.inputs[0]).base))
+        if (node.op !== 'atomic.add') return undefined
+        return copier.emit('load', [copier.get(node.inputs[0])], {}, [], node.site)
+      })
+      return { ...ir, body: copier.copyBlock(ir.body) }
+    }
+    const broken = await explore(talks, { ranks: 2, stage: unordered, schedules: 20 })
+    expect([...writes].sort()).toEqual(['print_buffer', 'print_buffer_f32'])
+    expect(broken.findings.map(({ kind }) => kind)).toContain('race')
   })
 })

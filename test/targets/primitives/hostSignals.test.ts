@@ -182,6 +182,27 @@ describe('the checker', () => {
     expect(findings.map(({ kind }) => kind)).toEqual(['race'])
   })
 
+  it('specialises kernels for flags that the host signals', async () => {
+    const seen: [string, boolean][] = []
+    const idle = kernel('idle', { go: flags() }, (t, { go }) => t.signal(go))
+    const subject = scenario('facts', { ranks: 1 }, async (world) => {
+      world.launch(idle, { go: world.flags() }, { grid: 1 })
+      await exchange(world, 1)
+    })
+    await explore(subject, {
+      ranks: 1,
+      schedules: 1,
+      stage(recorded, _, isByHost) {
+        seen.push([recorded.name, isByHost])
+        return recorded
+      },
+    })
+    expect(seen).toEqual([
+      ['idle', false],
+      ['answer', true],
+    ])
+  })
+
   it('reports a host that polls forever', async () => {
     const subject = scenario('forever', { ranks: 1 }, async (world) => {
       const x = world.zeros('i32', [1], { name: 'x' })

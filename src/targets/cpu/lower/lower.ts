@@ -50,13 +50,13 @@ export const lowerKernel = analysis('code of a CPU', codeOf, (ir) =>
 
 function codeOf(recorded: KernelIR, options: CpuFacts): Lowered {
   const { machine } = options
-  const { params } = recorded.body
+  const ir = through(recorded, cpuStages, options)
+  const { params } = ir.body
   if (params.length > mostParams)
     throw new KernelError(
-      `${recorded.name} has ${params.length} parameters; a kernel has at most ${mostParams}: put small ones into one tensor`,
+      `${ir.name} has ${params.length} parameters; a kernel has at most ${mostParams}: put small ones into one tensor`,
       params[mostParams].site,
     )
-  const ir = through(recorded, cpuStages, options)
   const borrowed = borrowedTiles(ir, options)
   const layouts = assignLayouts(ir, machine, borrowed)
   const shared: Shared = {
@@ -87,7 +87,7 @@ function codeOf(recorded: KernelIR, options: CpuFacts): Lowered {
     counterWords: shared.counterWords,
     sites: shared.sites.list,
     messages: shared.sites.messages,
-    params: ir.body.params.map((param) => attribute<string>(param, 'name')),
+    params: params.map((param) => attribute<string>(param, 'name')),
     needsResidency: waiting && { site: waiting.site },
     unlike: options.record ? unlikeUnrecorded(ir, options, borrowed) : [],
   }

@@ -9,6 +9,7 @@
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { clusterOf, extentsOf } from '../../../ir/clusters.ts'
+import { subjectOf, withDecisions, type Decision } from '../../../ir/decisions.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { arrivesAt, awaitsBarrier, opOf } from '../../../ir/ops/index.ts'
 import { Copier } from '../../../ir/rewrite.ts'
@@ -23,7 +24,12 @@ type Rings = ReadonlyMap<Node, readonly number[]>
 
 function multicast(ir: KernelIR, facts: EmitFacts): KernelIR {
   const cluster = clusterOf(ir)
-  if (!cluster || !fillsClusters(ir, facts)) return ir
+  const decide = (made: KernelIR, ...decisions: readonly Decision[]): KernelIR =>
+    withDecisions(made, 'clusters', decisions)
+  if (!cluster) return decide(ir, { what: 'no clusters: no loop asks for them' })
+  const size = cluster.join(' x ')
+  if (!fillsClusters(ir, facts))
+    return decide(ir, { what: `no clusters: the tiles of a loop may not fill whole clusters of ${size}` })
   const copies = sharedCopies(ir, cluster, facts)
   const rings = new Map<Node, readonly number[]>()
   for (const [copy, empty] of copies) {
@@ -31,7 +37,18 @@ function multicast(ir: KernelIR, facts: EmitFacts): KernelIR {
     const known = rings.get(empty) ?? []
     if (!known.includes(axis)) rings.set(empty, [...known, axis].sort())
   }
-  return copies.size === 0 ? ir : { ...ir, body: rewrite(ir.body, cluster, copies, rings) }
+  const asked = [...walk(ir.body)].filter(({ attributes }) => attributes.multicast !== undefined)
+  const what = (copy: Node): string => {
+    const parts = cluster[attribute<number>(copy, 'multicast')]
+    if (copies.has(copy))
+      return `multicast in a cluster of ${size}: each program copies 1 of ${parts} parts into the tiles of all`
+    return parts > 1
+      ? `no multicast: TMA does not make it, or ${parts} programs cannot share its rows evenly`
+      : `no multicast: a cluster of ${size} has one program along its axis`
+  }
+  const decisions = asked.map((copy) => ({ of: subjectOf(copy), what: what(copy) }))
+  if (copies.size === 0) return decide(ir, ...decisions)
+  return decide({ ...ir, body: rewrite(ir.body, cluster, copies, rings) }, ...decisions)
 }
 
 /** True if the items of every loop with clusters are known to fill whole clusters along each axis. */

@@ -4,7 +4,8 @@
  * A kernel that would need more conversions than it has nodes is rejected with an error.
  */
 import { analysis } from '../../../ir/analysis.ts'
-import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
+import { subjectOf, withDecisions, type Decision } from '../../../ir/decisions.ts'
+import { attribute, Node, walk, type Block, type KernelIR } from '../../../ir/node.ts'
 import { opOf } from '../../../ir/ops/index.ts'
 import { Copier } from '../../../ir/rewrite.ts'
 import type { Conflict } from './assign.ts'
@@ -13,12 +14,24 @@ export const insertConversions = analysis('conversions of layouts', withConversi
 
 function withConversions(given: KernelIR, conflictIn: (ir: KernelIR) => Conflict | undefined): KernelIR {
   let ir = given
+  const decisions: Decision[] = []
   for (let left = [...walk(given.body)].length; left >= 0; left--) {
     const conflict = conflictIn(ir)
-    if (!conflict) return ir
+    if (!conflict) return withDecisions(ir, 'layouts', decisions)
+    decisions.push(decisionOf(conflict))
     ir = converted(ir, conflict)
   }
   throw new Error(`${given.name}: its fragments have no layouts, however often they are converted`)
+}
+
+function decisionOf({ value, user }: Conflict): Decision {
+  const of = subjectOf(value)
+  if (user instanceof Node)
+    return { of, what: 'converted to the layout that is needed by', others: [subjectOf(user)] }
+  return {
+    of,
+    what: `converted to the layout that is needed by ${user ? 'the results of its block' : 'all its users'}`,
+  }
 }
 
 function converted(ir: KernelIR, { value, user }: Conflict): KernelIR {
@@ -68,10 +81,11 @@ function converted(ir: KernelIR, { value, user }: Conflict): KernelIR {
 export const insertCombines = analysis('combined reductions', withCombines)
 
 function withCombines(ir: KernelIR, isShared: (reduction: Node) => boolean): KernelIR {
-  const copier: Copier = new Copier((node) =>
-    opOf(node).elements === 'reduced' && isShared(node)
-      ? copier.emit('combine', [copier.copyAsIs(node)], {}, [], node.site)
-      : undefined,
-  )
-  return { ...ir, body: copier.copyBlock(ir.body) }
+  const decisions: Decision[] = []
+  const copier: Copier = new Copier((node) => {
+    if (opOf(node).elements !== 'reduced' || !isShared(node)) return undefined
+    decisions.push({ of: subjectOf(node), what: 'the partial results of several warps are combined' })
+    return copier.emit('combine', [copier.copyAsIs(node)], {}, [], node.site)
+  })
+  return withDecisions({ ...ir, body: copier.copyBlock(ir.body) }, 'layouts', decisions)
 }

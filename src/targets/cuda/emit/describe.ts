@@ -1,6 +1,7 @@
 /** The decision record as text (`arke emit --target cuda --stage decide`): what the renderers go by, value by value. */
+import { baseOf, decisionLines, named } from '../../../ir/decisions.ts'
 import { attribute, walk, type Node } from '../../../ir/node.ts'
-import { copyOf, declaresBarriers, origin, paramName } from '../../../ir/ops/index.ts'
+import { copyOf, declaresBarriers } from '../../../ir/ops/index.ts'
 import { typeName } from '../../../ir/type.ts'
 import { programsPerProcessor } from '../../../world/machine.ts'
 import { isFragment, isSplat } from './assign.ts'
@@ -10,14 +11,18 @@ import { registersOf, type Group } from './groups.ts'
 import { headerOf } from './header.ts'
 import type { Layout } from './layout.ts'
 import type { Product } from './products.ts'
+import { cudaOnly } from '../../stages.ts'
 import { deviceOf } from './recipe.ts'
 import type { Epoch } from './start.ts'
-import type { Region } from './tiles.ts'
+import type { Region, Tile } from './tiles.ts'
 import { wordOrder } from './words.ts'
 
 export function describeDecisions(decisions: Decisions): string {
   const { ir, facts, notes } = decisions
+  const stages = Object.keys(cudaOnly).map((stage) => [`stage ${stage}`, decisionLines(ir, stage)])
   const sections: Readonly<Record<string, readonly string[]>> = {
+    'pipelines that are not roles': ir.notes ?? [],
+    ...(Object.fromEntries(stages) as Record<string, readonly string[]>),
     'roles: threads that execute each block': roles(decisions),
     'layouts: the elements of each fragment that a thread holds': layouts(decisions),
     'copies and stores to or from tensors': copies(decisions),
@@ -35,15 +40,7 @@ export function describeDecisions(decisions: Decisions): string {
   return `${[headerOf(ir, facts, notes).join('\n'), ...text].join('\n\n')}\n`
 }
 
-/** An op with the author's line, the way a reader finds it in the printed stage `order`. */
-const named = (node: Node): string => `${node.op}${node.site ? ` at ${node.site}` : ''}`
-
-const baseName = (ref: Node): string => {
-  const { base } = origin(ref)
-  return base.op === 'param' ? paramName(base) : named(base)
-}
-
-function roles({ roles, arrivers, ir, facts, sharedBytes }: Decisions): string[] {
+export function roles({ roles, arrivers, ir, facts, sharedBytes }: Decisions): string[] {
   const needs = { threads: roles.block, sharedBytes, registersPerThread: roles.registers }
   // The compiler uses at most the registers with which one program fits.
   const resident = Math.max(1, programsPerProcessor(deviceOf(facts), needs))
@@ -63,7 +60,7 @@ function roles({ roles, arrivers, ir, facts, sharedBytes }: Decisions): string[]
   ]
 }
 
-const layoutText = ({ kind, count, vector, spread }: Layout): string =>
+export const layoutText = ({ kind, count, vector, spread }: Layout): string =>
   [
     kind,
     `${plural(count, 'element')} per thread`,
@@ -78,7 +75,7 @@ function layouts({ ir, layouts }: Decisions): string[] {
   return [...new Set(lines)]
 }
 
-const copyText = (plan: CopyPlan): string => {
+export const copyText = (plan: CopyPlan): string => {
   if (plan.how === 'element') return 'by threads, one element at a time'
   if (plan.how === 'vector') return 'by threads, 16 bytes at a time'
   const { map, boxes, bytes } = plan
@@ -91,12 +88,12 @@ function copies({ ir, copies, stores }: Decisions): string[] {
     if (node.op !== 'store') return []
     const plan = stores.get(node)
     return [
-      `${named(node)} to ${baseName(node.inputs[0])}: ${plan ? copyText(plan) : 'by threads, from registers'}`,
+      `${named(node)} to ${named(baseOf(node.inputs[0]))}: ${plan ? copyText(plan) : 'by threads, from registers'}`,
     ]
   })
 }
 
-const instructions: Readonly<Record<Product, string>> = {
+export const instructions: Readonly<Record<Product, string>> = {
   wgmma: 'wgmma',
   swapped: 'wgmma of the transposed product',
   mma: 'mma.sync',
@@ -110,16 +107,16 @@ function products({ products, overlaps }: Decisions): string[] {
   })
 }
 
+export const tileText = ({ stages, rows, columns, span }: Tile): string =>
+  `${stages} x ${rows} x ${columns}, ${span === 0 ? 'plain' : `swizzled by ${span} bytes`}`
+
 function shared({ shared, tiles, record, sharedBytes }: Decisions): string[] {
   const line = (what: string, { at, bytes }: Region): string => `${at}: ${what}, ${plural(bytes, 'byte')}`
   const of = (map: ReadonlyMap<Node, Region>, what: (node: Node) => string): [number, string][] =>
     [...map].map(([node, region]) => [region.at, line(what(node), region)])
   const ofGroup = (map: ReadonlyMap<Group, Region>, what: string): [number, string][] =>
     [...map].map(([group, region]) => [region.at, line(`${what} of ${group.name}`, region)])
-  const tile = (node: Node): string => {
-    const { rows, columns, stages, span } = tiles.get(node)!
-    return `${named(node)}: ${stages} x ${rows} x ${columns}, ${span === 0 ? 'plain' : `swizzled by ${span} bytes`}`
-  }
+  const tile = (node: Node): string => `${named(node)}: ${tileText(tiles.get(node)!)}`
   const all = [
     ...of(shared.tiles, tile),
     ...of(shared.barriers, named),
@@ -134,17 +131,22 @@ function shared({ shared, tiles, record, sharedBytes }: Decisions): string[] {
   ]
 }
 
-function loops({ ir, loops, tileGroup }: Decisions): string[] {
-  return [...walk(ir.body)].flatMap((node) => {
-    const [unrolled, polling] = [loops.unrolled.get(node), loops.polling.get(node)]
-    const rows = node.op === 'persistent' && attribute<number>(node, 'axes') === 2 ? tileGroup(node) : 1
-    const facts = [
-      ...(unrolled === undefined ? [] : [`unrolled by ${unrolled}`]),
-      ...(polling === undefined ? [] : [`reads the abort word every ${polling} iterations`]),
-      ...(rows > 1 ? [`tiles in groups of ${rows} rows`] : []),
-    ]
-    return facts.length > 0 ? [`${named(node)}: ${facts.join('; ')}`] : []
+function loops(decisions: Decisions): string[] {
+  return [...walk(decisions.ir.body)].flatMap((node) => {
+    const text = loopText(node, decisions)
+    return text ? [`${named(node)}: ${text}`] : []
   })
+}
+
+/** How a loop is executed; empty if there is nothing to say, or for another node. */
+export function loopText(node: Node, { loops, tileGroup }: Decisions): string {
+  const [unrolled, polling] = [loops.unrolled.get(node), loops.polling.get(node)]
+  const rows = node.op === 'persistent' && attribute<number>(node, 'axes') === 2 ? tileGroup(node) : 1
+  return [
+    ...(unrolled === undefined ? [] : [`unrolled by ${unrolled}`]),
+    ...(polling === undefined ? [] : [`reads the abort word every ${polling} iterations`]),
+    ...(rows > 1 ? [`tiles in groups of ${rows} rows`] : []),
+  ].join('; ')
 }
 
 function words({ ir, loops, layouts, groupOf }: Decisions): string[] {
@@ -161,7 +163,7 @@ function words({ ir, loops, layouts, groupOf }: Decisions): string[] {
   })
 }
 
-function launch({ early, clerk, start, isOpenEnded }: Decisions): string[] {
+export function launch({ early, clerk, start, isOpenEnded }: Decisions): string[] {
   const { epochs, advanced, waitLines } = start
   const of = (some: readonly Epoch[]): string =>
     some.map(({ flags, side }) => `${flags} (${side})`).join(', ') || 'none'

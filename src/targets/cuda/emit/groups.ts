@@ -218,24 +218,27 @@ function sendingRegisters(role: Block, warps: number): number {
 }
 
 /**
- * True if the courier role costs nothing. The producer must need one thread only, so that its other warps are idle. The
+ * What the courier role would cost; undefined if it costs nothing. The producer must need one thread only, so that its other warps are idle. The
  * registers must either be redistributed with `setmaxnreg`, or suffice for a second program per multiprocessor if
  * shared memory has room for one.
  */
-export function isCourierFree(
+export function costOfCourier(
   { groups, block }: RolesPlan,
   sharedBytes: number,
   device: DeviceLimits,
-): boolean {
+): string | undefined {
   const withDuty = (wanted: Duty) => [...groups].find(([, { duty }]) => duty === wanted)
   const [producer, courier] = [withDuty('producer'), withDuty('courier')]
-  if (!producer?.[1].solo || !courier) return false
+  if (!producer?.[1].solo || !courier)
+    return 'the producer needs more than one thread, so it has no idle warps'
   const [role, { registers, warps }] = courier
   const programs = (needs: Omit<ProgramNeeds, 'threads'>): number =>
     programsPerProcessor(device, { threads: block, ...needs })
   const byMemory = programs({ sharedBytes, registersPerThread: 0 })
   const byRegisters = programs({ sharedBytes: 0, registersPerThread: sendingRegisters(role, warps) })
   return registers !== undefined || byRegisters >= Math.min(2, byMemory)
+    ? undefined
+    : 'its registers would keep a second program off the multiprocessor'
 }
 
 /**

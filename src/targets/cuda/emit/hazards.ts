@@ -133,6 +133,8 @@ export interface Need {
   readonly fenceShared: boolean
   readonly fenceGlobal: boolean
   readonly drain: boolean
+  /** An access of each tensor or tile that needs this. */
+  readonly conflicting: readonly Node[]
 }
 
 interface Pending extends Access {
@@ -164,6 +166,7 @@ export class Hazards {
       fenceShared: crossing.some(({ then }) => isShared(then)),
       fenceGlobal: crossing.some(({ then }) => !isShared(then)),
       drain: conflicts.some(({ then }) => then.by === 'engineStore'),
+      conflicting: [...new Map(conflicts.map(({ now }) => [now.base, now.ref])).values()],
     }
   }
 

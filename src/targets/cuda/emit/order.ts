@@ -13,6 +13,7 @@
  * need. A role of one thread needs no thread barriers.
  */
 import { analysis } from '../../../ir/analysis.ts'
+import { baseOf, subjectOf, withDecisions, type Decision, type Subject } from '../../../ir/decisions.ts'
 import { attribute, type Attributes, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import {
   acquires,
@@ -50,13 +51,32 @@ export type Exchange =
   /** As `leader`, but every warp writes a partial result. */
   | 'warps'
 
+const exchanged: Readonly<Record<Exchange, string>> = {
+  scratch: 'threads exchange its elements through shared memory',
+  table: 'threads write it to shared memory, and read it when it is used',
+  leader: 'one thread obtains it for all',
+  warps: 'warps exchange partial results',
+}
+
+/** Why synchronisation is inserted: at which node, and because of what. */
+interface Reason {
+  readonly node?: Node
+  readonly why?: string
+  readonly others?: readonly Subject[]
+}
+const ofTile = 'because threads may not have finished with the tile'
+
 export const orderThreads = analysis('order of threads', withOrder)
 
 function withOrder(ir: KernelIR, decisions: Decisions): KernelIR {
-  return { ...ir, body: new Ordering(decisions).whole(ir.body) }
+  const ordering = new Ordering(decisions)
+  const body = ordering.whole(ir.body)
+  return withDecisions({ ...ir, body }, 'order', ordering.decisions)
 }
 
 class Ordering {
+  /** What was inserted or changed, and why. */
+  readonly decisions: Decision[] = []
   readonly #plans: Decisions
   readonly #copier: Copier
   /**
@@ -103,9 +123,18 @@ class Ordering {
 
   // Inserted synchronisation
 
-  #meet(site?: Site): void {
+  #say(what: string, { node, why, others }: Reason): void {
+    const role = this.#group === this.#plans.roles.whole ? '' : `in the ${this.#group.name}, `
+    const of = node && subjectOf(node)
+    this.decisions.push({ of, what: [`${role}${what}`, ...(why ? [why] : [])].join(', '), others })
+  }
+
+  #meet(reason: Reason, site?: Site): void {
     this.#hazards.meet()
-    if (!this.#group.solo) this.#copier.emit('meet', [], this.#joining(), [], site)
+    if (this.#group.solo) return
+    const joining = this.#joining()
+    this.#say(joining.joins ? 'a thread barrier (joined with the one before)' : 'a thread barrier', reason)
+    this.#copier.emit('meet', [], joining, [], site)
   }
 
   /**
@@ -120,41 +149,47 @@ class Ordering {
     return last !== undefined && endsWithMeeting(last) ? { joins: true } : {}
   }
 
-  #fence(space: 'shared' | 'all', site?: Site): void {
+  #fence(space: 'shared' | 'all', reason: Reason, site?: Site): void {
+    this.#say(`a proxy fence of ${space} memory`, reason)
     this.#copier.emit('fence.async', [], { space }, [], site)
   }
 
-  #drain(): void {
-    if (this.#hazards.hasStoresUnderWay) this.#awaitCopies(false)
+  #drain(reason: Reason): void {
+    if (this.#hazards.hasStoresUnderWay) this.#awaitCopies(false, reason)
   }
 
   /** The end of a role completes its copies. Its shared memory must exist until TMA has read it. */
   #end(): void {
-    if (this.#hazards.hasStoresUnderWay || this.#hazards.hasCopiesInFlight) this.#awaitCopies(false)
+    if (this.#hazards.hasStoresUnderWay || this.#hazards.hasCopiesInFlight)
+      this.#awaitCopies(false, { why: 'at the end' })
   }
 
   /** Inserts the synchronisation that makes earlier accesses of the group visible to a node that accesses memory. */
   #settle(node: Node): Need {
     const accesses = accessesOf(node, this.#plans)
     const need = this.#hazards.need(accesses)
-    if (need.drain) this.#drain()
-    if (need.fenceShared) this.#fence('shared', node.site)
-    if (need.fenceGlobal) this.#fence('all', node.site)
-    if (need.meet) this.#meet(node.site)
+    const others = need.conflicting.map(baseOf)
+    const reason = { node, why: 'because of earlier accesses of', others }
+    if (need.drain) this.#drain(reason)
+    if (need.fenceShared) this.#fence('shared', reason, node.site)
+    if (need.fenceGlobal) this.#fence('all', reason, node.site)
+    if (need.meet) this.#meet(reason, node.site)
     this.#hazards.add(accesses)
     return need
   }
 
   /** Completes all earlier accesses of the group, so that one of its threads may signal other agents. */
-  #release({ site }: Node): void {
-    this.#drain()
-    this.#meet(site)
+  #release(node: Node): void {
+    const reason = { node, why: 'because it releases for the whole role' }
+    this.#drain(reason)
+    this.#meet(reason, node.site)
   }
 
   /** Extends the acquire of one thread to all threads of the group, and to the TMA copies that they start. */
   #acquire(node: Node): void {
-    if (this.#isOfCopies(node)) this.#fence('all', node.site)
-    this.#meet(node.site)
+    const reason = { node, why: 'because it acquires for the whole role' }
+    if (this.#isOfCopies(node)) this.#fence('all', reason, node.site)
+    this.#meet(reason, node.site)
   }
 
   /**
@@ -176,6 +211,7 @@ class Ordering {
 
   /** Copies a node whose exchange contains a thread barrier, so earlier accesses are ordered afterwards. */
   #exchanging(node: Node, exchange: Exchange, added: Attributes = {}): Node {
+    this.#say(exchanged[exchange], { node })
     const made = this.#copy(node, { exchange, ...added })
     this.#hazards.meet()
     return made
@@ -259,13 +295,14 @@ class Ordering {
   #fenced(node: Node): Node {
     this.#release(node)
     const made = this.#copy(node)
-    if (this.#startsCopies) this.#fence('all')
-    this.#meet()
+    const reason = { node, why: 'because it fences for the whole role' }
+    if (this.#startsCopies) this.#fence('all', reason)
+    this.#meet(reason)
     return made
   }
 
   #barrier(node: Node): Node {
-    this.#drain()
+    this.#drain({ node })
     this.#hazards.meet()
     return this.#copy(node, this.#joining())
   }
@@ -306,19 +343,20 @@ class Ordering {
   #copyAsync(node: Node): Node {
     const { site } = node
     this.#settle(node)
-    if (this.#hazards.need([fillOf(node, this.#plans)]).meet) this.#meet(site)
+    if (this.#hazards.need([fillOf(node, this.#plans)]).meet) this.#meet({ node, why: ofTile }, site)
     if (this.#plans.copies.ofCopy(node).how !== 'tensor') {
       const made = this.#copy(node, { by: 'threads' })
-      this.#fence('shared', site)
+      this.#fence('shared', { node, why: 'because threads make the copy' }, site)
       return made
     }
     // The reads of a tile by threads must complete before TMA fills the tile again.
     const { source, target } = copyOf(node)!
     if (this.#hazards.isUnfenced && this.#plans.touchedByThreads.has(tileRoot(target))) {
-      this.#fence('shared', site)
+      this.#fence('shared', { node, why: ofTile }, site)
       this.#hazards.fenced()
     }
-    if (this.#plans.mayHaveWritten(source)) this.#fence('all', site)
+    if (this.#plans.mayHaveWritten(source))
+      this.#fence('all', { node, why: 'because threads may have written what TMA reads' }, site)
     return this.#copy(node, { by: 'engine' })
   }
 
@@ -329,21 +367,23 @@ class Ordering {
   #copyInFlight(node: Node): Node {
     const { source, target } = copyOf(node)!
     const { fenceShared, fenceGlobal } = this.#settle(node)
-    if (this.#plans.mayHaveWritten(target) && !fenceGlobal) this.#fence('all', node.site)
+    const reason = { node, why: 'because threads may have written what TMA accesses' }
+    if (this.#plans.mayHaveWritten(target) && !fenceGlobal) this.#fence('all', reason, node.site)
     else if (this.#plans.touchedByThreads.has(tileRoot(source)) && !fenceShared && !fenceGlobal)
-      this.#fence('shared', node.site)
+      this.#fence('shared', reason, node.site)
     return this.#copy(node, { by: 'engine' })
   }
 
   /** The thread that started the copies waits for them, and the other threads of the group for that thread. */
-  #quiet({ attributes, site }: Node): Node | 'drop' {
+  #quiet(node: Node): Node | 'drop' {
     if (!this.#hazards.hasCopiesInFlight) return 'drop'
-    const made = this.#awaitCopies(attributes.of === 'reads')
-    this.#meet(site)
+    const made = this.#awaitCopies(node.attributes.of === 'reads', { node })
+    this.#meet({ node, why: 'because it waits for the whole role' }, node.site)
     return made
   }
 
-  #awaitCopies(onlyReads: boolean): Node {
+  #awaitCopies(onlyReads: boolean, reason: Reason): Node {
+    this.#say(onlyReads ? 'a wait until TMA has read its sources' : 'a wait for the stores of TMA', reason)
     if (!onlyReads) this.#hazards.drained()
     return this.#copier.emit('drain', [], onlyReads ? { of: 'reads' } : {})
   }
@@ -359,9 +399,11 @@ class Ordering {
 
   #arrive(node: Node): Node {
     if (this.#deferred.has(node)) return this.#copy(node)
-    if (this.#hazards.hasSharedWrites) this.#fence('shared', node.site)
+    if (this.#hazards.hasSharedWrites)
+      this.#fence('shared', { node, why: 'because threads have written shared tiles' }, node.site)
     // One arrival on behalf of the whole group needs a thread barrier. Otherwise each warp arrives separately.
-    if (!this.#group.solo && this.#plans.arrivers.get(arrivesAt(node)!) === 1) this.#meet(node.site)
+    if (!this.#group.solo && this.#plans.arrivers.get(arrivesAt(node)!) === 1)
+      this.#meet({ node, why: 'because it arrives for the whole role' }, node.site)
     return this.#copy(node)
   }
 
@@ -383,7 +425,10 @@ class Ordering {
       this.#acquire(node)
       return []
     })
-    const made = this.#copier.emit('once', [], { remembers: remembered(node) }, [body], node.site)
+    const remembers = remembered(node)
+    const which = remembers === 'set' ? 'the first 32 flags are' : 'the last flag is'
+    this.#say(`skipped if waited for before (${which} remembered)`, { node })
+    const made = this.#copier.emit('once', [], { remembers }, [body], node.site)
     this.#hazards.restore(before, this.#hazards.snapshot())
     return made
   }
@@ -417,6 +462,7 @@ class Ordering {
   }
 
   #apart(loop: Node, only: Node): Node {
+    this.#say('its iterations are divided among the threads', { node: loop })
     if (releases(only)) this.#release(only)
     const plain = new Copier()
     for (const [from, to] of this.#copier.map) plain.map.set(from, to)
@@ -460,8 +506,9 @@ class Ordering {
   }
 
   #roles(node: Node): Node {
-    this.#drain()
-    if (!this.#hazards.isClear) this.#meet(node.site)
+    const reason = { node, why: 'because roles start' }
+    this.#drain(reason)
+    if (!this.#hazards.isClear) this.#meet(reason, node.site)
     const blocks = node.blocks.map((block) => this.#role(block, this.#plans.roles.groups.get(block)!))
     const made = this.#copy(node, {}, blocks)
     this.#hazards.meet()

@@ -6,7 +6,7 @@ import type { DType, StorageDType } from '../../../ir/dtype.ts'
 import { dtypes } from '../../../ir/dtype.ts'
 import type { Emitted, OpaqueParam, Param } from '../../gpu/platform.ts'
 import { limitsOf, type DeviceLimits } from '../../../world/machine.ts'
-import { h200 } from '../machines.ts'
+import { describedGpu } from '../description.ts'
 import type { Swizzle } from '../tensormap.ts'
 
 /** The target architecture of the emitted text. */
@@ -31,13 +31,13 @@ export interface EmitFacts {
   readonly record?: boolean
   /** True if all ranks share one device, so flags need not be visible to other devices. */
   readonly oneDevice?: boolean
-  /** What limits a program and the programs on a multiprocessor; by default that of an H200. */
+  /** What limits a program and the programs on a multiprocessor; by default that of the usual device (../description.ts). */
   readonly device?: DeviceLimits
   /** True if the host signals flags of the kernel, so flags must be visible to the host. */
   readonly hostSignals?: boolean
 }
 
-const usualDevice: DeviceLimits = limitsOf(h200)
+const usualDevice: DeviceLimits = limitsOf(describedGpu())
 export const deviceOf = ({ device = usualDevice }: Pick<EmitFacts, 'device'>): DeviceLimits => device
 
 /**

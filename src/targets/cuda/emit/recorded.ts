@@ -1,12 +1,16 @@
 /**
- * Lists the differences between the recording variant of a kernel and its normal variant, apart from the log. The last
- * stages of both variants and their decisions are compared: ops with effects, accesses by TMA and the matrix unit,
- * roles, products, and copies that start before the previous kernel has ended.
+ * Lists the differences between the recording variant of a kernel and its normal variant, apart from the log. The last IR stages of
+ * both variants are compared node by node (ir/difference.ts), with the decisions about each node, and then the decisions about roles
+ * and launches. The stages insert no ops for recording: the log is written by the renderers.
  */
-import { walk, type KernelIR } from '../../../ir/node.ts'
-import { isAsync, opOf, type OpName } from '../../../ir/ops/index.ts'
+import { named, subjectOf } from '../../../ir/decisions.ts'
+import { difference, type Details, type Difference } from '../../../ir/difference.ts'
+import type { KernelIR, Node } from '../../../ir/node.ts'
+import { copyOf } from '../../../ir/ops/index.ts'
+import { isFragment, isSplat } from './assign.ts'
 import { atStage, LAST_STAGE } from '../facts.ts'
 import { decide, type Decisions } from './decide.ts'
+import { copyText, instructions, launch, layoutText, loopText, roles, tileText } from './describe.ts'
 import type { EmitFacts } from './recipe.ts'
 
 /**
@@ -15,42 +19,75 @@ import type { EmitFacts } from './recipe.ts'
  */
 export function unlikeUnrecorded(recorded: KernelIR, facts: EmitFacts): readonly string[] {
   const [here, there] = [facts, { ...facts, record: false }].map((one) =>
-    featuresOf(decide(atStage(recorded, LAST_STAGE, one), one)),
+    decide(atStage(recorded, LAST_STAGE, one), one),
   )
-  return [...new Set([...there.keys(), ...here.keys()])].flatMap((feature) => {
-    const [now, otherwise] = [here.get(feature) ?? 0, there.get(feature) ?? 0]
-    return now === otherwise
-      ? []
-      : [`${recorded.name} has ${now} ${feature} (${otherwise} when nothing is recorded)`]
+  const nodes = difference([here.ir.body, detailsIn(here)], [there.ir.body, detailsIn(there)])
+  const { name } = recorded
+  return [
+    ...new Set([
+      ...onlyOrMoved(nodes).map((clause) => `${name} ${clause}`),
+      ...nodes.flatMap((one) => (one.kind === 'differs' ? [`${name}, ${changeOf(one)}`] : [])),
+      ...changedLines(roles(here), roles(there)).map((clause) => `${name}: ${clause}`),
+      ...changedLines(launch(here), launch(there)).map((clause) => `${name}: ${clause}`),
+    ]),
+  ]
+}
+
+/** The decisions about one node. Offsets in shared memory are left out: the log needs shared memory. */
+const detailsIn =
+  (decisions: Decisions) =>
+  (node: Node): Details => {
+    const { layouts, copies, stores, products, overlaps, tiles } = decisions
+    const store = stores.get(node)
+    const product = products.get(node)
+    const loop = loopText(node, decisions)
+    const tile = tiles.get(node)
+    return {
+      ...(isFragment(node) && !isSplat(node) && { layout: layoutText(layouts.of(node)) }),
+      ...(tile && { tile: tileText(tile) }),
+      ...(copyOf(node) && { 'the copy is made': copyText(copies.ofCopy(node)) }),
+      ...(store && { 'the store is made': copyText(store) }),
+      ...(product && { 'the instruction': instructions[product] }),
+      ...(overlaps.some(({ dot }) => dot === node) && { 'in flight while the next product starts': 'yes' }),
+      ...(loop && { 'the loop is': loop }),
+    }
+  }
+
+const verbs = {
+  'only here': 'has these only when it records:',
+  'only there': 'has these only when nothing is recorded:',
+  moved: 'has these at another place when nothing is recorded:',
+} as const
+
+/** One clause per kind of difference, with the nodes. */
+function onlyOrMoved(all: readonly Difference[]): string[] {
+  const groups = new Map<string, Map<string, number>>()
+  for (const one of all) {
+    if (one.kind === 'differs') continue
+    const places = groups.get(verbs[one.kind]) ?? new Map<string, number>()
+    groups.set(verbs[one.kind], places)
+    const place = named(subjectOf(one.node))
+    places.set(place, (places.get(place) ?? 0) + 1)
+  }
+  return [...groups].map(([verb, places]) => {
+    const texts = [...places].map(([place, count]) => (count === 1 ? place : `${place} (${count} times)`))
+    return `${verb} ${texts.join(', ')}`
   })
 }
 
-/** The features of a kernel that recording may change, each with its number of occurrences. */
-function featuresOf(decisions: Decisions): ReadonlyMap<string, number> {
-  const { ir, roles, copies, products, overlaps, early } = decisions
-  const counts = new Map<string, number>()
-  const count = (feature: string): void => void counts.set(feature, (counts.get(feature) ?? 0) + 1)
-  for (const node of walk(ir.body)) {
-    const { op, attributes } = node
-    if (opOf(node).effect !== 'pure') count(words[op] ?? `\`${op}\` ops`)
-    if (attributes.apart === true) count('loops of waits that threads divide among themselves')
-    if (attributes.by === 'engine') count(`\`${op}\` ops by TMA or the matrix unit`)
-    if (isAsync(node)) count(`copies of kind "${copies.ofCopy(node).how}"`)
-  }
-  for (const { name, warps, threads } of roles.groups.values())
-    count(`roles ${name} with ${warps} warps and ${threads} active threads`)
-  for (const product of products.values()) count(`products of kind "${product}"`)
-  for (const _ of overlaps) count('products in flight while the next one starts')
-  if (early) count('roles that copy before the previous kernel has ended')
-  return counts
-}
+const changeOf = ({ node, what, here, there }: Extract<Difference, { kind: 'differs' }>): string =>
+  here === undefined && there === undefined
+    ? `${named(subjectOf(node))}: other ${what} when nothing is recorded`
+    : `${named(subjectOf(node))}: ${what}: ${here ?? 'no'} (${there ?? 'no'} when nothing is recorded)`
 
-const words: Partial<Record<OpName, string>> = {
-  wait: 'waits for flags',
-  signal: 'signals of flags',
-  'words.take': 'loads of flag-in-data words',
-  'words.post': 'stores of flag-in-data words',
-  meet: 'thread barriers',
-  'fence.async': 'fences before accesses by TMA or the matrix unit',
-  drain: 'waits for TMA stores',
+/** The lines of the first list that the second lacks, with those of the second that the first lacks. */
+function changedLines(here: readonly string[], there: readonly string[]): string[] {
+  const [own, others] = [
+    here.filter((line) => !there.includes(line)),
+    there.filter((line) => !here.includes(line)),
+  ]
+  return Array.from(
+    { length: Math.max(own.length, others.length) },
+    (_, i) => `${own.at(i) ?? 'nothing'} (${others.at(i) ?? 'nothing'} when nothing is recorded)`,
+  )
 }

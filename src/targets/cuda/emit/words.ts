@@ -16,6 +16,7 @@
  * in thread order, with four consecutive words per thread.
  */
 import { analysis } from '../../../ir/analysis.ts'
+import { subjectOf, type Decision } from '../../../ir/decisions.ts'
 import { walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { isPassive, isRemote, isStrong, opOf, origin, paramName, writtenRefs } from '../../../ir/ops/index.ts'
 import { Copier } from '../../../ir/rewrite.ts'
@@ -27,6 +28,8 @@ import type { Ranges } from './ranges.ts'
 import { isFirstOfFilled, tileOf } from './views.ts'
 
 export interface WordsPlan {
+  /** Why flags stay, if they do; the rest of the plan is then absent. */
+  readonly obstacle?: undefined
   /** Maps each store and load of flag-in-data words to the parameter of the flag set that the words replace. */
   readonly accesses: ReadonlyMap<Node, Node>
   /** True if the node, a load or a loop of loads, is repeated until all its words have the current epoch. */
@@ -41,9 +44,7 @@ export interface WordOrder {
   readonly register: (n: Code) => Code
 }
 
-/**
- * Plans the flag-in-data words of a kernel; undefined if the kernel has none, or accesses them in an unsupported way.
- */
+/** Plans the flag-in-data words of a kernel, or says why its flags stay. */
 export const planWords = analysis('words with epochs', wordsIn)
 
 function wordsIn(
@@ -51,9 +52,12 @@ function wordsIn(
   layouts: Layouts,
   groupOf: ReadonlyMap<Node, Group>,
   ranges: Ranges,
-): WordsPlan | undefined {
+): WordsPlan | { readonly obstacle: Decision } {
   const carried = new Map(Object.entries(ir.carried ?? {}))
-  if (carried.size === 0) return undefined
+  const stay = (why: string, ...nodes: readonly Node[]): { readonly obstacle: Decision } => ({
+    obstacle: { what: `flags stay: ${why}`, others: nodes.map(subjectOf) },
+  })
+  if (carried.size === 0) return stay('no tensor carries epochs')
   const nodes = [...walk(ir.body)]
   const accesses = new Map<Node, Node>()
   const flagsOf = new Map(ir.body.params.map((param) => [paramName(param), param]))
@@ -65,11 +69,14 @@ function wordsIn(
       const name = base.op === 'param' ? paramName(base) : undefined
       const flags = name === undefined ? undefined : carried.get(name)
       // The flags may also signal accesses to other tensors that ranks exchange, so the flags must stay.
-      if (name !== undefined && flags === undefined && isRemote(ref)) return undefined
+      if (name !== undefined && flags === undefined && isRemote(ref))
+        return stay(`they may also signal what ranks exchange through ${name} by`, node)
       if (name === undefined || flags === undefined) continue
       const made = accessOf(node, ref, { layouts, group: groupOf.get(node)!, ranges })
       // A load must use the same element order as the store of another rank: all accesses of a tensor need one form.
-      if (!made || (forms.get(name) ?? made.form) !== made.form) return undefined
+      if (!made) return stay(`words cannot have the form in which ${name} is accessed by`, node)
+      if ((forms.get(name) ?? made.form) !== made.form)
+        return stay(`other accesses of ${name} have another form than`, node)
       forms.set(name, made.form)
       accesses.set(node, flagsOf.get(flags)!)
     }
@@ -78,12 +85,15 @@ function wordsIn(
   const isUsed = (op: 'load' | 'store', name: string): boolean =>
     [...accesses.keys()].some((node) => node.op === op && paramName(origin(node.inputs[0]).base) === name)
   const names = [...carried.keys()]
-  if (!told || !names.every((name) => isUsed('load', name) && isUsed('store', name))) return undefined
+  if (!told) return stay('one is used by another op than a plain signal or wait, or lacks one of these')
+  const unused = names.find((name) => !isUsed('load', name) || !isUsed('store', name))
+  if (unused !== undefined) return stay(`${unused} is not both stored and loaded`)
 
   const loads = [...accesses.keys()].filter(({ op }) => op === 'load')
   const repeated = new Set(nodes.filter((node) => isRepeatable(node, loads)))
   const isInside = new Set([...repeated].flatMap(withInside))
-  if (loads.some((load) => !repeated.has(load) && !isInside.has(load))) return undefined
+  const once = loads.find((load) => !repeated.has(load) && !isInside.has(load))
+  if (once) return stay('nothing could repeat', once)
   return {
     accesses,
     isRepeated: (node) => repeated.has(node) && !isInside.has(node),

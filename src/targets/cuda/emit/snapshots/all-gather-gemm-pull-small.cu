@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmPullK(
     tma_prefetch(a_all_ranks_map);
     tma_prefetch(b_map);
     tma_prefetch(c_map);
-    for (u32 i = 0; i < 3; ++i) barrier_init(shared + 40960 + i * 8, 1);  // src/ops/allGatherGemm/product.ts:100
+    for (u32 i = 0; i < 3; ++i) barrier_init(shared + 40960 + i * 8, 1);  // src/ops/gathered/product.ts:100
     for (u32 i = 0; i < 3; ++i) barrier_init(shared + 40984 + i * 8, 4);
     barrier_init_fence();
     fence_async_shared();
@@ -46,14 +46,14 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmPullK(
     ready_epochs[1] = ready_wait_epoch;
     done_epochs[1] = done_wait_epoch;
   }
-  const u32 b_tile = shared;  // src/ops/allGatherGemm/product.ts:68
+  const u32 b_tile = shared;  // src/ops/gathered/product.ts:68
   const u32 a_tile = shared + 12288;
-  const u32 full = shared + 40960;  // src/ops/allGatherGemm/product.ts:100
+  const u32 full = shared + 40960;  // src/ops/gathered/product.ts:100
   const u32 empty = shared + 40984;
   if (threadIdx.x < 128) {  // producer
     if (threadIdx.x == 0) {
       u32 awaited_1 = 0;  // which of the first 32 flags were
-      const i32 c_dim0_ceil_64 = (i32)((u32)(c_dim0 + 63) / 64u);  // src/ops/allGatherGemm/product.ts:99
+      const i32 c_dim0_ceil_64 = (i32)((u32)(c_dim0 + 63) / 64u);  // src/ops/gathered/product.ts:99
       const i32 c_dim1_ceil_64 = (i32)((u32)(c_dim1 + 63) / 64u);
       i32 slot = 0;
       i32 phase = 0;
@@ -62,16 +62,16 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmPullK(
         if (tile / (u32)(i32)gridDim.x % 64 == 63 && abort_raised(control)) { copies_arrive(); break; }
         const TileIndex at = grouped_tile(tile, c_dim0_ceil_64, c_dim1_ceil_64, 8);
         const i32 i0 = at.row, i1 = at.column;
-        const i32 a_dim1_ceil_32 = (i32)((u32)(a_dim1 + 31) / 32u);  // src/ops/allGatherGemm/product.ts:101
-        i32 slot_2 = slot;  // src/ops/allGatherGemm/product.ts:100
+        const i32 a_dim1_ceil_32 = (i32)((u32)(a_dim1 + 31) / 32u);  // src/ops/gathered/product.ts:101
+        i32 slot_2 = slot;  // src/ops/gathered/product.ts:100
         i32 phase_2 = phase;
         for (i32 i0_2 = 0; i0_2 < 2; ++i0_2) {
           i32 slot_3 = slot_2;
           i32 phase_3 = phase_2;
           for (i32 i1_2 = 0; i1_2 < a_dim1_ceil_32; ++i1_2) {
             if (!barrier_await(empty + slot_3 * 8, (phase_3 - 1) & 1, control)) break;
-            const i32 rank_plus_i0_2_mod_2 = (i32)((u32)(rank + i0_2) % 2u);  // src/ops/allGatherGemm/product.ts:104
-            barrier_expect_bytes(full + slot_3 * 8, 4096);  // src/ops/allGatherGemm/product.ts:106
+            const i32 rank_plus_i0_2_mod_2 = (i32)((u32)(rank + i0_2) % 2u);  // src/ops/gathered/product.ts:104
+            barrier_expect_bytes(full + slot_3 * 8, 4096);  // src/ops/gathered/product.ts:106
             tma_load_2d(b_tile + slot_3 * 4096, b_map, full + slot_3 * 8, i1 * 64, (rank_plus_i0_2_mod_2 * a_dim1) + i1_2 * 32);
             if (rank_plus_i0_2_mod_2 != rank) {  // src/ops/allGatherGemm/pullInPlace.ts:25
               const u32 ready_index = (u32)rank_plus_i0_2_mod_2;
@@ -83,7 +83,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmPullK(
             }
             barrier_expect_bytes(full + slot_3 * 8, 4096);  // src/ops/allGatherGemm/pullInPlace.ts:26
             tma_load_3d(a_tile + slot_3 * 4096, a_all_ranks_map, full + slot_3 * 8, i1_2 * 32, i0 * 64, rank_plus_i0_2_mod_2);
-            barrier_arrive(full + slot_3 * 8);  // src/ops/allGatherGemm/product.ts:100
+            barrier_arrive(full + slot_3 * 8);  // src/ops/gathered/product.ts:100
             const i32 slot_3_plus_1 = slot_3 + 1;
             const bool eq = slot_3_plus_1 == 3;
             slot_3 = eq ? 0 : slot_3_plus_1;
@@ -104,7 +104,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmPullK(
         flag_store(on_rank(ready, (i32)((u32)(rank + i0) % 2u) - rank, heap_stride) + rank, ready_signal_epoch);
       }
     }
-    const i32 c_dim0_ceil_64 = (i32)((u32)(c_dim0 + 63) / 64u);  // src/ops/allGatherGemm/product.ts:99
+    const i32 c_dim0_ceil_64 = (i32)((u32)(c_dim0 + 63) / 64u);  // src/ops/gathered/product.ts:99
     const i32 c_dim1_ceil_64 = (i32)((u32)(c_dim1 + 63) / 64u);
     i32 slot = 0;
     i32 phase = 0;
@@ -113,11 +113,11 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmPullK(
       if (tile / (u32)(i32)gridDim.x % 64 == 63 && group_any(2, 128, thread == 0 && abort_raised(control))) { copies_arrive(); break; }
       const TileIndex at = grouped_tile(tile, c_dim0_ceil_64, c_dim1_ceil_64, 8);
       const i32 i0 = at.row, i1 = at.column;
-      const i32 a_dim1_ceil_32 = (i32)((u32)(a_dim1 + 31) / 32u);  // src/ops/allGatherGemm/product.ts:101
-      float acc[32];  // src/ops/allGatherGemm/product.ts:100
+      const i32 a_dim1_ceil_32 = (i32)((u32)(a_dim1 + 31) / 32u);  // src/ops/gathered/product.ts:101
+      float acc[32];  // src/ops/gathered/product.ts:100
       #pragma unroll
-      for (u32 i = 0; i < 32; ++i) acc[i] = 0.0f;  // src/ops/allGatherGemm/product.ts:102
-      i32 slot_2 = slot;  // src/ops/allGatherGemm/product.ts:100
+      for (u32 i = 0; i < 32; ++i) acc[i] = 0.0f;  // src/ops/gathered/product.ts:102
+      i32 slot_2 = slot;  // src/ops/gathered/product.ts:100
       i32 phase_2 = phase;
       fragment_fence(acc);
       u32 to_hand_back = 0;
@@ -126,7 +126,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmPullK(
         i32 phase_3 = phase_2;
         for (i32 i1_2 = 0; i1_2 < a_dim1_ceil_32; ++i1_2) {
           barrier_await(full + slot_3 * 8, phase_3 & 1, control);
-          wgmma_fence();  // src/ops/allGatherGemm/product.ts:108
+          wgmma_fence();  // src/ops/gathered/product.ts:108
           {
             const u64 right0 = wgmma_operand<128>(b_tile + slot_3 * 4096, 4096, 1024);
             const u64 left0 = wgmma_operand<64>(a_tile + slot_3 * 4096, 16, 512);
@@ -137,7 +137,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmPullK(
           }
           wgmma_commit();
           wgmma_wait<1>();  // the product of the iteration before has read its slot
-          if (thread % 32 == 0 && to_hand_back != 0) barrier_arrive(to_hand_back);  // src/ops/allGatherGemm/product.ts:100
+          if (thread % 32 == 0 && to_hand_back != 0) barrier_arrive(to_hand_back);  // src/ops/gathered/product.ts:100
           to_hand_back = empty + slot_3 * 8;
           const i32 slot_3_plus_1 = slot_3 + 1;
           const bool eq = slot_3_plus_1 == 3;
@@ -150,7 +150,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmPullK(
       wgmma_wait<0>();
       fragment_fence(acc);
       if (thread % 32 == 0 && to_hand_back != 0) barrier_arrive(to_hand_back);
-      u32 as_bf16[16];  // src/ops/allGatherGemm/product.ts:112
+      u32 as_bf16[16];  // src/ops/gathered/product.ts:112
       #pragma unroll
       for (u32 p = 0; p < 16; ++p) as_bf16[p] = pack_bf16(acc[2 * p], acc[2 * p + 1]);
       #pragma unroll

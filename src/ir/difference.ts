@@ -1,0 +1,145 @@
+/**
+ * Compares two forms of one kernel node by node. Both were made from the same recorded kernel, so a node and its counterpart have
+ * the same op, type and site (the same object). In each block, nodes are aligned in order. Aligned nodes are compared by their
+ * attributes, operands, blocks and what the caller knows about each. Nodes without a counterpart in their block may have moved.
+ */
+import type { Block, Node } from './node.ts'
+import type { Site } from './site.ts'
+import { typeName } from './type.ts'
+
+/** What is known about a node besides the node itself, by name. */
+export type Details = Readonly<Record<string, string | undefined>>
+
+export type Difference =
+  /** A node of one form only. */
+  | { readonly kind: 'only here' | 'only there'; readonly node: Node }
+  /** A node of both forms, at different places. */
+  | { readonly kind: 'moved'; readonly node: Node }
+  /** A property of a node, with its value in both forms. */
+  | {
+      readonly kind: 'differs'
+      readonly node: Node
+      readonly what: string
+      readonly here: string | undefined
+      readonly there: string | undefined
+    }
+
+export function difference(
+  [here, detailsHere]: readonly [Block, (node: Node) => Details],
+  [there, detailsThere]: readonly [Block, (node: Node) => Details],
+): readonly Difference[] {
+  const found: Difference[] = []
+  const counterparts = new Map<Node, Node>()
+  const paired = new Set<Node>()
+  const pair = (one: Node, other: Node): void => {
+    counterparts.set(one, other)
+    paired.add(other)
+  }
+  const keyOf = keys()
+
+  /** True if the operands differ, and not only because one of them has no counterpart, which is a difference of its own. */
+  const areOthers = (some: readonly Node[], others: readonly Node[]): boolean =>
+    some.length !== others.length ||
+    some.some((one, i) => {
+      const expected = counterparts.get(one)
+      return expected ? expected !== others[i] : paired.has(others[i])
+    })
+
+  const differs = (node: Node, what: string, one?: string, other?: string): void =>
+    void found.push({ kind: 'differs', node, what, here: one, there: other })
+
+  const compareNodes = (one: Node, other: Node): void => {
+    if (areOthers(one.inputs, other.inputs)) differs(one, 'operands')
+    const [own, others] = [
+      { ...textsOf(one), ...detailsHere(one) },
+      { ...textsOf(other), ...detailsThere(other) },
+    ] as Record<string, string | undefined>[]
+    for (const what of new Set([...Object.keys(own), ...Object.keys(others)]))
+      if (own[what] !== others[what]) differs(one, what, own[what], others[what])
+    pair(one, other)
+    const count = Math.max(one.blocks.length, other.blocks.length)
+    for (let i = 0; i < count; i++) {
+      const [block, counterpart] = [one.blocks.at(i), other.blocks.at(i)]
+      if (block && counterpart) compareBlocks(block, counterpart, one)
+      else differs(one, 'blocks', String(one.blocks.length), String(other.blocks.length))
+    }
+  }
+
+  const compareBlocks = (block: Block, counterpart: Block, owner: Node | undefined): void => {
+    block.params.forEach((param, i) => {
+      const other = counterpart.params.at(i)
+      if (other) pair(param, other)
+    })
+    for (const [one, other] of aligned(block.nodes, counterpart.nodes, keyOf)) {
+      if (one && other) compareNodes(one, other)
+      else if (one) found.push({ kind: 'only here', node: one }, ...inside(one, 'only here'))
+      else found.push({ kind: 'only there', node: other! }, ...inside(other!, 'only there'))
+    }
+    if (owner && areOthers(block.results, counterpart.results)) differs(owner, 'results')
+  }
+
+  compareBlocks(here, there, undefined)
+  return withMoves(found, keyOf)
+}
+
+const inside = (node: Node, kind: 'only here' | 'only there'): Difference[] =>
+  node.blocks.flatMap(({ nodes }) =>
+    nodes.flatMap((inner) => [{ kind, node: inner }, ...inside(inner, kind)]),
+  )
+
+const textsOf = ({ attributes }: Node): Details =>
+  Object.fromEntries(
+    Object.entries(attributes).flatMap(([name, value]) =>
+      value === undefined ? [] : [[name, String(value)]],
+    ),
+  )
+
+/** Returns a function that gives a node and its counterpart the same key. */
+function keys(): (node: Node) => string {
+  const sites = new Map<Site | undefined, number>()
+  const numberOf = (site: Site | undefined): number => {
+    if (!sites.has(site)) sites.set(site, sites.size)
+    return sites.get(site)!
+  }
+  return ({ op, type, site }) => `${op} ${typeName(type)} ${numberOf(site)}`
+}
+
+/** Aligns two sequences so that most nodes have a counterpart, in order. */
+function* aligned(
+  here: readonly Node[],
+  there: readonly Node[],
+  keyOf: (node: Node) => string,
+): Generator<readonly [Node | undefined, Node | undefined]> {
+  const [own, others] = [here.map(keyOf), there.map(keyOf)]
+  // longest[i][j]: the most pairs among here[i..] and there[j..].
+  const longest = Array.from({ length: own.length + 1 }, () => new Uint32Array(others.length + 1))
+  for (let i = own.length - 1; i >= 0; i--)
+    for (let j = others.length - 1; j >= 0; j--)
+      longest[i][j] =
+        own[i] === others[j] ? longest[i + 1][j + 1] + 1 : Math.max(longest[i + 1][j], longest[i][j + 1])
+  let [i, j] = [0, 0]
+  while (i < own.length || j < others.length) {
+    if (i < own.length && j < others.length && own[i] === others[j]) yield [here[i++], there[j++]]
+    else if (j === others.length || (i < own.length && longest[i + 1][j] >= longest[i][j + 1]))
+      yield [here[i++], undefined]
+    else yield [undefined, there[j++]]
+  }
+}
+
+/** Nodes with equal keys that each form has without a counterpart are one node that has moved. */
+function withMoves(found: readonly Difference[], keyOf: (node: Node) => string): readonly Difference[] {
+  const left = new Map<string, Difference[]>()
+  for (const one of found)
+    if (one.kind === 'only there') {
+      const key = keyOf(one.node)
+      left.set(key, [...(left.get(key) ?? []), one])
+    }
+  const gone = new Set<Difference>()
+  const moved = found.map((one): Difference => {
+    const other = one.kind === 'only here' ? left.get(keyOf(one.node))?.pop() : undefined
+    if (!other) return one
+    gone.add(other)
+    return { kind: 'moved', node: one.node }
+  })
+  return moved.filter((one) => !gone.has(one))
+}
