@@ -181,6 +181,8 @@ export abstract class HostWorld<Stored extends object = object> implements World
         if (dtypes[dtype]?.kind !== 'float')
           throw misuse(`${what} of ${dtype}: random tensors need a floating-point dtype`)
         const seed = options.seed ?? ++this.#seeds
+        if (!Number.isSafeInteger(seed))
+          throw misuse(`a seed of ${seed}: it must be a whole number below 2^53`)
         return make(dtype, shape, (rank) => drawn(elements(shape), generator(seed, rank)), options)
       }
     return {
@@ -255,6 +257,8 @@ export abstract class HostWorld<Stored extends object = object> implements World
         `flags of shape ${shapeText(shape)}: it must have up to three extents, each a whole number, 0 or more`,
       )
     const arrivals = options.arrivals ?? 1
+    if (!Number.isInteger(arrivals) || arrivals < 1)
+      throw misuse(`flags of ${arrivals} arrivals per epoch: it must be a whole number, 1 or more`)
     const where = members ? ` on ${groupName(members)}` : ''
     return this.#allocate(ranks, `flags[${shape.join(', ')}] of ${arrivals} arrivals${where}`, (number) => {
       const made: SymmetricFlags = {
@@ -308,14 +312,14 @@ export abstract class HostWorld<Stored extends object = object> implements World
 
   protected expectRank(rank: number): void {
     if (!Number.isInteger(rank) || rank < 0 || rank >= this.ranks)
-      throw new WorldError(`there is no rank ${rank} in a world of ${this.ranks}`)
+      throw misuse(`there is no rank ${rank} in a world of ${this.ranks}`)
   }
 
   /** Throws unless the memory of the rank is accessible from this process. */
   protected expectLocal(rank: number): void {
     this.expectRank(rank)
     if (!this.localRanks.includes(rank))
-      throw new WorldError(
+      throw misuse(
         `rank ${rank} is in another process: read and write its data there. This process has ranks ${this.localRanks.join(', ') || '(none)'}`,
       )
   }

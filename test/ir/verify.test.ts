@@ -351,7 +351,7 @@ describe('11. ops have what they need', () => {
     verify(last(block([x], [...stored('engine'), node('drain')])))
   })
   it('drain in another role than the store', () => {
-    const roles = node('roles', [], { names: ['a', 'b'] }, [
+    const roles = node('roles', [], { names: ['a', 'b'], warps: [4, 4] }, [
       block([], stored('engine')),
       block([], [node('drain')]),
     ])

@@ -1,4 +1,5 @@
 /** The records of all ops, and queries about them. */
+export { MOST_WARPS } from './control.ts'
 export {
   accessesOf,
   acquires,

@@ -19,7 +19,7 @@
  */
 import { analysis } from '../analysis.ts'
 import { attribute, Block, walk, type KernelIR, type Node } from '../node.ts'
-import { opOf, type OpName } from '../ops/index.ts'
+import { MOST_WARPS, opOf, type OpName } from '../ops/index.ts'
 import { Copier } from '../rewrite.ts'
 import type { Site } from '../site.ts'
 import type { RefType } from '../type.ts'
@@ -29,8 +29,6 @@ import { containsPipeline, isProducerCopy, producerSlice, type Slice } from './s
 
 /** The warps of a producer: one warpgroup, because registers are moved between whole warpgroups. */
 const PRODUCER_WARPS = 4
-/** The most warps in one program. */
-const MOST_WARPS = 32
 
 export const lowerPipelines = analysis('pipelines', withRoles)
 

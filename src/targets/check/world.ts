@@ -15,6 +15,7 @@ import {
   argumentOf,
   expectApart,
   expectArguments,
+  expectLaunchRanks,
   expectDistinct,
   expectSignallers,
   expectStream,
@@ -26,7 +27,7 @@ import {
 import { elements, HostWorld, isWords } from '../../world/host.ts'
 import type { Machine as MachineRecord } from '../../world/machine.ts'
 import { cpuMachine } from '../../world/machines.ts'
-import { expectPlace, inWorld, rankName, type Members } from '../../world/members.ts'
+import { inWorld, rankName, type Members } from '../../world/members.ts'
 import { doesNotFit } from '../../world/residency.ts'
 import { inOrder, type OnPrint } from '../../world/prints.ts'
 import type { Disagreement } from '../../world/symmetric.ts'
@@ -272,10 +273,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
     this.expectSymmetric()
     const members = this.membersOf(options)
     const everyRank = members ? [...members.keys()] : this.everyRank
-    for (const rank of options.ranks ?? []) {
-      expectPlace(members, rank)
-      this.expectRank(inWorld(members, rank))
-    }
+    expectLaunchRanks(options.ranks, members, (rank) => this.expectRank(rank))
     const wrong = (handle: Handle): string | undefined =>
       this.wrongHandle(handle) ?? wrongGroup(handle, members)
     expectArguments(kernel as unknown as Kernel, args, everyRank, wrong)

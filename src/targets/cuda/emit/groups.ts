@@ -6,7 +6,6 @@
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
-import { KernelError } from '../../../ir/site.ts'
 import { accessesOf, entryOf, opOf, opsWith, type MemoryName, type SyncName } from '../../../ir/ops/index.ts'
 import type { RefType, ValueType } from '../../../ir/type.ts'
 import { programsPerProcessor, type DeviceLimits, type ProgramNeeds } from '../../../world/machine.ts'
@@ -72,8 +71,6 @@ function rolesIn(ir: KernelIR, copies: CopyPlanner, registersPerProcessor: numbe
   const all = [...walk(ir.body)]
   const roles = all.filter((node) => node.op === 'roles')
   const block = roles.length > 0 ? Math.max(...roles.map(totalWarps)) * 32 : 32 * defaultWarps(all)
-  if (block > 1024)
-    throw new KernelError(`roles: ${block / 32} warps in one program, which has at most 32`, roles[0]?.site)
   const whole: Group = {
     name: 'program',
     first: 0,
