@@ -302,6 +302,19 @@ export abstract class HostWorld<Stored extends object = object> implements World
     this.remove(stored)
   }
 
+  /**
+   * Returns a function that frees what was allocated on this world and its groups since, and makes allocations without
+   * a seed draw the same numbers again.
+   */
+  lend(): () => void {
+    const before = new Set(this.#stored.keys())
+    const seeds = this.#seeds
+    return () => {
+      for (const own of [...this.#stored.keys()]) if (!before.has(own)) this.free(own)
+      this.#seeds = seeds
+    }
+  }
+
   /** Throws an error that lists the different allocations. */
   protected asymmetric({ message, parties }: Disagreement): never {
     const lines = parties.map(({ who, what, site }) => `  ${site ?? '(unknown line)'}  ${who} ${what}`)

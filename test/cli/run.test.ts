@@ -2,7 +2,7 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expectClose, f32, flags, kernel, scenario, tensor, type Scenario } from 'arke'
+import { expectClose, f32, flags, kernel, scenario, tensor, type Scenario, type World } from 'arke'
 import { afterAll, describe, expect, it } from 'vitest'
 import { runCommand, type RunCommand, type RunResult } from '../../src/cli/run.ts'
 import { Progress } from '../../src/cli/progress.ts'
@@ -131,6 +131,38 @@ describe('arke run', () => {
     const { result } = await run([large], { runs: 5 })
     expect(result.scenarios[0].problem).toBeUndefined()
     expect(result.scenarios[0].launches).toBe(0)
+  })
+
+  it('frees what a scenario has allocated on a group and on single ranks', async () => {
+    const large = scenario('large', { ranks: 2 }, async (world) => {
+      const group = world.group([1, 0])
+      group.zeros(f32, [1 << 26]) // 256 MiB per rank
+      group.group([0]).zeros(f32, [1 << 26])
+      for (const rank of [0, 1]) {
+        world.on(rank).empty(f32, [1 << 26])
+        group.on(rank).empty(f32, [1 << 26])
+      }
+      await world.synchronize()
+    })
+    const { result } = await run([large], { runs: 5 })
+    expect(result.scenarios[0].problem).toBeUndefined()
+  })
+
+  it('gives every run a world of its own, with the same random numbers', async () => {
+    const drawn: Float64Array[] = []
+    const [worlds, groups] = [new Set<World>(), new Set<World>()]
+    const random = scenario('random', { ranks: 2 }, async (world) => {
+      const group = world.group([1])
+      expect(world.group([1])).toBe(group)
+      worlds.add(world)
+      groups.add(group)
+      drawn.push(await world.read(world.rand(f32, [4]), 1), await group.read(group.randn(f32, [4]), 0))
+    })
+    const { result } = await run([random], { runs: 2 })
+    expect(result.scenarios[0].problem).toBeUndefined()
+    expect(drawn).toHaveLength(6)
+    for (const at of [2, 3, 4, 5]) expect(drawn[at]).toEqual(drawn[at % 2])
+    expect([worlds.size, groups.size]).toEqual([3, 3])
   })
 
   it('rejects what it cannot run', async () => {
