@@ -128,7 +128,7 @@ for example, products that would not use the matrix unit of a GPU, and fragments
       prepareForAuthor(options)
       const { check } = await import('./check.ts')
       const { load } = await import('./load.ts')
-      const { Progress } = await import('./progress.ts')
+      const { printAbove, Progress } = await import('./progress.ts')
       const report = await import('./report.ts')
       const sources: Source[] = []
       for (const file of files) sources.push(await load(file))
@@ -150,6 +150,7 @@ for example, products that would not use the matrix unit of a GPU, and fragments
               progress.show(
                 () => `${run.scenario}, ${run.ranks} ranks, ${report.stageOf(run)}: ${schedules} schedules`,
               ),
+            onPrint: printAbove(progress),
             onRun(run) {
               if (options.json) return
               progress.clear()

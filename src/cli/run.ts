@@ -16,12 +16,13 @@ import { writeChrome } from '../timeline/chrome.ts'
 import type { Timeline } from '../timeline/timeline.ts'
 import { borrowed } from '../world/borrowed.ts'
 import { openWorld } from '../world/open.ts'
+import type { OnPrint } from '../world/prints.ts'
 import type { Scenario, World } from '../world/world.ts'
 import { expectRecording, fastestTarget, heapFor, machineOf, stallsOn } from './bench.ts'
 import { describeError, UsageError } from './errors.ts'
 import type { Source } from './load.ts'
 import { checkOutputs, writeOutput } from './output.ts'
-import type { Progress } from './progress.ts'
+import { printAbove, type Progress } from './progress.ts'
 import { Strays, turn, unlessIdle } from './strays.ts'
 
 export interface RunCommand {
@@ -90,9 +91,15 @@ export async function runCommand(
   const say = (line: string): void => {
     if (!json) print(line)
   }
+  // The kernels print in the first run of a scenario only.
+  let isFirst = false
+  const printLine = printAbove(progress)
+  const onPrint: OnPrint = (line) => {
+    if (isFirst) printLine(line)
+  }
   const open = (record: boolean, ranks: number, workers?: number): Promise<World> => {
     const heap = heapFor(target, ranks, 1)
-    return openWorld({ target, ranks, record, heap, workers, onStall: stallsOn(progress) })
+    return openWorld({ target, ranks, record, heap, workers, onStall: stallsOn(progress), onPrint })
   }
   const [{ ranks: first }] = planned
   const { machine } = await machineOf(await open(false, first))
@@ -116,7 +123,10 @@ export async function runCommand(
             strays,
             interrupt,
           },
-          onRun: (n) => progress.show(() => `${title} on ${target}: run ${n} of ${command.runs}`),
+          onRun(n) {
+            isFirst = n === 0
+            progress.show(() => `${title} on ${target}: run ${n} of ${command.runs}`)
+          },
         })
       } catch (error) {
         if (!interrupt?.aborted) throw error

@@ -29,7 +29,10 @@ export interface ExploreOptions {
   readonly keepGoing?: boolean
   /** The number of scheduling points after which a run is cut. */
   readonly stepLimit?: number
-  /** Called for each line of `t.print` in the first run. By default, the line is printed on stderr. */
+  /**
+   * Called for each line of `t.print` in the first run. By default, the line is printed on stderr if the kernels run as
+   * recorded.
+   */
   readonly onPrint?: OnPrint
   readonly onProgress?: (done: number) => void
   /** Called after each run. If it returns true, the exploration ends with the findings so far. */
@@ -79,7 +82,7 @@ async function runOnce(
   isFirst: boolean,
 ): Promise<Run> {
   const residency = options.residency ?? scenario.residency
-  const { ranks, stage, stepLimit } = options
+  const { ranks, stage = 'recorded', stepLimit } = options
   const world = new CheckWorld({
     ranks,
     residency,
@@ -87,7 +90,7 @@ async function runOnce(
     scheduler,
     stepLimit,
     watchPromises: isFirst,
-    onPrint: isFirst && (stage ?? 'recorded') === 'recorded' ? (options.onPrint ?? reportPrint) : undefined,
+    onPrint: isFirst ? (options.onPrint ?? (stage === 'recorded' ? reportPrint : undefined)) : undefined,
   })
   try {
     const value = await scenario.run(world)
