@@ -1,15 +1,12 @@
 /** Formats errors of the command line as one line: the position in the author's file first, then the problem. */
 import { relative } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { ownFile } from '../files.ts'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { isOwnCode } from '../files.ts'
 
 /** An error in the command or its input files. The message states the problem and what to do. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
-
-/** The folder of Arke's own code. Stack frames in this folder are not the author's. */
-const ownRoot = fileURLToPath(ownFile(''))
 
 export function describeError(error: unknown): string {
   if (!(error instanceof Error)) return flat(`something that is no Error was thrown: ${String(error)}`)
@@ -27,7 +24,8 @@ function authorPlace(stack: string): string | undefined {
     const match = /(?:\(|at |async )((?:file:\/\/)?[/A-Za-z][^()]*?):(\d+):(\d+)\)?$/.exec(line.trim())
     if (!match) continue
     const path = toPath(match[1])
-    if (path.startsWith('node:') || path.includes('node_modules') || path.startsWith(ownRoot)) continue
+    if (path.startsWith('node:') || path.includes('node_modules')) continue
+    if (isOwnCode(pathToFileURL(path).href)) continue
     return `${shorten(path)}:${match[2]}:${match[3]}`
   }
   return undefined

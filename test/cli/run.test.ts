@@ -171,6 +171,9 @@ describe('arke run', () => {
       'there is no such scenario; there is "pass on"',
     )
     await expect(run([good], { target: 'check' })).rejects.toThrow('--target check: it does not record')
+    await expect(run([good], { target: 'bogus' })).rejects.toThrow(
+      /^--target bogus: there is no such target; there is native, wasm, cuda$/,
+    )
     await expect(run([good], { trace: join(folder, 't.json') })).rejects.toThrow(
       '--trace shows one scenario at one world size, and these are 2',
     )
