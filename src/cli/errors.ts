@@ -15,7 +15,9 @@ export function describeError(error: unknown): string {
   const place = authorPlace(error.stack ?? '')
   const what = ['Error', 'RangeError', 'WorldError'].includes(error.name) ? '' : `${error.name}: `
   const message = flat(`${what}${error.message}`)
-  return place && !message.includes(place) ? `${place}: ${message}` : message
+  return place && !message.includes(place) && !/^\S+:\d+:\d+: /.test(message)
+    ? `${place}: ${message}`
+    : message
 }
 
 /** The position of the first stack frame that is not in Node, in a dependency or in Arke. */

@@ -438,6 +438,11 @@ export class Program {
    * fragment must hold in all elements.
    */
   assert(condition: Value<'bool'>, message: string): void {
+    if (!(condition instanceof Value))
+      throw new KernelError(
+        `assert: ${String(condition)} is no condition on values: pass a comparison, such as x.gt(0), and check what is known while recording in TypeScript`,
+        Site.here(),
+      )
     this.#emit('assert', [all(condition).node], { message })
   }
 

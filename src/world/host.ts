@@ -155,9 +155,11 @@ export abstract class HostWorld<Stored extends object = object> implements World
 
   /** The members of the group of a launch, the same list for the same group. Undefined for the whole world. */
   protected membersOf({ group }: Pick<LaunchOptions, 'group'>): Members {
-    if (!group || group.members === this.everyRank) return undefined
+    if (group === undefined || group.members === this.everyRank) return undefined
+    if (!Array.isArray(group?.members))
+      throw misuse(`the group of a launch is what world.group(…) returns, not ${JSON.stringify(group)}`)
     if (!this.#lists.has(group.members))
-      throw new WorldError(`${groupName(group.members)} is a group of another world`)
+      throw misuse(`${groupName(group.members)} is a group of another world`)
     return group.members
   }
 
@@ -259,6 +261,11 @@ export abstract class HostWorld<Stored extends object = object> implements World
     const arrivals = options.arrivals ?? 1
     if (!Number.isInteger(arrivals) || arrivals < 1)
       throw misuse(`flags of ${arrivals} arrivals per epoch: it must be a whole number, 1 or more`)
+    const { signaller } = options
+    if (signaller !== undefined && (signaller as unknown) !== 'host')
+      throw misuse(
+        `a signaller of ${JSON.stringify(signaller)}: it must be 'host', or left out if kernels signal the flags`,
+      )
     const where = members ? ` on ${groupName(members)}` : ''
     return this.#allocate(ranks, `flags[${shape.join(', ')}] of ${arrivals} arrivals${where}`, (number) => {
       const made: SymmetricFlags = {
@@ -266,7 +273,7 @@ export abstract class HostWorld<Stored extends object = object> implements World
         name: options.name ?? `x${number}`,
         shape: [...shape],
         arrivals,
-        ...(options.signaller && { signaller: options.signaller }),
+        ...(signaller && { signaller }),
         ...(members && { members }),
       }
       this.#stored.set(made, this.placeFlags(made))

@@ -39,7 +39,14 @@ export function spacingOf(members: Members): Spacing | undefined {
     : undefined
 }
 
+/** Throws unless the argument of `group` is a list. */
+export function expectList(members: unknown): asserts members is readonly number[] {
+  if (!Array.isArray(members))
+    throw misuse(`group takes a list of ranks, such as [0, 1], not ${JSON.stringify(members)}`)
+}
+
 export function expectMembers(members: readonly number[], ranks: number): void {
+  expectList(members)
   const wrong = (why: string): never => {
     throw misuse(`${groupName(members)} of a world of ${ranks}: ${why}`)
   }

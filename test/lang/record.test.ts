@@ -328,6 +328,14 @@ describe('control flow', () => {
     /teams: the team one has -1 programs/,
   )
   refuses(
+    'an assertion about a number of the host',
+    (t, { n }) => {
+      t.assert(n.gt(0), 'n is positive')
+      t.assert(true as never, 'always') //!
+    },
+    /^assert: true is no condition on values: pass a comparison, such as x\.gt\(0\), and check what is known while recording in TypeScript/,
+  )
+  refuses(
     'a fragment taken into a role',
     (t, { v }) => {
       const x = t.load(v.tile([0], [8]))

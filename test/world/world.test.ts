@@ -116,6 +116,11 @@ describe.each(worlds)('on %s', (name, open) => {
       )
     for (const seed of [1.5, NaN, 2 ** 53])
       refused(() => world.rand(f32, [1], { seed }), `a seed of ${seed}: it must be a whole number below 2^53`)
+    for (const signaller of ['me', true] as never[])
+      refused(
+        () => world.flags([], { signaller }),
+        `a signaller of ${JSON.stringify(signaller)}: it must be 'host', or left out if kernels signal the flags`,
+      )
     const one = kernel('one', { x: tensor(f32, 1) }, (t, { x }) => t.store(x.at([0]), 1))
     const x = world.zeros(f32, [1])
     const launch = (ranks: readonly number[]) => () => world.launch(one, { x }, { grid: 1, ranks })
@@ -126,6 +131,14 @@ describe.each(worlds)('on %s', (name, open) => {
       launch([1])()
       launch([0])()
     }
+  })
+
+  it('a rank that does not exist is reported at the line that reads it', async () => {
+    const x = world.zeros(f32, [1])
+    for (const read of [() => world.peek(x, 4), () => world.read(x, 4), () => world.group([1]).peek(x, 4)])
+      await expect((async () => read())()).rejects.toThrow(
+        /^test\/world\/world\.test\.ts:\d+:\d+: there is no rank 4 in /,
+      )
   })
 
   it('a shape that is a number is rejected at its line', () => {

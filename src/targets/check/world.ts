@@ -233,7 +233,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
     kernel: Kernel<P, M>,
     options: PrepareOptions<P, M> = {},
   ): Promise<void> {
-    const world = options.group?.ranks ?? this.ranks
+    const world = this.membersOf(options)?.length ?? this.ranks
     const compiled = (async () => Promise.resolve(void this.#record(kernel, options.meta as Meta, world)))()
     return this.#promises.track('world.prepare', compiled)
   }
