@@ -1,7 +1,8 @@
 /**
  * `arke run`: runs the scenarios of a file on real ranks of a target, with recording, and prints the tax ledger of each
- * rank. A scenario runs once to compile its kernels, and then a few times. The ledger, the page and the trace show the
- * run of median length. A scenario that fails is reported with its error and its line, and the next one runs.
+ * rank. A scenario runs once to compile its kernels, and then a few times. The ledger and the page show the run of
+ * median length, and the trace shows all runs. A scenario that fails is reported with its error and its line, and the
+ * next one runs.
  */
 import { plural } from '../report/format.ts'
 import { sentenceOf } from '../report/headline.ts'
@@ -154,7 +155,7 @@ export async function runCommand(
       say(`  ${note}`)
       for (const difference of recordedUnlike)
         say(
-          `  The recorded kernels differ from the timed ones: ${difference}. The ledger describes the recorded kernels.`,
+          `  The recorded kernels differ from those that run without recording: ${difference}. The times are of the recorded kernels.`,
         )
       say('')
       if (trace !== undefined && timeline)
