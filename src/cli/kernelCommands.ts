@@ -135,7 +135,7 @@ for example, products that would not use the matrix unit of a GPU, and fragments
       const progress = new Progress(process.stderr)
       let isDone = false
       process.once('exit', (code) => {
-        if (isDone || code !== 0) return
+        if (isDone || code !== 0 || output.isClosed) return
         process.stderr.write('arke: a scenario has ended the process; the results are incomplete\n')
         process.exitCode = 2
       })

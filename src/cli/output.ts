@@ -113,9 +113,14 @@ export class Output {
 
   constructor(stream: NodeJS.WriteStream, file: string | undefined, style: Style) {
     this.#stream = stream
-    stream.once('error', () => (this.#isClosed = true))
+    // The listener of the command may end the process.
+    stream.prependOnceListener('error', () => (this.#isClosed = true))
     this.#file = file
     this.style = file === undefined ? style : plain
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed
   }
 
   readonly print = (text: string): void => {

@@ -125,11 +125,12 @@ describe('--out', () => {
 
 describe('a reader that stops reading', () => {
   /** Starts the command with a standard output that nobody reads. Returns the exit status. */
-  const unread = (...args: string[]): Promise<number | null> => {
+  const unreadEnded = (...args: string[]): Promise<Ended> => {
     const { child, ended } = start(args, [project.main], folder)
     child.stdout!.destroy()
-    return ended.then(({ code }) => code)
+    return ended
   }
+  const unread = async (...args: string[]): Promise<number | null> => (await unreadEnded(...args)).code
   const run = [
     'run',
     join(project.folder, 'examples/00-load.ts'),
@@ -143,6 +144,8 @@ describe('a reader that stops reading', () => {
 
   it('ends a command that only prints', async () => {
     expect(await unread('audit', '--demo', '--no-html')).toBe(0)
+    const { code, stderr } = await unreadEnded('check', join(project.folder, 'examples/00-load.ts'))
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
   })
 
   it('does not lose the files that a command writes', async () => {
