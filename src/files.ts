@@ -7,10 +7,18 @@
 /** True in the package that `npm run build` creates, false in a checkout. */
 export const isBuilt = !import.meta.url.endsWith('.ts')
 
-/** The URL of the package's folder. If another bundler has bundled Arke, the URL of the folder of that bundle. */
-const root = isBuilt
-  ? (/^.*\/(?=dist\/)/.exec(import.meta.url)?.[0] ?? new URL('.', import.meta.url).href)
+/** The URL of the package's folder. Undefined if another bundler has bundled Arke. */
+const folder = isBuilt
+  ? /^.*\/(?=dist\/)/.exec(import.meta.url)?.[0]
   : import.meta.url.slice(0, -'src/files.ts'.length)
+/** The URL of the package's folder, or of the folder of the bundle. */
+const root = folder ?? new URL('.', import.meta.url).href
+
+/** The folders of Arke's code. With source maps, frames of the built files are in the source folder, too. */
+const codeFolders = folder === undefined ? [] : [`${folder}src/`, `${folder}dist/`]
+
+/** True for the URL of a file of Arke's own code. Examples and tests are not. */
+export const isOwnCode = (url: string): boolean => codeFolders.some((one) => url.startsWith(one))
 
 /** The URL of a file, given its path in the package, such as `examples`. */
 export const packageFile = (path: string): string => `${root}${path}`

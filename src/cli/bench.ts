@@ -171,10 +171,11 @@ const warningsOf = (points: readonly Point[]): string[] => unlikeOf(points).map(
  */
 export const recording: readonly StagedTarget[] = ['native', 'wasm', 'cuda']
 
-/** Throws if the target exists and cannot be measured. */
+/** Throws if the target does not exist, or if it cannot be measured because of `why`. */
 export function expectRecording(target: string, why: string): void {
-  if (Object.hasOwn(worlds, target) && !recording.some((name) => name === target))
-    throw new UsageError(`--target ${target}: ${why}; there is ${recording.join(', ')}`)
+  if (recording.some((name) => name === target)) return
+  const problem = Object.hasOwn(worlds, target) ? why : 'there is no such target'
+  throw new UsageError(`--target ${target}: ${problem}; there is ${recording.join(', ')}`)
 }
 
 /** Returns a function that reports a stalled world on stderr, on a separate line. */

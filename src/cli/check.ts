@@ -13,6 +13,7 @@ import { explore } from '../targets/check/explore.ts'
 import { findingKey, type Cut, type Finding } from '../targets/check/findings.ts'
 import { NotReproducible } from '../targets/check/scheduler.ts'
 import { intercepted } from '../world/intercept.ts'
+import type { OnPrint } from '../world/prints.ts'
 import type { Scenario } from '../world/world.ts'
 import { Chance, type Call } from '../targets/check/chance.ts'
 import type { Shapes } from '../targets/cuda/facts.ts'
@@ -111,6 +112,8 @@ export interface Checked {
 export interface CheckEvents {
   readonly onProgress?: (run: Pick<Run, 'scenario' | 'ranks' | 'stage'>, schedules: number) => void
   readonly onRun?: (run: Run) => void
+  /** Called for each line that the kernels print, as recorded, in the first schedule of a scenario and world size. */
+  readonly onPrint?: OnPrint
 }
 
 export async function check(
@@ -290,13 +293,17 @@ async function checkOnce(
   const shouldStop = (): boolean => interrupt?.aborted ?? false
   let done = 0
   const onProgress = (): void => events.onProgress?.(what, ++done)
+  // Only the first of the two explorations prints, and only the kernels as recorded.
+  const onPrint: OnPrint = (line) => {
+    if (what.stage === RECORDED && done === 0) events.onPrint?.(line)
+  }
   const search =
     limit > 0
-      ? await explore(scenario, { ranks, stage, preemptions, limit, onProgress, shouldStop })
+      ? await explore(scenario, { ranks, stage, preemptions, limit, onPrint, onProgress, shouldStop })
       : undefined
   const random =
     schedules > 0 && !search?.findings.length && !shouldStop()
-      ? await explore(scenario, { ranks, stage, schedules, seed, onProgress, shouldStop })
+      ? await explore(scenario, { ranks, stage, schedules, seed, onPrint, onProgress, shouldStop })
       : undefined
   const found = [
     ...(search?.findings ?? []).map((finding): FoundBy => ({ finding })),

@@ -1,15 +1,12 @@
 /** Formats errors of the command line as one line: the position in the author's file first, then the problem. */
 import { relative } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { ownFile } from '../files.ts'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { isOwnCode } from '../files.ts'
 
 /** An error in the command or its input files. The message states the problem and what to do. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
-
-/** The folder of Arke's own code. Stack frames in this folder are not the author's. */
-const ownRoot = fileURLToPath(ownFile(''))
 
 export function describeError(error: unknown): string {
   if (!(error instanceof Error)) return flat(`something that is no Error was thrown: ${String(error)}`)
@@ -18,7 +15,9 @@ export function describeError(error: unknown): string {
   const place = authorPlace(error.stack ?? '')
   const what = ['Error', 'RangeError', 'WorldError'].includes(error.name) ? '' : `${error.name}: `
   const message = flat(`${what}${error.message}`)
-  return place && !message.includes(place) ? `${place}: ${message}` : message
+  return place && !message.includes(place) && !/^\S+:\d+:\d+: /.test(message)
+    ? `${place}: ${message}`
+    : message
 }
 
 /** The position of the first stack frame that is not in Node, in a dependency or in Arke. */
@@ -27,7 +26,8 @@ function authorPlace(stack: string): string | undefined {
     const match = /(?:\(|at |async )((?:file:\/\/)?[/A-Za-z][^()]*?):(\d+):(\d+)\)?$/.exec(line.trim())
     if (!match) continue
     const path = toPath(match[1])
-    if (path.startsWith('node:') || path.includes('node_modules') || path.startsWith(ownRoot)) continue
+    if (path.startsWith('node:') || path.includes('node_modules')) continue
+    if (isOwnCode(pathToFileURL(path).href)) continue
     return `${shorten(path)}:${match[2]}:${match[3]}`
   }
   return undefined

@@ -130,14 +130,14 @@ for example, products that would not use the matrix unit of a GPU, and fragments
       prepareForAuthor(options)
       const { check } = await import('./check.ts')
       const { load } = await import('./load.ts')
-      const { Progress } = await import('./progress.ts')
+      const { printAbove, Progress } = await import('./progress.ts')
       const report = await import('./report.ts')
       const sources: Source[] = []
       for (const file of files) sources.push(await load(file))
       const progress = new Progress(process.stderr)
       let isDone = false
       process.once('exit', (code) => {
-        if (isDone || code !== 0) return
+        if (isDone || code !== 0 || output.isClosed) return
         process.stderr.write('arke: a scenario has ended the process; the results are incomplete\n')
         process.exitCode = 2
       })
@@ -152,6 +152,7 @@ for example, products that would not use the matrix unit of a GPU, and fragments
               progress.show(
                 () => `${run.scenario}, ${run.ranks} ranks, ${report.stageOf(run)}: ${schedules} schedules`,
               ),
+            onPrint: printAbove(progress),
             onRun(run) {
               if (options.json) return
               progress.clear()

@@ -11,10 +11,16 @@ import { interruptible } from './interrupt.ts'
 import { addCheck, addEmit, addRun } from './kernelCommands.ts'
 import { addBench, addOperations, addTune } from './operationCommands.ts'
 import { positive, whole } from './options.ts'
-import { checkOutputs } from './output.ts'
+import { checkOutputs, writesFiles } from './output.ts'
 
-/** A closed pipe is not an error, because its reader may stop reading early. */
-process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 2))
+/**
+ * A closed pipe is not an error, because its reader may stop reading early. It ends a command that only prints. Another
+ * command goes on, because its files are still wanted.
+ */
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') process.exit(2)
+  if (!writesFiles()) process.exit(0)
+})
 
 /** Lists all commands with the first clause of their descriptions. */
 function commandList(): string {

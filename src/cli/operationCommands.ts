@@ -11,6 +11,7 @@ import type { TuneCommand } from './tune.ts'
 
 interface Choosing {
   readonly operation?: string
+  readonly scenario?: string
   readonly json?: boolean
   readonly out?: string
   readonly report?: string
@@ -52,8 +53,14 @@ async function benchedScenarios(
   const { findScenarios, splitName } = await import('./operationFile.ts')
   checkOutputs({ out: options.out, report: options.report, trace: options.trace }, [splitName(argument)[0]])
   prepareForAuthor(options)
+  const { scenario } = options
   const source = await findScenarios(argument)
-  if (!source) return false
+  if (!source) {
+    if (scenario === undefined) return false
+    throw new UsageError(
+      `--scenario ${scenario}: chooses a scenario of a file that exports no operation; leave it out`,
+    )
+  }
   const isGiven = (name: string): boolean => command.getOptionValueSource(name) === 'cli'
   const wrong = ofOperations.find(isGiven)
   if (wrong !== undefined)
@@ -64,7 +71,7 @@ async function benchedScenarios(
   const { Progress } = await import('./progress.ts')
   const output = outputOf(options)
   const { target, seconds, json, out, report, trace } = options
-  const asked = { target, seconds, json, out, report, trace, runs: mostRuns }
+  const asked = { scenario, target, seconds, json, out, report, trace, runs: mostRuns }
   const sized = { ...asked, ...(isGiven('ranks') && { ranks: options.ranks }) }
   const progress = new Progress(process.stderr)
   await interruptible(async (interrupt) => {
@@ -119,6 +126,10 @@ export function addBench(program: Command): void {
       '--skew <percentages>',
       'delay the last rank by these percentages of the time of the first variant',
       '0',
+    )
+    .option(
+      '--scenario <name>',
+      'only the scenario of this name, of a file that exports scenarios and no operation (default: all)',
     )
     .option('--seconds <s>', 'how long to measure each point', positive, 3)
     .option('--no-pack', 'read weights in their original layout instead of packing them once')

@@ -15,11 +15,17 @@ const statOf = (path: string): Stats | undefined => statSync(path, { throwIfNoEn
 /** Maps names of options to paths. The path is undefined if the option is not given. */
 export type Outputs = Readonly<Record<string, string | undefined>>
 
+let hasOutputs = false
+
+/** True if the command of this process writes files. It then continues when the reader of its output stops reading. */
+export const writesFiles = (): boolean => hasOutputs
+
 /** Throws a `UsageError` if an output cannot be written, is also an input, or is given for two options. */
 export function checkOutputs(outputs: Outputs, inputs: readonly string[] = []): void {
   const checked = new Map<string, string>()
   for (const [option, path] of Object.entries(outputs)) {
     if (path === undefined) continue
+    hasOutputs = true
     checkOutput(path, `give another --${option}`)
     const input = inputs.find((one) => isSameFile(one, path))
     if (input !== undefined)
@@ -102,29 +108,45 @@ export class Output {
   readonly #file: string | undefined
   readonly #pieces: Iterable<string>[] = []
   readonly style: Style
+  /** True if the reader of the stream has stopped reading. What is printed is then lost. */
+  #isClosed = false
 
   constructor(stream: NodeJS.WriteStream, file: string | undefined, style: Style) {
     this.#stream = stream
+    // The listener of the command may end the process.
+    stream.prependOnceListener('error', () => (this.#isClosed = true))
     this.#file = file
     this.style = file === undefined ? style : plain
   }
 
+  get isClosed(): boolean {
+    return this.#isClosed
+  }
+
   readonly print = (text: string): void => {
+    if (this.#isClosed) return
     if (this.#file === undefined) this.#stream.write(`${text}\n`)
     else this.#pieces.push([`${text}\n`])
   }
 
   /** Prints a text in pieces, because the text may be too long for one string. */
   readonly pour = async (pieces: Iterable<string>): Promise<void> => {
-    if (this.#file !== undefined) this.#pieces.push(pieces)
-    else for (const piece of pieces) if (!this.#stream.write(piece)) await once(this.#stream, 'drain')
+    if (this.#file !== undefined) {
+      this.#pieces.push(pieces)
+      return
+    }
+    for (const piece of pieces) {
+      if (this.#isClosed) return
+      // An error of the stream is handled by its listener.
+      if (!this.#stream.write(piece)) await once(this.#stream, 'drain').catch(() => undefined)
+    }
   }
 
   /** Writes the `--out` file. After an interrupt, the text is written to the stream instead of the file. */
   async done(interrupt?: AbortSignal): Promise<void> {
     if (this.#file === undefined) return
     if (!interrupt?.aborted) return writeOutput(this.#file, all(this.#pieces), interrupt)
-    for (const piece of all(this.#pieces)) this.#stream.write(piece)
+    for (const piece of all(this.#pieces)) if (!this.#isClosed) this.#stream.write(piece)
   }
 }
 

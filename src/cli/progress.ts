@@ -1,4 +1,6 @@
 /** Shows the current progress on one line of a terminal. Prints nothing if the stream is not a terminal. */
+import { reportPrint, type OnPrint } from '../world/prints.ts'
+
 export class Progress {
   readonly #stream: NodeJS.WriteStream | undefined
   #last = 0
@@ -21,3 +23,11 @@ export class Progress {
     this.#shown = false
   }
 }
+
+/** Prints what kernels print on stderr, in place of the line that shows the progress. */
+export const printAbove =
+  (progress: Progress): OnPrint =>
+  (line) => {
+    progress.clear()
+    reportPrint(line)
+  }

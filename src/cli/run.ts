@@ -1,7 +1,8 @@
 /**
  * `arke run`: runs the scenarios of a file on real ranks of a target, with recording, and prints the tax ledger of each
- * rank. A scenario runs once to compile its kernels, and then a few times. The ledger, the page and the trace show the
- * run of median length. A scenario that fails is reported with its error and its line, and the next one runs.
+ * rank. A scenario runs once to compile its kernels, and then a few times. The ledger and the page show the run of
+ * median length, and the trace shows all runs. A scenario that fails is reported with its error and its line, and the
+ * next one runs.
  */
 import { plural } from '../report/format.ts'
 import { sentenceOf } from '../report/headline.ts'
@@ -16,12 +17,13 @@ import { writeChrome } from '../timeline/chrome.ts'
 import type { Timeline } from '../timeline/timeline.ts'
 import { borrowed } from '../world/borrowed.ts'
 import { openWorld } from '../world/open.ts'
+import type { OnPrint } from '../world/prints.ts'
 import type { Scenario, World } from '../world/world.ts'
 import { expectRecording, fastestTarget, heapFor, machineOf, stallsOn } from './bench.ts'
 import { describeError, UsageError } from './errors.ts'
 import type { Source } from './load.ts'
 import { checkOutputs, writeOutput } from './output.ts'
-import type { Progress } from './progress.ts'
+import { printAbove, type Progress } from './progress.ts'
 import { Strays, turn, unlessIdle } from './strays.ts'
 
 export interface RunCommand {
@@ -90,9 +92,15 @@ export async function runCommand(
   const say = (line: string): void => {
     if (!json) print(line)
   }
+  // The kernels print in the first run of a scenario only.
+  let isFirst = false
+  const printLine = printAbove(progress)
+  const onPrint: OnPrint = (line) => {
+    if (isFirst) printLine(line)
+  }
   const open = (record: boolean, ranks: number, workers?: number): Promise<World> => {
     const heap = heapFor(target, ranks, 1)
-    return openWorld({ target, ranks, record, heap, workers, onStall: stallsOn(progress) })
+    return openWorld({ target, ranks, record, heap, workers, onStall: stallsOn(progress), onPrint })
   }
   const [{ ranks: first }] = planned
   const { machine } = await machineOf(await open(false, first))
@@ -116,7 +124,10 @@ export async function runCommand(
             strays,
             interrupt,
           },
-          onRun: (n) => progress.show(() => `${title} on ${target}: run ${n} of ${command.runs}`),
+          onRun(n) {
+            isFirst = n === 0
+            progress.show(() => `${title} on ${target}: run ${n} of ${command.runs}`)
+          },
         })
       } catch (error) {
         if (!interrupt?.aborted) throw error
@@ -144,7 +155,7 @@ export async function runCommand(
       say(`  ${note}`)
       for (const difference of recordedUnlike)
         say(
-          `  The recorded kernels differ from the timed ones: ${difference}. The ledger describes the recorded kernels.`,
+          `  The recorded kernels differ from those that run without recording: ${difference}. The times are of the recorded kernels.`,
         )
       say('')
       if (trace !== undefined && timeline)

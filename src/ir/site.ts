@@ -4,7 +4,7 @@
  * A site is taken for every node, so it must be cheap. It therefore keeps an Error. The JavaScript engine formats its
  * stack, with source maps if they are enabled, only when the position is read.
  */
-import { packageFile } from '../files.ts'
+import { isOwnCode } from '../files.ts'
 
 export interface SourcePosition {
   readonly file: string
@@ -13,19 +13,13 @@ export interface SourcePosition {
 }
 
 /**
- * Stack frames in these folders belong to Arke. The first frame outside them is the author's. The operations
- * (src/ops) count as author code. With source maps, frames of the built files are in the source folders, too. Without
- * source maps, the names of the built files identify those that contain operations.
+ * Stack frames in Arke's own code are left out, and the first other frame is the author's. The operations (src/ops) and
+ * tests count as author code. Without source maps, the names of the built files identify those that contain operations.
+ * Commander calls the command, so its frames are not the author's either.
  */
-const ownFolders = ['lang', 'ir', 'operation', 'targets', 'world'].map((folder) =>
-  packageFile(`src/${folder}/`),
-)
-const builtFolder = packageFile('dist/')
-
 const isOwn = (url: string): boolean =>
-  url.startsWith(builtFolder)
-    ? !/\/(?:ops\/index|operations-\w+)\.js$/.test(url)
-    : ownFolders.some((folder) => url.startsWith(folder))
+  url.includes('/node_modules/commander/') ||
+  (isOwnCode(url) && !/\/src\/ops\/|\/ops\/index\.js$|\/operations-\w+\.js$|\.test\.[jt]s$/.test(url))
 
 /**
  * The maximum number of stack frames to capture. There are fewer frames of Arke between a node and its author, and
@@ -80,7 +74,7 @@ function authorFrame(stack: string): SourcePosition | undefined {
     const file = match[1]
     if (file.startsWith('node:')) continue
     const url = file.startsWith('/') ? `file://${file}` : file
-    if (isOwn(url) && !/\.test\.[jt]s$/.test(url)) continue
+    if (isOwn(url)) continue
     const position = {
       file: file.replace(/^file:\/\//, '').replace(/\?.*$/, ''),
       line: Number(match[2]),

@@ -81,6 +81,8 @@ export function flags(
   rank: 0 | 1 | 2 | 3 = 0,
   options: { readonly arrivals?: number } = {},
 ): FlagsParam<0 | 1 | 2 | 3> {
+  if (![0, 1, 2, 3].includes(rank))
+    throw new KernelError(`flags have zero to three axes, not ${String(rank)}`, Site.here())
   const arrivals = options.arrivals ?? 1
   if (!Number.isInteger(arrivals) || arrivals < 1)
     throw new KernelError(`flags need a positive integer of arrivals per epoch, not ${arrivals}`, Site.here())

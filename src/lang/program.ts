@@ -438,6 +438,11 @@ export class Program {
    * fragment must hold in all elements.
    */
   assert(condition: Value<'bool'>, message: string): void {
+    if (!(condition instanceof Value))
+      throw new KernelError(
+        `assert: ${String(condition)} is no condition on values: pass a comparison, such as x.gt(0), and check what is known while recording in TypeScript`,
+        Site.here(),
+      )
     this.#emit('assert', [all(condition).node], { message })
   }
 
@@ -476,8 +481,6 @@ export class Program {
       to,
       step = 1,
     } = typeof range === 'number' || range instanceof Value ? { to: range } : range
-    if (typeof step === 'number' && step < 1)
-      throw new KernelError(`for: the step is ${step}, but loops count up by at least 1`, Site.here())
     const [init, body] = rest.length === 1 ? [undefined, rest[0]] : rest
     const bounds = [from, to, step].map((bound) => this.#index(bound))
     return this.#loop('for', bounds, 1, init, body as (...args: unknown[]) => unknown)

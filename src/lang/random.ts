@@ -13,7 +13,7 @@ export type Seed = number | Word<0> | readonly [low: number | Word<0>, high: num
  * A counter: one to four words of 32 bits, the lowest first; missing words are 0. The first word determines the shape of
  * the result, and the others are broadcast to it.
  */
-export type Counter<R extends Rank> = Word<R> | readonly [Word<R>, ...(number | Word<0> | Word<R>)[]]
+export type Counter<R extends Rank> = Word<R> | readonly [Word<R>, ...(number | Word<0> | Word<NoInfer<R>>)[]]
 
 const asList = <T>(given: T | readonly T[]): readonly T[] =>
   (Array.isArray(given) ? given : [given]) as readonly T[]

@@ -6,8 +6,15 @@
  * By default the inputs hold random numbers, different on every rank. The output is one tensor per rank. A row of the
  * output is its last axis, and rows are numbered over all other axes.
  */
+import { Site } from '../ir/site.ts'
 import { fewestProcessors, type Machine } from '../world/machine.ts'
-import type { LaunchOptions, PackedTensor, SymmetricTensor, World } from '../world/world.ts'
+import {
+  WorldError,
+  type LaunchOptions,
+  type PackedTensor,
+  type SymmetricTensor,
+  type World,
+} from '../world/world.ts'
 import { tilesFor, type Tiling } from '../tune/configurations.ts'
 import type { Growing, Numbers } from '../tune/tables.ts'
 import { variantOf } from './choice.ts'
@@ -146,6 +153,7 @@ export function defineOperation<
   type Options = DefinedOptions<ExtentsOf<Shape>, D, Tiles, Variant>
   type Contents = OperationContents<Inputs>
   expectRecipe(recipe)
+  const site = Site.here()
   const { name, limit, growing } = recipe
   const variants = Object.keys(recipe.variants) as Variant[]
   const dtypes = recipe.dtypes ?? (operandDTypes as readonly D[])
@@ -186,6 +194,7 @@ export function defineOperation<
       ...point,
       ...{ world, tiles, inputs, output, packed: weightsIn, options: { grid, stream } },
     })
+    if (variant === 'bsp') expectLimit(name, limit.step, steps, site)
     const width = output.shape.at(-1) ?? 1
     const height = sizeOf(output) / width
     const remoteBytes = recipe.remoteBytes(point)
@@ -257,6 +266,16 @@ function expectRecipe(
     if (typeof recipe[method] !== 'function') throw wrong(`${name} has no function ${method}`)
   const { step } = (limit ?? {}) as { step?: unknown }
   if (typeof step !== 'string') throw wrong(`${name} has no limit.step, which names a step of bsp`)
+}
+
+/** Throws, at the line of `defineOperation`, unless the limit is a step of `bsp`. */
+function expectLimit(name: string, limit: string, steps: readonly Step[], site: Site): void {
+  const names = steps.map((step) => step.name)
+  if (!names.includes(limit))
+    throw new WorldError(
+      `${name}: limit.step is ${JSON.stringify(limit)}, but the steps of bsp are ${names.join(', ') || 'none'}`,
+      site,
+    )
 }
 
 const sizeOf = ({ shape }: SymmetricTensor): number => shape.reduce((product, extent) => product * extent, 1)

@@ -75,7 +75,7 @@ export function pictureOf(
   const wall = window.to - window.from
   const kernels =
     'kernels' in window ? window.kernels : ranks.map((rank) => kernelsWithin(ranks[0], rank, window))
-  const last = Math.min(lastEnd(ranks, kernels, window.from), window.to)
+  const ends = sharedEnds(timeline, kernels, window.from)
   return {
     wall,
     ranks: ranks.map((rank, i) => {
@@ -83,7 +83,7 @@ export function pictureOf(
       const own = {
         from: window.from + shift,
         to: window.to + shift,
-        lastEnd: last + shift,
+        lastEnd: Math.min(ends[i], window.to) + shift,
         kernels: kernels[i],
       }
       const tracks = tracksOf(rank, names, own)
@@ -166,15 +166,51 @@ export function hostWaits({ events }: RankTimeline): number[] {
   return waits.sort((a, b) => a - b)
 }
 
-/** The latest end of the given events of all ranks, relative to the first rank's base, but at least `least`. */
+/**
+ * For each rank: the latest end of the given kernels on it and on the ranks that share launches with it, directly or
+ * over other ranks. Ranks share launches if they have a kernel of the same name.
+ */
+function sharedEnds(
+  { ranks }: Timeline,
+  kernels: readonly (readonly number[])[],
+  least: number,
+): readonly number[] {
+  const named = kernels.map((own, i) => new Set(own.map((event) => ranks[i].events.name[event])))
+  const ends = ranks.map(() => least)
+  const left = new Set(ranks.keys())
+  for (const first of left) {
+    const names = new Set(named[first])
+    // The set grows during the loop, which therefore visits all ranks that share launches.
+    const members = new Set([first])
+    for (const member of members) {
+      for (const name of named[member]) names.add(name)
+      for (const other of left) if ([...named[other]].some((name) => names.has(name))) members.add(other)
+    }
+    const own = [...members]
+    const end = lastEnd(
+      own.map((i) => ranks[i]),
+      own.map((i) => kernels[i]),
+      least,
+      ranks[0],
+    )
+    for (const member of own) {
+      ends[member] = end
+      left.delete(member)
+    }
+  }
+  return ends
+}
+
+/** The latest end of the given events of these ranks, relative to the base of `first`, but at least `least`. */
 function lastEnd(
   ranks: readonly RankTimeline[],
   events: readonly (readonly number[])[],
   least: number,
+  first = ranks[0],
 ): number {
   let last = least
   ranks.forEach((rank, i) => {
-    const shift = offsetBetween(rank, ranks[0])
+    const shift = offsetBetween(rank, first)
     for (const event of events[i]) last = Math.max(last, end(rank.events, event) + shift)
   })
   return last

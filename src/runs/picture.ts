@@ -1,7 +1,7 @@
 /**
  * What the processors of one rank do in a window. The spans of a processor follow each other without gaps from the
  * beginning of the window to its end. They are divided as in src/taxes/processors.ts. After its last kernel, a rank
- * waits for the last rank to end.
+ * waits for the last rank that shares launches with it. A rank without kernels is vacant.
  */
 import { type BusyPart, type IdlePart, type Part, partNames } from '../taxes/ledger.ts'
 import { chosenWork, type Ending, windowTime } from '../taxes/processors.ts'
@@ -17,7 +17,7 @@ type Tracks = Picture['ranks'][number]['tracks']
 export interface RankWindow {
   readonly from: number
   readonly to: number
-  /** The latest end of a kernel on any rank. */
+  /** The latest end of a kernel on this rank or on a rank that shares launches with it. */
   readonly lastEnd: number
   /** The kernels of the window as events of the rank, ordered by their start. */
   readonly kernels: readonly number[]
@@ -27,10 +27,10 @@ export function tracksOf(rank: RankTimeline, names: readonly string[], window: R
   const { events } = rank
   const { from, to, lastEnd, kernels } = window
   const doneAt = (running: Intervals): number => (running.length > 0 ? running[running.length - 1] : from)
-  const endingAt = (done: number): Required<Ending> => ({
-    wait: interval(done, lastEnd),
-    vacant: interval(Math.max(done, lastEnd), to),
-  })
+  const endingAt = (done: number): Required<Ending> =>
+    kernels.length === 0
+      ? { wait: interval(0, 0), vacant: interval(from, to) }
+      : { wait: interval(done, lastEnd), vacant: interval(Math.max(done, lastEnd), to) }
   const work = chosenWork(rank, kernels)
   const { running, processors } = windowTime(rank, names, [from, to], work, undefined, (running) =>
     endingAt(doneAt(running)),
@@ -40,7 +40,9 @@ export function tracksOf(rank: RankTimeline, names: readonly string[], window: R
   const pauses = named(complement(running, from, doneAt(running)), (until) => names[events.name[next(until)]])
   const ofRank = labelsOfRank(
     pauses,
-    named(ending.vacant, () => 'nothing is left to run on any rank'),
+    named(ending.vacant, () =>
+      kernels.length === 0 ? 'no kernel runs on this rank' : 'nothing is left to run',
+    ),
   )
   const finish = named(ending.wait, () => 'finished, waiting for the last rank')
   const recorded = processorsOf(rank)

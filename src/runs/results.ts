@@ -16,11 +16,11 @@ export const runParts = {
   useful: 'kernels compute, or read and write memory of their own rank',
   launch:
     'no program runs on the rank: the host is launching its next kernel, or the kernel is enqueued or starting',
-  wait: 'blocked at a flag, or finished and waiting for the last rank',
+  wait: 'blocked at a flag, or finished and waiting for the last rank that shares launches',
   transfer:
     'copying from or to another rank, or running a kernel that only moves data, with nothing else to do',
   other:
-    'this worker has no program while another worker of the rank has one; or the rank is idle because its host waits or does something else, because its stream waits for an event, or for an unknown reason',
+    'this worker has no program while another worker of the rank has one; or the rank has no kernel, or is idle because its host waits or does something else, because its stream waits for an event, or for an unknown reason',
 } as const
 export type RunPart = keyof typeof runParts
 export const runPartNames = Object.keys(runParts) as readonly RunPart[]

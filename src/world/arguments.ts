@@ -3,7 +3,7 @@ import { sizeOf, wholeClusters } from '../ir/clusters.ts'
 import { dtypes, round, type DType } from '../ir/dtype.ts'
 import type { KernelIR } from '../ir/node.ts'
 import type { Kernel } from '../lang/kernel.ts'
-import { groupName, type Members } from './members.ts'
+import { expectPlace, groupName, inWorld, type Members } from './members.ts'
 import {
   misuse,
   type LaunchOptions,
@@ -146,6 +146,20 @@ export function gridOf(
       `a grid of ${programs} programs on rank ${rank}, in clusters of ${cluster.join(' x ')}: it must be a multiple of ${size}`,
     )
   return programs
+}
+
+/** Checks the ranks of a launch on a group. `expectLocal` checks a rank of the world. */
+export function expectLaunchRanks(
+  ranks: readonly number[] = [],
+  members: Members,
+  expectLocal: (rank: number) => void,
+): void {
+  for (const [at, rank] of ranks.entries()) {
+    expectPlace(members, rank)
+    expectLocal(inWorld(members, rank))
+    if (ranks.indexOf(rank) !== at)
+      throw misuse(`a launch on ranks [${ranks.join(', ')}]: rank ${rank} occurs more than once`)
+  }
 }
 
 export const streamNumber = (stream: LaunchOptions['stream']): number =>

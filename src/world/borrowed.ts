@@ -1,48 +1,28 @@
-/** Wraps a world so that what a host program has allocated can be freed when the program has ended. */
-import type { PackedTensor, SymmetricFlags, SymmetricTensor, World } from './world.ts'
-
-type Allocation = SymmetricTensor | SymmetricFlags | PackedTensor
-
-const allocating = ['empty', 'full', 'zeros', 'arange', 'rand', 'randn', 'from', 'flags'] as const
-const isAllocating = (name: string | symbol): boolean =>
-  (allocating as readonly (string | symbol)[]).includes(name)
-
 /**
- * Returns the same world, and a function that frees what was allocated through it and not freed yet. Allocations of
- * single ranks (`World.on`) are left alone.
+ * Lends a world to a host program. Each program gets an object of its own, so that nothing that it keeps by world, such
+ * as allocations in a cache, outlives it. When the world is given back, what the program has allocated is freed.
  */
+import { HostWorld } from './host.ts'
+import { WorldError, type World } from './world.ts'
+
 export function borrowed(world: World): { readonly world: World; readonly giveBack: () => void } {
-  const held = new Set<Allocation>()
-  const free: World['free'] = (allocation) => {
-    held.delete(allocation)
-    world.free(allocation)
+  if (!(world instanceof HostWorld)) throw new WorldError('only a whole world is lent, not a group')
+  return { world: standIn(world, new Map()), giveBack: world.lend() }
+}
+
+/** Returns another object for the same world. Its groups have other objects, too: `known` holds them. */
+function standIn(world: World, known: Map<World, World>): World {
+  const group: World['group'] = (members) => {
+    const own = world.group(members)
+    const made = known.get(own) ?? standIn(own, known)
+    known.set(own, made)
+    return made
   }
-  const noted = (value: Allocation): Allocation => {
-    held.add(value)
-    return value
-  }
-  const pack: World['pack'] = async (tensor) => {
-    const packed = await world.pack(tensor)
-    // A target without a special layout returns the tensor itself as the source, which is held already.
-    if (packed.source !== tensor) held.add(packed)
-    return packed
-  }
-  const wrapped = new Proxy(world, {
+  return new Proxy(world, {
     get(target, name) {
-      if (name === 'free') return free
-      if (name === 'pack') return pack
+      if (name === 'group') return group
       const value: unknown = Reflect.get(target, name, target)
-      if (typeof value !== 'function') return value
-      const call = value.bind(target) as (...args: readonly unknown[]) => unknown
-      if (isAllocating(name)) return (...args: readonly unknown[]) => noted(call(...args) as Allocation)
-      return call
+      return typeof value === 'function' ? (value.bind(target) as unknown) : value
     },
   })
-  return {
-    world: wrapped,
-    giveBack() {
-      for (const allocation of held) world.free(allocation)
-      held.clear()
-    },
-  }
 }

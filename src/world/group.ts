@@ -9,7 +9,7 @@ import type { Kernel, Meta, Params } from '../lang/kernel.ts'
 import type { Timeline } from '../timeline/timeline.ts'
 import './disposal.ts'
 import type { Machine } from './machine.ts'
-import { expectPlace } from './members.ts'
+import { expectList, expectPlace } from './members.ts'
 import type {
   Allocator,
   Launch,
@@ -83,6 +83,7 @@ export class GroupWorld implements World {
   }
 
   group(members: readonly number[]): World {
+    expectList(members)
     return this.#world.group(members.map((rank) => this.#member(rank)))
   }
 

@@ -155,9 +155,11 @@ export abstract class HostWorld<Stored extends object = object> implements World
 
   /** The members of the group of a launch, the same list for the same group. Undefined for the whole world. */
   protected membersOf({ group }: Pick<LaunchOptions, 'group'>): Members {
-    if (!group || group.members === this.everyRank) return undefined
+    if (group === undefined || group.members === this.everyRank) return undefined
+    if (!Array.isArray(group?.members))
+      throw misuse(`the group of a launch is what world.group(…) returns, not ${JSON.stringify(group)}`)
     if (!this.#lists.has(group.members))
-      throw new WorldError(`${groupName(group.members)} is a group of another world`)
+      throw misuse(`${groupName(group.members)} is a group of another world`)
     return group.members
   }
 
@@ -181,6 +183,8 @@ export abstract class HostWorld<Stored extends object = object> implements World
         if (dtypes[dtype]?.kind !== 'float')
           throw misuse(`${what} of ${dtype}: random tensors need a floating-point dtype`)
         const seed = options.seed ?? ++this.#seeds
+        if (!Number.isSafeInteger(seed))
+          throw misuse(`a seed of ${seed}: it must be a whole number below 2^53`)
         return make(dtype, shape, (rank) => drawn(elements(shape), generator(seed, rank)), options)
       }
     return {
@@ -255,6 +259,13 @@ export abstract class HostWorld<Stored extends object = object> implements World
         `flags of shape ${shapeText(shape)}: it must have up to three extents, each a whole number, 0 or more`,
       )
     const arrivals = options.arrivals ?? 1
+    if (!Number.isInteger(arrivals) || arrivals < 1)
+      throw misuse(`flags of ${arrivals} arrivals per epoch: it must be a whole number, 1 or more`)
+    const { signaller } = options
+    if (signaller !== undefined && (signaller as unknown) !== 'host')
+      throw misuse(
+        `a signaller of ${JSON.stringify(signaller)}: it must be 'host', or left out if kernels signal the flags`,
+      )
     const where = members ? ` on ${groupName(members)}` : ''
     return this.#allocate(ranks, `flags[${shape.join(', ')}] of ${arrivals} arrivals${where}`, (number) => {
       const made: SymmetricFlags = {
@@ -262,7 +273,7 @@ export abstract class HostWorld<Stored extends object = object> implements World
         name: options.name ?? `x${number}`,
         shape: [...shape],
         arrivals,
-        ...(options.signaller && { signaller: options.signaller }),
+        ...(signaller && { signaller }),
         ...(members && { members }),
       }
       this.#stored.set(made, this.placeFlags(made))
@@ -298,6 +309,19 @@ export abstract class HostWorld<Stored extends object = object> implements World
     this.remove(stored)
   }
 
+  /**
+   * Returns a function that frees what was allocated on this world and its groups since, and makes allocations without
+   * a seed draw the same numbers again.
+   */
+  lend(): () => void {
+    const before = new Set(this.#stored.keys())
+    const seeds = this.#seeds
+    return () => {
+      for (const own of [...this.#stored.keys()]) if (!before.has(own)) this.free(own)
+      this.#seeds = seeds
+    }
+  }
+
   /** Throws an error that lists the different allocations. */
   protected asymmetric({ message, parties }: Disagreement): never {
     const lines = parties.map(({ who, what, site }) => `  ${site ?? '(unknown line)'}  ${who} ${what}`)
@@ -308,14 +332,14 @@ export abstract class HostWorld<Stored extends object = object> implements World
 
   protected expectRank(rank: number): void {
     if (!Number.isInteger(rank) || rank < 0 || rank >= this.ranks)
-      throw new WorldError(`there is no rank ${rank} in a world of ${this.ranks}`)
+      throw misuse(`there is no rank ${rank} in a world of ${this.ranks}`)
   }
 
   /** Throws unless the memory of the rank is accessible from this process. */
   protected expectLocal(rank: number): void {
     this.expectRank(rank)
     if (!this.localRanks.includes(rank))
-      throw new WorldError(
+      throw misuse(
         `rank ${rank} is in another process: read and write its data there. This process has ranks ${this.localRanks.join(', ') || '(none)'}`,
       )
   }

@@ -10,6 +10,7 @@ import {
   argumentOf,
   expectArguments,
   expectDistinct,
+  expectLaunchRanks,
   expectSignallers,
   expectStream,
   gridOf,
@@ -19,7 +20,7 @@ import {
 } from './arguments.ts'
 import type { Backend, Part, Stored, Wanted } from './backend.ts'
 import { givenTo } from './launchTraffic.ts'
-import { expectPlace, inGroup, inWorld, type Members } from './members.ts'
+import { inGroup, inWorld, type Members } from './members.ts'
 import { expectResident } from './residency.ts'
 import { usesOf } from './uses.ts'
 import type { Launch, LaunchOptions, SymmetricFlags, World } from './world.ts'
@@ -139,6 +140,7 @@ export class Launches<P extends Part> {
     // The scalars of its per-rank launches may change below.
     this.#last.delete(kernel)
     const members = this.#tensors.membersOf(options)
+    expectLaunchRanks(options.ranks, members, (rank) => this.#tensors.expectLocal(rank))
     const ranks = options.ranks ?? this.ranksOf(members)
     const all = ranks.map((rank) => this.#known(kernel, args, options, members, rank))
     if (all.includes(undefined)) this.#ask(kernel, args, options, members, ranks, all)
@@ -208,10 +210,6 @@ export class Launches<P extends Part> {
   ): void {
     const meta = options.meta as Meta | undefined
     const ir = this.recorded(kernel, meta, members)
-    for (const rank of options.ranks ?? []) {
-      expectPlace(members, rank)
-      this.#tensors.expectLocal(inWorld(members, rank))
-    }
     expectStream(options.stream)
     const stream = streamNumber(options.stream)
     const wanted = this.wanted(kernel, ir, args, members, ranks, stream)

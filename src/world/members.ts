@@ -2,7 +2,7 @@
  * The members of a rank group, as a list of ranks of the world. The position in the list is the rank in the group, and
  * thus in kernels that are launched on the group. `undefined` stands for the whole world.
  */
-import { WorldError } from './world.ts'
+import { misuse } from './world.ts'
 
 export type Members = readonly number[] | undefined
 
@@ -21,7 +21,7 @@ export const rankName = (rank: number, members?: Members): string =>
 /** Throws unless the group has this rank. The world checks its own ranks. */
 export function expectPlace(members: Members, rank: number): void {
   if (members && members[rank] === undefined)
-    throw new WorldError(`there is no rank ${rank} in ${groupName(members)}`)
+    throw misuse(`there is no rank ${rank} in ${groupName(members)}`)
 }
 
 /** Members at constant distance: rank r of the group is rank `first` + `step` x r of the world. */
@@ -39,9 +39,16 @@ export function spacingOf(members: Members): Spacing | undefined {
     : undefined
 }
 
+/** Throws unless the argument of `group` is a list. */
+export function expectList(members: unknown): asserts members is readonly number[] {
+  if (!Array.isArray(members))
+    throw misuse(`group takes a list of ranks, such as [0, 1], not ${JSON.stringify(members)}`)
+}
+
 export function expectMembers(members: readonly number[], ranks: number): void {
+  expectList(members)
   const wrong = (why: string): never => {
-    throw new WorldError(`${groupName(members)} of a world of ${ranks}: ${why}`)
+    throw misuse(`${groupName(members)} of a world of ${ranks}: ${why}`)
   }
   if (members.length === 0) wrong('a group needs at least one rank')
   for (const [at, rank] of members.entries()) {

@@ -12,6 +12,8 @@ import { CheckWorld } from '../targets/check/world.ts'
 import { reportPrint, type OnPrint } from './prints.ts'
 import type { Stall } from './stops.ts'
 import {
+  expectRanks,
+  expectResidency,
   mostRanks,
   misuse,
   type Launch,
@@ -87,8 +89,8 @@ export async function openWorld(options: OpenOptions): Promise<World> {
     throw misuse(
       `there is no target ${JSON.stringify(target)}; choose one of ${Object.keys(worlds).join(', ')}`,
     )
-  if (!Number.isInteger(ranks) || ranks < 1 || ranks > mostRanks)
-    throw misuse(`a world of ${ranks} ranks: it must have 1 to ${mostRanks}`)
+  expectRanks(ranks)
+  expectResidency(options.residency)
   return open(options)
 }
 

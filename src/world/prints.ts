@@ -1,5 +1,5 @@
 /** What kernels print: the lines of `t.print`, how they are written, and where they go. */
-import type { DType } from '../ir/dtype.ts'
+import { dtypes, type DType } from '../ir/dtype.ts'
 import { attribute, type Node } from '../ir/node.ts'
 
 /** A value that a program printed. */
@@ -74,6 +74,7 @@ function textOf({ dtype, shape, elements }: PrintedValue): string {
 /** The shortest decimal that identifies the number. */
 function numberText(dtype: DType, value: number): string {
   if (dtype === 'bool') return value ? 'true' : 'false'
+  if (Object.is(value, -0) && dtypes[dtype].kind === 'float') return '-0'
   if (!Number.isFinite(value) || Number.isInteger(value)) return String(value)
   for (let digits = 6; digits < 9; digits++) {
     const short = Number(value.toPrecision(digits))

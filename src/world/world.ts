@@ -312,6 +312,18 @@ export class WorldError extends Error {
 /** An error in the call that the author is making now. */
 export const misuse = (message: string): WorldError => new WorldError(message, Site.here())
 
+/** Checks the number of ranks of a world. */
+export function expectRanks(ranks: number): void {
+  if (!Number.isInteger(ranks) || ranks < 1 || ranks > mostRanks)
+    throw misuse(`a world of ${ranks} ranks: it must have 1 to ${mostRanks}`)
+}
+
+/** Checks the number of programs that can be resident on a rank of the checker. */
+export function expectResidency(residency: number | undefined): void {
+  if (residency !== undefined && !(Number.isInteger(residency) && residency >= 1))
+    throw misuse(`a residency of ${residency} programs: it must be a whole number, 1 or more`)
+}
+
 /** The state of a worker when its world was stopped. */
 export interface StoppedWorker {
   /** The rank in the world. */
@@ -374,6 +386,7 @@ export interface Scenario {
 }
 
 export interface ScenarioOptions {
+  /** One or more world sizes, 2 by default. */
   readonly ranks?: number | readonly number[]
   readonly residency?: number
 }
@@ -383,12 +396,16 @@ export function scenario(
   options: ScenarioOptions,
   run: (world: World) => Promise<unknown>,
 ): Scenario {
-  const ranks = options.ranks ?? 2
+  const { ranks: given = 2, residency } = options
+  const ranks = typeof given === 'number' ? [given] : given
+  if (ranks.length === 0) throw misuse(`the scenario ${name} has no number of ranks: give at least one`)
+  ranks.forEach(expectRanks)
+  expectResidency(residency)
   return {
     kind: 'scenario',
     name,
-    ranks: typeof ranks === 'number' ? [ranks] : ranks,
-    residency: options.residency,
+    ranks,
+    residency,
     site: Site.here(),
     run,
   }

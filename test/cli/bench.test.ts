@@ -209,6 +209,8 @@ describe('what arke bench gives', () => {
     await expect(run({ target: 'check' })).rejects.toThrow(
       '--target check: it does not record; there is native, wasm, cuda',
     )
-    await expect(run({ target: 'abacus' })).rejects.toThrow('there is no target "abacus"')
+    await expect(run({ target: 'abacus' })).rejects.toThrow(
+      '--target abacus: there is no such target; there is native, wasm, cuda',
+    )
   })
 })

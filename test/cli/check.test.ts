@@ -44,6 +44,14 @@ export const last = scenario('the last rank wins', { ranks: 3 }, async (world) =
 })
 `
 
+const printing = `import { kernel, scenario } from 'arke'
+const tell = kernel('tell', {}, (t) => t.print('rank', t.rank))
+export const told = scenario('told', { ranks: 2 }, async (world) => {
+  world.launch(tell, {}, { grid: 1 })
+  await world.synchronize()
+})
+`
+
 const importsOfRacing = "import { f32, flags } from 'arke'\n"
 
 /** A scenario that always fails, and that has a race if rank 7 runs first. */
@@ -71,6 +79,18 @@ export const scenarios = [1, 2].map((count) =>
 )
 `
 const importsOfClean = "import { expectClose, f32, kernel, scenario, tensor } from 'arke'\n"
+
+describe('t.print', () => {
+  it.each([
+    ['the search', []],
+    ['random schedules without a search', ['--limit', '0']],
+  ])('prints the first schedule of %s', async (_, options) => {
+    const path = file('printing.ts', printing)
+    const lines = [0, 1].map((rank) => `${path}:2:42  rank ${rank}, program 0 of tell: rank ${rank}\n`)
+    const { code, stderr } = await arke('check', path, ...options)
+    expect({ code, stderr }).toEqual({ code: 0, stderr: lines.join('') })
+  })
+})
 
 describe('a race', () => {
   const path = file('racing.ts', racing)

@@ -11,6 +11,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Writable } from 'node:stream'
 import { stripVTControlCharacters } from 'node:util'
 import { afterAll, describe, expect, it } from 'vitest'
 import { demoTraces } from '../../src/audit/demo/demo.ts'
@@ -107,12 +108,64 @@ describe('--out', () => {
 
   it('after an interrupt leaves the file alone, and prints the results so far', async () => {
     const printed: string[] = []
-    const stream = { write: (text: string) => printed.push(text) > 0 } as unknown as NodeJS.WriteStream
+    const stream = new Writable({
+      decodeStrings: false,
+      write: (text: string, _, done) => {
+        printed.push(text)
+        done()
+      },
+    }) as unknown as NodeJS.WriteStream
     const output = new Output(stream, here('interrupted.txt'), plain)
     output.print('so far')
     await output.done(AbortSignal.abort())
     expect(printed).toEqual(['so far\n'])
     expect(existsSync(here('interrupted.txt'))).toBe(false)
+  })
+})
+
+describe('a reader that stops reading', () => {
+  /** Starts the command with a standard output that nobody reads. Returns the exit status. */
+  const unreadEnded = (...args: string[]): Promise<Ended> => {
+    const { child, ended } = start(args, [project.main], folder)
+    child.stdout!.destroy()
+    return ended
+  }
+  const unread = async (...args: string[]): Promise<number | null> => (await unreadEnded(...args)).code
+  const run = [
+    'run',
+    join(project.folder, 'examples/00-load.ts'),
+    '--target',
+    'wasm',
+    '--ranks',
+    '1',
+    '--runs',
+    '1',
+  ]
+
+  it('ends a command that only prints', async () => {
+    expect(await unread('audit', '--demo', '--no-html')).toBe(0)
+    const { code, stderr } = await unreadEnded('check', join(project.folder, 'examples/00-load.ts'))
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+  })
+
+  it('does not lose the files that a command writes', async () => {
+    expect(await unread(...run, '--report', 'unread.html', '--trace', 'unread.json')).toBe(0)
+    expect(written('unread.html')).toMatch(/^<!doctype html>/i)
+    expect(JSON.parse(written('unread.json'))).toHaveProperty('traceEvents')
+    // A document in many pieces, which has to wait for its reader.
+    expect(await unread('audit', '--demo', '--json', '--html', 'audit.html')).toBe(0)
+    expect(written('audit.html')).toMatch(/^<!doctype html>/i)
+  })
+
+  it('does not change the exit status of such a command', async () => {
+    writeFileSync(
+      here('fails.mjs'),
+      `import { scenario } from ${JSON.stringify(join(project.folder, 'node_modules/arke/dist/index.js'))}
+export const fails = scenario('fails', { ranks: 1 }, async () => { throw new Error('not today') })
+`,
+    )
+    expect(await unread('run', 'fails.mjs', '--target', 'wasm', '--report', 'fails.html')).toBe(1)
+    expect(written('fails.html')).toContain('not today')
   })
 })
 

@@ -2,7 +2,7 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expectClose, f32, flags, kernel, scenario, tensor, type Scenario } from 'arke'
+import { expectClose, f32, flags, kernel, scenario, tensor, type Scenario, type World } from 'arke'
 import { afterAll, describe, expect, it } from 'vitest'
 import { runCommand, type RunCommand, type RunResult } from '../../src/cli/run.ts'
 import { Progress } from '../../src/cli/progress.ts'
@@ -133,12 +133,47 @@ describe('arke run', () => {
     expect(result.scenarios[0].launches).toBe(0)
   })
 
+  it('frees what a scenario has allocated on a group and on single ranks', async () => {
+    const large = scenario('large', { ranks: 2 }, async (world) => {
+      const group = world.group([1, 0])
+      group.zeros(f32, [1 << 26]) // 256 MiB per rank
+      group.group([0]).zeros(f32, [1 << 26])
+      for (const rank of [0, 1]) {
+        world.on(rank).empty(f32, [1 << 26])
+        group.on(rank).empty(f32, [1 << 26])
+      }
+      await world.synchronize()
+    })
+    const { result } = await run([large], { runs: 5 })
+    expect(result.scenarios[0].problem).toBeUndefined()
+  })
+
+  it('gives every run a world of its own, with the same random numbers', async () => {
+    const drawn: Float64Array[] = []
+    const [worlds, groups] = [new Set<World>(), new Set<World>()]
+    const random = scenario('random', { ranks: 2 }, async (world) => {
+      const group = world.group([1])
+      expect(world.group([1])).toBe(group)
+      worlds.add(world)
+      groups.add(group)
+      drawn.push(await world.read(world.rand(f32, [4]), 1), await group.read(group.randn(f32, [4]), 0))
+    })
+    const { result } = await run([random], { runs: 2 })
+    expect(result.scenarios[0].problem).toBeUndefined()
+    expect(drawn).toHaveLength(6)
+    for (const at of [2, 3, 4, 5]) expect(drawn[at]).toEqual(drawn[at % 2])
+    expect([worlds.size, groups.size]).toEqual([3, 3])
+  })
+
   it('rejects what it cannot run', async () => {
     await expect(run([])).rejects.toThrow('mine.ts: exports no scenario; export what scenario(…) returns')
     await expect(run([good], { scenario: 'x' })).rejects.toThrow(
       'there is no such scenario; there is "pass on"',
     )
     await expect(run([good], { target: 'check' })).rejects.toThrow('--target check: it does not record')
+    await expect(run([good], { target: 'bogus' })).rejects.toThrow(
+      /^--target bogus: there is no such target; there is native, wasm, cuda$/,
+    )
     await expect(run([good], { trace: join(folder, 't.json') })).rejects.toThrow(
       '--trace shows one scenario at one world size, and these are 2',
     )
@@ -158,6 +193,20 @@ export const failing = scenario('failing', { ranks: 1 }, async () => {
     expect({ code, stderr }).toEqual({ code: 1, stderr: 'on stdout\n' })
     const { scenarios } = JSON.parse(stdout) as RunResult
     expect(scenarios[0].problem).toBe(`${path}:4:9: not today`)
+  })
+
+  it.each(['run', 'bench'])('%s prints what the kernels of the first run print', async (command) => {
+    const text = `import { kernel, scenario } from 'arke'
+const tell = kernel('tell', {}, (t) => t.print('rank', t.rank))
+export const told = scenario('told', { ranks: 2 }, async (world) => {
+  world.launch(tell, {}, { grid: 1 })
+  await world.synchronize()
+})
+`
+    const path = file('printing.ts', text)
+    const lines = [0, 1].map((rank) => `${path}:2:42  rank ${rank}, program 0 of tell: rank ${rank}\n`)
+    const { code, stderr } = await arke(command, path, '--target', 'wasm')
+    expect({ code, stderr }).toEqual({ code: 0, stderr: lines.join('') })
   })
 
   it.each([

@@ -71,6 +71,24 @@ describe('a file that exports an operation', () => {
     expect(readFileSync(path(report), 'utf8')).toContain(scenarios[0].scenario)
   })
 
+  it('or scenarios, of which one is chosen', async () => {
+    const name = 'the same in tiles that TMA copies'
+    const args = ['bench', 'examples/07-all-gather-gemm.ts', '--target', 'wasm', '--seconds', '0.01']
+    const { code, stdout } = await arke(...args, '--scenario', name)
+    expect(code).toBe(0)
+    expect(stdout.match(/^examples\/.*$/gm)).toEqual([
+      `examples/07-all-gather-gemm.ts: ${name}, 2 ranks on wasm`,
+    ])
+    // The kernels are measured as recorded, so no others are timed.
+    expect(stdout).toContain(
+      '  The recorded kernels differ from those that run without recording: allGatherGemm ',
+    )
+    await refused(
+      [...args, '--scenario', 'other'],
+      /--scenario "other": there is no such scenario; there is "/,
+    )
+  })
+
   it('is tuned, emitted and checked', async () => {
     const tuned = file('table.ts', '')
     const { code, stdout } = await arke(
@@ -135,6 +153,13 @@ describe('what bench and tune reject', () => {
       ['bench', 'examples/06-message-passing.ts', '--shape', 'M=4'],
       /--shape: describes an operation, and examples\/06-message-passing\.ts exports scenarios; leave it out/,
     ))
+  it('a scenario of an operation', async () => {
+    await refused(
+      ['bench', example, '--scenario', 'x'],
+      /--scenario x: chooses a scenario of a file that exports no operation; leave it out/,
+    )
+    await refused(['bench', 'flash-decode', '--scenario', 'x'], /--scenario x: chooses a scenario/)
+  })
   it('files that do not exist', () => refused(['tune', 'none.ts'], /none\.ts: there is no such file/))
   it.each([
     [['--dtype', 'bf16'], /--dtype bf16: gemmAllReduce accepts f32/],

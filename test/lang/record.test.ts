@@ -1,6 +1,17 @@
 /** Structural mistakes that recording detects: scopes, carried state, control flow, and kernels as a whole. */
 import { describe, expect, it } from 'vitest'
-import { f32, flags, i32, kernel, KernelError, scalar, tensor, type Scalar, type Value } from 'arke'
+import {
+  f32,
+  flags,
+  i32,
+  kernel,
+  KernelError,
+  scalar,
+  tensor,
+  type Program,
+  type Scalar,
+  type Value,
+} from 'arke'
 import { walk } from '../../src/ir/node.ts'
 import { cases, failure, params } from './refusals.ts'
 
@@ -267,6 +278,64 @@ describe('control flow', () => {
     /for: the step is 0, but loops count up/,
   )
   refuses(
+    'a loop by a constant that does not move',
+    (t, { n }) => {
+      t.for({ to: n, step: t.constant(i32, -1) }, () => {}) //!
+    },
+    /for: the step is -1, but loops count up/,
+  )
+  const warps = (count: number) => (t: Program) => {
+    t.roles({ one: { warps: count, body: () => {} }, two: () => {} })
+  }
+  it.each([0, -1, 1.5, NaN, 33])('a role of %s warps', (count) => {
+    expect(failure(warps(count)).problem).toBe(
+      `roles: the role one has ${count} warps: give a whole number from 1 to 32`,
+    )
+  })
+  refuses(
+    'a role without warps',
+    (t) => {
+      t.roles({ one: { warps: 0, body: () => {} } }) //!
+    },
+    /roles: the role one has 0 warps/,
+  )
+  refuses(
+    'roles of too many warps',
+    (t) => {
+      t.roles({ one: { warps: 30, body: () => {} }, two: () => {} }) //!
+    },
+    /roles: the roles have 34 warps, but a program has at most 32/,
+  )
+  refuses(
+    'no roles',
+    (t) => {
+      t.roles({}) //!
+    },
+    /roles: there is no role: give at least one/,
+  )
+  refuses(
+    'no teams',
+    (t) => {
+      t.teams({}) //!
+    },
+    /teams: there is no team: give at least one/,
+  )
+  refuses(
+    'a team of fewer than no programs',
+    (t) => {
+      t.teams({ one: { programs: -1, body: () => {} }, two: { programs: 'rest', body: () => {} } }) //!
+    },
+    /teams: the team one has -1 programs/,
+  )
+  refuses(
+    'an assertion about a number of the host',
+    (t, { n }) => {
+      t.assert(n.gt(0), 'n is positive')
+      t.assert(true as never, 'always') //!
+    },
+    /^assert: true is no condition on values: pass a comparison, such as x\.gt\(0\), and check what is known while recording in TypeScript/,
+  )
+  refuses(
     'a fragment taken into a role',
     (t, { v }) => {
       const x = t.load(v.tile([0], [8]))
@@ -363,6 +432,8 @@ describe('kernels', () => {
     expect(() => tensor('bool' as never, 1)).toThrow(/a tensor cannot hold bool/)
     expect(() => tensor(f32, 5 as never)).toThrow(/one to four axes, not 5/)
     expect(() => flags(0, { arrivals: 0 })).toThrow(/arrivals per epoch, not 0/)
+    for (const axes of [-1, 4, 1.5])
+      expect(() => flags(axes as never)).toThrow(`flags have zero to three axes, not ${axes}`)
   })
   it('an error in the body passes through', () => {
     const broken = kernel('broken', {}, () => {

@@ -408,3 +408,16 @@ export function synchronisation(t: Program, ready: Flags<0>, grid: Flags<2>, i: 
   // @ts-expect-error a set has at most three axes
   flags(4)
 }
+export function randoms(t: Program, row: Value<'i32', 1>, n: Scalar<'i32'>, square: Value<'i32', 2>): void {
+  exactly<Value<'f32', 1>>()(t.random(f32, 7, row))
+  // The first word determines the rank; the others are scalars or have that rank.
+  exactly<Value<'f32', 2>>()(t.random(f32, 7, [row, n]).expand(1))
+  exactly<Value<'f32', 1>>()(t.random(f32, [n, 7], [row, n, 3, row]))
+  exactly<Value<'f32', 2>>()(t.random(f32, n, [square, n]))
+  exactly<Value<'f32', 0>>()(t.random(f32, 7, [n, n]))
+  exactly<Value<'f32', 1>>()(t.random4(f32, 7, [row, n])[3])
+  // @ts-expect-error a scalar first, so that the vector does not fit
+  t.random(f32, 7, [n, row])
+  // @ts-expect-error a matrix does not fit a vector
+  t.random(f32, 7, [row, square])
+}

@@ -12,7 +12,7 @@ const scale = kernel(
 )
 
 /** y = 3 x on every rank; the reference has another factor if one is given. */
-const triple = (factor = 3) =>
+const triple = (factor = 3, step = 'scale') =>
   defineOperation({
     name: 'triple',
     shape: { rows: 5, columns: 6 },
@@ -33,7 +33,7 @@ const triple = (factor = 3) =>
         },
       ],
     },
-    limit: { step: 'scale', name: 'the kernel alone' },
+    limit: { step, name: 'the kernel alone' },
     reference: ({ x }, { rank, shape: { columns } }, row) =>
       Array.from({ length: columns }, (_, column) => factor * x[rank][row * columns + column]),
     tolerance: () => 1e-6,
@@ -129,5 +129,17 @@ describe('a record that is incomplete', () => {
     expect(define({ reference: undefined })).toThrow('defineOperation: x has no function reference')
     expect(define({ limit: undefined })).toThrow('x has no limit.step')
     expect(define({})).not.toThrow()
+  })
+
+  it('is rejected at its line if the limit is no step of bsp', async () => {
+    await using world = await openWorld({ ranks: 1 })
+    const operation = triple(3, 'scales')
+    const { shape, dtype } = operation.defaults
+    const make = (variant: 'bsp' | 'fused') => () => operation.make(world, { shape, dtype, variant })
+    expect(make('bsp')).toThrow(
+      /^test\/operation\/define\.test\.ts:16:3: triple: limit\.step is "scales", but the steps of bsp are scale$/,
+    )
+    // The steps of bsp are known only when it is made.
+    expect(make('fused')).not.toThrow()
   })
 })

@@ -47,10 +47,16 @@ const rank: fc.Arbitrary<MadeRank> = fc.record({
   // No two kernels start at the same time, so it is clear which one ends an idle interval.
   kernels: fc.uniqueArray(
     fc
-      .tuple(piece, fc.nat(1), fc.boolean(), fc.option(fc.integer({ min: 2, max: 12 }), { nil: undefined }))
-      .map(([{ from, to }, stream, moves, early]): MadeKernel => {
+      .tuple(
+        piece,
+        fc.nat(1),
+        fc.boolean(),
+        fc.option(fc.integer({ min: 2, max: 12 }), { nil: undefined }),
+        fc.constantFrom('first', 'second', 'third'),
+      )
+      .map(([{ from, to }, stream, moves, early, name]): MadeKernel => {
         const call = early && { from: from - early, to: from - Math.floor(early / 2) }
-        return { from, to, stream, moves, name: 'kernel', ...(call ? { call } : {}) }
+        return { from, to, stream, moves, name, ...(call ? { call } : {}) }
       }),
     { maxLength: 4, selector: ({ from }) => from },
   ),
@@ -110,6 +116,20 @@ function partAt(
   return workers.some((worker) => all(worker.leader).some((part) => part !== undefined)) ? 'other' : 'launch'
 }
 
+/** The kernels of all ranks that `rank` can reach over ranks with a kernel of the same name in the window. */
+function relatedKernels(ranks: readonly MadeRank[], rank: number, window: Piece): MadeKernel[] {
+  const kernels = ranks.map((one) =>
+    one.kernels.filter(({ from, to }) => from < window.to && to > window.from),
+  )
+  const reached = new Set(kernels[rank].map(({ name }) => name))
+  for (let before = -1; before < reached.size;) {
+    before = reached.size
+    for (const own of kernels)
+      if (own.some(({ name }) => reached.has(name))) for (const { name } of own) reached.add(name)
+  }
+  return kernels.flat().filter(({ name }) => reached.has(name))
+}
+
 describe('the tracks of a window', () => {
   it('assign every nanosecond of every worker to one part, and the ledger is their mean', () => {
     fc.assert(
@@ -118,14 +138,11 @@ describe('the tracks of a window', () => {
         const base = Number(timeline.ranks[0].base)
         const shifted = { from: window.from - base, to: window.to - base }
         const picture = pictureOf(timeline, shifted, { bandwidth: 1 })
-        const ends = ranks
-          .flatMap(({ kernels }) => kernels)
-          .filter(({ from, to }) => from < window.to && to > window.from)
-          .map(({ to }) => to)
-        const lastEnd = Math.min(window.to, Math.max(window.from, ...ends))
         const wall = window.to - window.from
         expect(picture.wall).toBe(wall)
         picture.ranks.forEach(({ tracks, ledger }, i) => {
+          const ends = relatedKernels(ranks, i, window).map(({ to }) => to)
+          const lastEnd = Math.min(window.to, Math.max(window.from, ...ends))
           const leaders = [...new Set(ranks[i].workers.map(({ leader }) => leader))].sort((a, b) => a - b)
           expect(tracks.map(({ name }) => name)).toEqual(leaders.map((leader) => `worker ${leader}`))
           const sums = Object.fromEntries(runPartNames.map((part) => [part, 0])) as Record<RunPart, number>
@@ -158,10 +175,10 @@ describe('the tracks of a window', () => {
     const worker = { leader: 0, programs: [{ from: 30, to: 40 }], waits: [], transfers: [] }
     const timeline = timelineOf([
       {
-        kernels: [{ name: 'early', from: 10, to: 20 }],
+        kernels: [{ name: 'kernel', from: 10, to: 20 }],
         workers: [{ ...worker, programs: [{ from: 10, to: 20 }] }],
       },
-      { kernels: [{ name: 'late', from: 30, to: 40 }], workers: [worker] },
+      { kernels: [{ name: 'kernel', from: 30, to: 40 }], workers: [worker] },
     ])
     expect(offsetBetween(timeline.ranks[1], timeline.ranks[0])).toBe(20)
     const { ranks } = pictureOf(timeline, { from: 0, to: 30 }, { bandwidth: 1 })
@@ -206,7 +223,7 @@ describe('the tracks of a window', () => {
       '55-70 launch: dispatch: the host is launching second',
       '70-80 launch: gap before second',
       '80-90 useful: program 1',
-      '90-100 other: nothing is left to run on any rank',
+      '90-100 other: nothing is left to run',
     ])
   })
 

@@ -20,18 +20,20 @@ const gate = kernel('allMeet', { arrived: flags(1) }, (t, { arrived }) => {
   t.for(t.world, (source) => t.wait(arrived.at([source])))
 })
 /** A kernel that keeps a rank busy. */
-const delay = kernel('delay', { x: tensor(f32, 1), turns: scalar(i32) }, (t, { x, turns }) => {
-  t.store(
-    x.at([0]),
-    t.for(turns, t.constant(f32, 1), (_, x) => x.mul(0.999).add(0.001)),
-  )
-})
+const busy = (name: string) =>
+  kernel(name, { x: tensor(f32, 1), turns: scalar(i32) }, (t, { x, turns }) => {
+    t.store(
+      x.at([0]),
+      t.for(turns, t.constant(f32, 1), (_, x) => x.mul(0.999).add(0.001)),
+    )
+  })
+const delay = busy('delay')
 
 /** Runs the function that `prepare` returns a few times behind gates. */
-async function record(prepare: (world: World) => () => void): Promise<Timeline> {
-  const world = await openWorld({ target: 'wasm', ranks: RANKS, workers: 1, heap: 1 << 24, record: true })
+async function record(prepare: (world: World) => () => void, ranks = RANKS): Promise<Timeline> {
+  const world = await openWorld({ target: 'wasm', ranks, workers: 1, heap: 1 << 24, record: true })
   try {
-    const arrived = world.flags([RANKS], { name: 'arrived' })
+    const arrived = world.flags([ranks], { name: 'arrived' })
     const launch = prepare(world)
     launch()
     await world.synchronize()
@@ -122,6 +124,46 @@ it('a worker without a program of the kernel has a track without work', async ()
   // One worker has no program while the other has one. Before and after that, the kernel starts and ends for both.
   expect(ledger.parts.useful).toBeGreaterThan(0)
   expect(ledger.parts.other).toBe(ledger.parts.useful)
+})
+
+describe('a group of ranks', () => {
+  const long = 10_000_000
+  const turns = (rank: number): number => (rank === 0 ? long : 1000)
+
+  it('that computes alone does not make the other ranks wait', async () => {
+    const pictures = picturesOf(
+      await record((world) => {
+        const x = world.zeros(f32, [1])
+        return () => world.group([0, 1]).launch(delay, { x, turns }, { grid: 1 })
+      }, 4),
+    ).filter(({ wall }) => wall > 0) // With few processors, a rank may leave the gate after the group has ended.
+    expect(pictures).not.toHaveLength(0)
+    for (const { wall, ranks } of pictures)
+      for (const { ledger, tracks } of ranks.slice(2)) {
+        expect(ledger.parts).toEqual({ useful: 0, launch: 0, wait: 0, transfer: 0, other: wall })
+        expect(tracks[0].spans.map(({ label }) => label)).toEqual(['no kernel runs on this rank'])
+      }
+    // Rank 1 has much less to do than rank 0, which it waits for, except where its thread got no processor.
+    const waits = pictures.map(({ ranks }) => ranks.map(({ ledger }) => ledger.parts.wait))
+    expect(waits.some(([first, second]) => first === 0 && second > 0)).toBe(true)
+  })
+
+  it('waits for its own ranks only', async () => {
+    const brief = busy('brief')
+    const pictures = picturesOf(
+      await record((world) => {
+        const x = world.zeros(f32, [1])
+        return () => {
+          world.group([2, 3]).launch(brief, { x, turns: 100_000 }, { grid: 1 })
+          world.group([0, 1]).launch(delay, { x, turns }, { grid: 1 })
+        }
+      }, 4),
+    )
+    // At the end of the window, ranks 2 and 3 have nothing to do, unless they left the gate after ranks 0 and 1 ended.
+    const lasts = pictures.map(({ ranks }) => ranks.slice(2).map(({ tracks }) => tracks[0].spans.at(-1)))
+    const vacant = { part: 'other', label: 'nothing is left to run' }
+    expect(lasts).toContainEqual([expect.objectContaining(vacant), expect.objectContaining(vacant)])
+  })
 })
 
 describe('flash decode', () => {

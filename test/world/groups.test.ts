@@ -293,6 +293,25 @@ describe('a group', () => {
   it.each(refused)('of %j is refused', async (list, message) => {
     await using world = await open('check')
     expect(() => world.group(list)).toThrow(message)
+    expect(() => world.group(list)).toThrow(/^test\/world\/groups\.test\.ts:\d+:\d+: /)
+  })
+
+  it.each(['check', 'wasm'])('is made of a list, and launches take a group, on %s', async (target) => {
+    await using world = await open(target)
+    const place = /^test\/world\/groups\.test\.ts:\d+:\d+: /
+    for (const make of [() => world.group(1 as never), () => world.group([0, 1]).group(1 as never)]) {
+      expect(make).toThrow('group takes a list of ranks, such as [0, 1], not 1')
+      expect(make).toThrow(place)
+    }
+    const args = { ready: world.flags() }
+    for (const [group, text] of [
+      [[0], '[0]'],
+      [1, '1'],
+    ] as const) {
+      const launch = () => world.launch(signalling, args, { grid: 1, group: group as never })
+      expect(launch).toThrow(`the group of a launch is what world.group(…) returns, not ${text}`)
+      expect(launch).toThrow(place)
+    }
   })
 
   it.each(['check', 'wasm'])('owns its flags on %s', async (target) => {

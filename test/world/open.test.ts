@@ -1,5 +1,5 @@
 /** `openWorld` opens a world by the name of its target, and throws findings of the checker. */
-import { f32, FindingsError, flags, kernel, openWorld, tensor, WorldError } from 'arke'
+import { f32, FindingsError, flags, kernel, openWorld, scenario, tensor, WorldError } from 'arke'
 import { describe, expect, it } from 'vitest'
 
 const racing = kernel('racing', { x: tensor(f32, 1) }, (t, { x }) => {
@@ -31,6 +31,31 @@ describe('openWorld', () => {
 
   it.each([0, 65, 1.5, NaN])('rejects a world of %s ranks', async (ranks) => {
     await expect(openWorld({ ranks })).rejects.toThrow('it must have 1 to 64')
+  })
+})
+
+describe.each([0, -1, 1.5, NaN])('a residency of %s programs', (residency) => {
+  const message = `a residency of ${residency} programs: it must be a whole number, 1 or more`
+  it('is rejected by openWorld', async () => {
+    await expect(openWorld({ ranks: 1, residency })).rejects.toThrow(message)
+  })
+  it('is rejected by scenario at its line', () => {
+    const make = () => scenario('small', { residency }, () => Promise.resolve())
+    expect(make).toThrow(message)
+    expect(make).toThrow(/^test\/world\/open\.test\.ts:\d+:\d+: /)
+  })
+})
+
+describe('a scenario', () => {
+  it.each([0, -1, 1.5, 65])('of %s ranks is rejected at its line', (ranks) => {
+    const make = () => scenario('odd', { ranks: [2, ranks] }, () => Promise.resolve())
+    expect(make).toThrow(`a world of ${ranks} ranks: it must have 1 to 64`)
+    expect(make).toThrow(/^test\/world\/open\.test\.ts:\d+:\d+: /)
+  })
+  it('needs a number of ranks', () => {
+    expect(() => scenario('none', { ranks: [] }, () => Promise.resolve())).toThrow(
+      'the scenario none has no number of ranks: give at least one',
+    )
   })
 })
 

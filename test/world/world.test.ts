@@ -104,6 +104,43 @@ describe.each(worlds)('on %s', (name, open) => {
     expect(() => world.flags([1, 1, 1, 1])).toThrow('up to three extents')
   })
 
+  it('numbers of arrivals, seeds and the ranks of a launch are checked at their line', () => {
+    const refused = (call: () => unknown, message: string): void => {
+      expect(call).toThrow(message)
+      expect(call).toThrow(/^test\/world\/world\.test\.ts:\d+:\d+: /)
+    }
+    for (const arrivals of [0, -1, 1.5, NaN])
+      refused(
+        () => world.flags([], { arrivals }),
+        `flags of ${arrivals} arrivals per epoch: it must be a whole number, 1 or more`,
+      )
+    for (const seed of [1.5, NaN, 2 ** 53])
+      refused(() => world.rand(f32, [1], { seed }), `a seed of ${seed}: it must be a whole number below 2^53`)
+    for (const signaller of ['me', true] as never[])
+      refused(
+        () => world.flags([], { signaller }),
+        `a signaller of ${JSON.stringify(signaller)}: it must be 'host', or left out if kernels signal the flags`,
+      )
+    const one = kernel('one', { x: tensor(f32, 1) }, (t, { x }) => t.store(x.at([0]), 1))
+    const x = world.zeros(f32, [1])
+    const launch = (ranks: readonly number[]) => () => world.launch(one, { x }, { grid: 1, ranks })
+    refused(launch([3]), 'there is no rank 3 in a world of 3')
+    // The layout of the second launch is known from the first.
+    for (let i = 0; i < 2; i++) {
+      refused(launch([1, 0, 1]), 'a launch on ranks [1, 0, 1]: rank 1 occurs more than once')
+      launch([1])()
+      launch([0])()
+    }
+  })
+
+  it('a rank that does not exist is reported at the line that reads it', async () => {
+    const x = world.zeros(f32, [1])
+    for (const read of [() => world.peek(x, 4), () => world.read(x, 4), () => world.group([1]).peek(x, 4)])
+      await expect((async () => read())()).rejects.toThrow(
+        /^test\/world\/world\.test\.ts:\d+:\d+: there is no rank 4 in /,
+      )
+  })
+
   it('a shape that is a number is rejected at its line', () => {
     const three = 3 as never
     for (const allocate of [

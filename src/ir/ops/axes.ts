@@ -6,14 +6,22 @@ import { round } from '../dtype.ts'
 import { attribute, type Node } from '../node.ts'
 import { elements, sameType, typeName, valueType, type Shape, type ValueType } from '../type.ts'
 import { arithmetic, computed, free, maximum, minimum, shapeOf } from './elementwise.ts'
-import { expectAmong, expectInputs, expectShape, expectValue, fail, type Op, type Unplaced } from './op.ts'
+import {
+  expectAmong,
+  expectAxis,
+  expectInputs,
+  expectShape,
+  expectValue,
+  fail,
+  type Op,
+  type Unplaced,
+} from './op.ts'
 
 /** Checks the operand and the axis of an op along an axis. */
-function expectAxis(node: Unplaced): ValueType {
+function expectAlong(node: Unplaced): ValueType {
   const type = expectValue(node.inputs[0], 'the operand')
-  const axis = node.attributes.axis as number
   expectAmong(arithmetic, type.dtype)
-  if (axis < 0 || axis >= type.shape.length) fail(`axis ${axis} is outside ${typeName(type)}`)
+  expectAxis(node.attributes.axis, type.shape.length, type)
   return type
 }
 
@@ -50,7 +58,7 @@ function reduction(
     summary,
     infer(node) {
       expectInputs(node, 1)
-      const { dtype, shape } = expectAxis(node)
+      const { dtype, shape } = expectAlong(node)
       return valueType(
         dtype,
         shape.filter((_, i) => i !== node.attributes.axis),
@@ -81,7 +89,7 @@ function argument(summary: string, isBetter: (a: number, b: number) => boolean):
     summary,
     infer(node) {
       expectInputs(node, 1)
-      const { shape } = expectAxis(node)
+      const { shape } = expectAlong(node)
       return valueType(
         'i32',
         shape.filter((_, i) => i !== node.attributes.axis),
@@ -114,7 +122,7 @@ export const axisOps = {
     summary: 'sums of the elements up to each one along an axis, added and rounded in order',
     infer(node) {
       expectInputs(node, 1)
-      return expectAxis(node)
+      return expectAlong(node)
     },
     evaluate(node, [input]) {
       const { dtype } = node.inputs[0].type as ValueType

@@ -58,6 +58,21 @@ function expectSpaceLoop(node: Unplaced, leading: number): Type {
   return voidType
 }
 
+/** The most warps in one program. */
+const MOST_WARPS = 32
+
+/** Checks the number of warps of each role, and their sum. */
+function expectWarps(names: readonly string[], warps: readonly number[]): void {
+  if (names.length === 0) fail('there is no role: give at least one')
+  names.forEach((name, i) => {
+    const count = warps[i]
+    if (!Number.isInteger(count) || count < 1 || count > MOST_WARPS)
+      fail(`the role ${name} has ${count} warps: give a whole number from 1 to ${MOST_WARPS}`)
+  })
+  const total = warps.reduce((sum, count) => sum + count, 0)
+  if (total > MOST_WARPS) fail(`the roles have ${total} warps, but a program has at most ${MOST_WARPS}`)
+}
+
 /** The facts of a control op itself. The nodes in its blocks have their own facts. */
 const control = {
   ...yieldsNothing,
@@ -112,6 +127,8 @@ export const controlOps = {
     infer(node) {
       const [body] = expectBlocks(node, 1)
       for (const bound of node.inputs.slice(0, 3)) expectScalar(bound, 'a bound of the loop', ['i32'])
+      const step = constantOf(node.inputs[2])
+      if (step < 1) fail(`the step is ${step}, but loops count up by at least 1`)
       const init = node.inputs.slice(3)
       expectCarriable(init)
       expectTypes(body.params, [i32, ...types(init)], 'the parameters of the body')
@@ -181,6 +198,7 @@ export const controlOps = {
       const { names, warps, duties = names } = node.attributes as Record<string, readonly unknown[]>
       if (warps.length !== names.length || duties.length !== names.length)
         fail(`${names.length} names, ${warps.length} numbers of warps and ${duties.length} duties`)
+      expectWarps(names as readonly string[], warps as readonly number[])
       for (const block of expectBlocks(node, names.length)) {
         expectTypes(block.params, [], 'a role')
         expectTypes(block.results, [], 'a role returns nothing: roles meet through shared memory')
@@ -195,8 +213,13 @@ export const controlOps = {
     summary: 'programs of a launch with different work',
     infer(node) {
       const names = node.attributes.names as readonly string[]
+      if (names.length === 0) fail('there is no team: give at least one')
       if (node.inputs.length !== names.length + 1) fail('one size a team')
       for (const input of node.inputs) expectScalar(input, 'a size', ['i32'])
+      names.forEach((name, i) => {
+        const size = constantOf(node.inputs[1 + i])
+        if (size < 0) fail(`the team ${name} has ${size} programs: give a whole number, 0 or more`)
+      })
       for (const block of expectBlocks(node, names.length)) {
         expectTypes(block.params, [i32, i32], 'a team')
         expectTypes(block.results, [], 'a team returns nothing')

@@ -306,6 +306,12 @@ export function expectShape(shape: Shape, what: string, atMost = 2): Shape {
   return shape
 }
 
+/** Checks an axis of a type with `axes` axes. */
+export function expectAxis(axis: unknown, axes: number, type: Type): void {
+  if (!Number.isInteger(axis) || (axis as number) < 0 || (axis as number) >= axes)
+    fail(`axis ${String(axis)} is outside ${typeName(type)}`)
+}
+
 export function expectInputs(node: Unplaced, atLeast: number, atMost = atLeast): void {
   const count = node.inputs.length
   if (count < atLeast || count > atMost)

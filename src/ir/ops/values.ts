@@ -37,6 +37,7 @@ import {
 import { axisOps } from './axes.ts'
 import { functionOps } from './functions.ts'
 import {
+  expectAxis,
   expectDType,
   expectInputs,
   expectScalar,
@@ -270,7 +271,7 @@ export const valueOps = {
       expectInputs(node, 1)
       const type = expectValue(node.inputs[0], 'the operand')
       const axis = node.attributes.axis as number
-      if (axis < 0 || axis > type.shape.length) fail(`axis ${axis} is outside ${typeName(type)}`)
+      expectAxis(axis, type.shape.length + 1, type)
       const shape = [...type.shape.slice(0, axis), 1, ...type.shape.slice(axis)]
       return valueType(type.dtype, expectShape(shape, 'a fragment'))
     },

@@ -12,6 +12,7 @@ import {
   type TensorType,
 } from '../type.ts'
 import {
+  expectAxis,
   expectInputs,
   expectScalar,
   expectShape,
@@ -64,8 +65,7 @@ export const viewOps = {
       const type = node.inputs[0].type
       if (type.kind !== 'tensor' && type.kind !== 'flags')
         fail(`needs a tensor or flags, not ${typeName(type)}`)
-      const axis = node.attributes.axis as number
-      if (!(axis >= 0 && axis < type.rank)) fail(`axis ${axis} is outside ${typeName(type)}`)
+      expectAxis(node.attributes.axis, type.rank, type)
       return valueType('i32')
     },
   },
@@ -77,8 +77,7 @@ export const viewOps = {
       const type = expectTensor(node.inputs[0])
       expectScalar(node.inputs[1], 'the start')
       expectScalar(node.inputs[2], 'the size')
-      const axis = node.attributes.axis as number
-      if (!(axis >= 0 && axis < type.rank)) fail(`axis ${axis} is outside ${typeName(type)}`)
+      expectAxis(node.attributes.axis, type.rank, type)
       return type
     },
   },

@@ -10,6 +10,9 @@ import type { Scheduler } from './machine.ts'
 import { ExhaustiveSearch, RandomScheduler } from './scheduler.ts'
 import { CheckWorld, type Stage } from './world.ts'
 
+/** What the exploration needs of a scenario. */
+type Explored = Pick<Scenario, 'name' | 'run' | 'residency' | 'site'>
+
 export interface ExploreOptions {
   readonly ranks: number
   readonly stage?: Stage
@@ -29,7 +32,10 @@ export interface ExploreOptions {
   readonly keepGoing?: boolean
   /** The number of scheduling points after which a run is cut. */
   readonly stepLimit?: number
-  /** Called for each line of `t.print` in the first run. By default, the line is printed on stderr. */
+  /**
+   * Called for each line of `t.print` in the first run. By default, the line is printed on stderr if the kernels run as
+   * recorded.
+   */
   readonly onPrint?: OnPrint
   readonly onProgress?: (done: number) => void
   /** Called after each run. If it returns true, the exploration ends with the findings so far. */
@@ -52,10 +58,7 @@ export interface Exploration {
   readonly results: readonly { readonly value: unknown; readonly clean: boolean }[]
 }
 
-export async function explore(
-  scenario: Pick<Scenario, 'name' | 'run' | 'residency'>,
-  options: ExploreOptions,
-): Promise<Exploration> {
+export async function explore(scenario: Explored, options: ExploreOptions): Promise<Exploration> {
   const { ranks } = options
   if (!Number.isInteger(ranks) || ranks < 1 || ranks > mostRanks)
     throw new WorldError(`the number of ranks must be an integer from 1 to ${mostRanks}, not ${ranks}`)
@@ -73,13 +76,13 @@ interface Run {
 }
 
 async function runOnce(
-  scenario: Pick<Scenario, 'name' | 'run' | 'residency'>,
+  scenario: Explored,
   options: ExploreOptions,
   scheduler: Scheduler,
   isFirst: boolean,
 ): Promise<Run> {
   const residency = options.residency ?? scenario.residency
-  const { ranks, stage, stepLimit } = options
+  const { ranks, stage = 'recorded', stepLimit } = options
   const world = new CheckWorld({
     ranks,
     residency,
@@ -87,7 +90,7 @@ async function runOnce(
     scheduler,
     stepLimit,
     watchPromises: isFirst,
-    onPrint: isFirst && (stage ?? 'recorded') === 'recorded' ? (options.onPrint ?? reportPrint) : undefined,
+    onPrint: isFirst ? (options.onPrint ?? (stage === 'recorded' ? reportPrint : undefined)) : undefined,
   })
   try {
     const value = await scenario.run(world)
@@ -101,7 +104,7 @@ async function runOnce(
     // Errors after a race are consequences of the race.
     if (world.findings.length > 0) return seen(world)
     if (isMisuse(error)) throw error
-    return { ...seen(world), findings: [wrongResult(scenario.name, error)] }
+    return { ...seen(world), findings: [wrongResult(scenario, error)] }
   }
 }
 
@@ -127,13 +130,19 @@ function isMisuse(error: unknown): boolean {
   return error instanceof Error && misuses.has(error.name)
 }
 
-function wrongResult(name: string, error: unknown): Finding {
-  const message = error instanceof Error ? error.message : `the scenario throws ${inWords(error)}`
-  const parties =
-    error instanceof Error
-      ? [{ who: 'the scenario', what: 'expects another result', site: Site.of(error) }]
-      : []
-  return { kind: 'wrong-result', kernel: name, message, parties }
+/** An error that was not thrown in the author's code, as in the scenarios of an operation, is where the scenario is. */
+function wrongResult({ name, site }: Pick<Scenario, 'name' | 'site'>, error: unknown): Finding {
+  if (!(error instanceof Error))
+    return {
+      kind: 'wrong-result',
+      kernel: name,
+      message: `the scenario throws ${inWords(error)}`,
+      parties: [],
+    }
+  const thrown = Site.of(error)
+  const at = thrown.position ? thrown : (site ?? thrown)
+  const party = { who: 'the scenario', what: 'expects another result', site: at }
+  return { kind: 'wrong-result', kernel: name, message: error.message, parties: [party] }
 }
 
 function inWords(thrown: unknown): string {
@@ -206,10 +215,7 @@ class Found {
 
 const isLocated = (finding: Finding): boolean => finding.kind !== 'wrong-result'
 
-async function exploreRandom(
-  scenario: Pick<Scenario, 'name' | 'run' | 'residency'>,
-  options: ExploreOptions,
-): Promise<Exploration> {
+async function exploreRandom(scenario: Explored, options: ExploreOptions): Promise<Exploration> {
   const schedules = options.schedules ?? 1000
   const first = options.seed ?? 1
   const found = new Found()
@@ -230,7 +236,7 @@ async function exploreRandom(
 }
 
 async function exploreAll(
-  scenario: Pick<Scenario, 'name' | 'run' | 'residency'>,
+  scenario: Explored,
   options: ExploreOptions,
   preemptions: number,
 ): Promise<Exploration> {

@@ -17,6 +17,7 @@ import {
   argumentOf,
   expectApart,
   expectArguments,
+  expectLaunchRanks,
   expectDistinct,
   expectSignallers,
   expectStream,
@@ -29,7 +30,7 @@ import {
 import { elements, HostWorld, isWords } from '../../world/host.ts'
 import type { Machine as MachineRecord } from '../../world/machine.ts'
 import { cpuMachine } from '../../world/machines.ts'
-import { expectPlace, inWorld, rankName, type Members } from '../../world/members.ts'
+import { inWorld, rankName, type Members } from '../../world/members.ts'
 import { doesNotFit } from '../../world/residency.ts'
 import { inOrder, type OnPrint } from '../../world/prints.ts'
 import type { Disagreement } from '../../world/symmetric.ts'
@@ -260,7 +261,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
     kernel: Kernel<P, M>,
     options: PrepareOptions<P, M> = {},
   ): Promise<void> {
-    const world = options.group?.ranks ?? this.ranks
+    const world = this.membersOf(options)?.length ?? this.ranks
     const compiled = (async () => Promise.resolve(void this.#record(kernel, options.meta as Meta, world)))()
     return this.#promises.track('world.prepare', compiled)
   }
@@ -303,10 +304,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
     this.expectSymmetric()
     const members = this.membersOf(options)
     const everyRank = members ? [...members.keys()] : this.everyRank
-    for (const rank of options.ranks ?? []) {
-      expectPlace(members, rank)
-      this.expectRank(inWorld(members, rank))
-    }
+    expectLaunchRanks(options.ranks, members, (rank) => this.expectRank(rank))
     const wrong = (handle: Handle): string | undefined =>
       this.wrongHandle(handle) ?? wrongGroup(handle, members)
     expectArguments(kernel as unknown as Kernel, args, everyRank, wrong)

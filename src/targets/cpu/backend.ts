@@ -31,11 +31,12 @@ export interface CpuPart extends Part {
   readonly params: Int32Array
 }
 
-/**
- * A position in a queue: after the launch that was last when the mark was made. Undefined if the queue had no launch
- * yet.
- */
-export type CpuMark = Launched | undefined
+/** A position in a queue: after the launch that was last when the mark was made, if the queue had one. */
+export interface CpuMark {
+  readonly launched: Launched | undefined
+  /** The time at which the mark was made, in nanoseconds. */
+  readonly made: number
+}
 
 export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
   readonly memory = new CpuMemory(this.arena.memory, this.layout)
@@ -166,13 +167,14 @@ export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
   }
 
   mark(stream: number): readonly CpuMark[] {
-    return this.#queues(stream).map(({ last }) => last)
+    const made = this.platform.threads.now()
+    return this.#queues(stream).map(({ last }) => ({ launched: last, made }))
   }
 
   /** Enqueues a launch that ends when another queue of the same rank has reached the mark. */
   follow(stream: number, marks: readonly CpuMark[]): void {
     this.#queues(stream).forEach((queue, rank) => {
-      const mark = marks[rank]
+      const mark = marks[rank].launched
       if (!mark || mark.queue === queue) return
       this.makeRoom(queue)
       queue.write({
@@ -191,13 +193,12 @@ export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
 
   elapsed(from: readonly CpuMark[], to: readonly CpuMark[]): number | undefined {
     const [first, second] = [from, to].map((marks) => {
-      const ends = marks.map((launched) => {
-        if (!launched)
-          throw new WorldError('the event has no time, because nothing was launched on its stream before it')
+      const times = marks.map(({ launched, made }) => {
+        if (!launched) return made
         this.settle(launched.queue)
-        return launched.end
+        return launched.end === 0 ? Infinity : Math.max(launched.end, made)
       })
-      return ends.includes(0) ? undefined : Math.max(...ends)
+      return times.includes(Infinity) ? undefined : Math.max(...times)
     })
     return first === undefined || second === undefined ? undefined : (second - first) / 1e6
   }
@@ -207,7 +208,7 @@ export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
   }
 
   reachMarks(marks: readonly CpuMark[]): Promise<void> {
-    const launched = marks.filter((mark) => mark !== undefined)
+    const launched = marks.flatMap((mark) => mark.launched ?? [])
     return this.reachQueues(
       launched.map(({ queue }) => queue),
       launched.map(({ sequence }) => sequence),

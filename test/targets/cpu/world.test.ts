@@ -228,8 +228,28 @@ describe('streams', () => {
       await later.synchronize()
       expect(later.elapsed(event)).toBeGreaterThan(0)
       expect(later.elapsed(event, 1)).toBeGreaterThan(0)
-      expect(() => later.elapsed(before)).toThrow('the event has no time')
+      // Before the first launch of its stream, an event occurs when it is recorded.
+      expect(later.elapsed(before)).toBeGreaterThan(later.elapsed(event))
+      expect(world.stream().record().elapsed(later)).toBeGreaterThanOrEqual(0)
     })
+  })
+})
+
+it('an event occurs when it is recorded, if the launches before it have ended', async () => {
+  const world = openHandmade({ ranks: 2, workers: 1 })
+  await using(world, async () => {
+    const x = world.zeros(i32, [1])
+    const begin = performance.now()
+    const first = world.defaultStream.record()
+    world.launch(slow, { x }, { grid: 1 })
+    const second = world.defaultStream.record()
+    await world.synchronize()
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    const third = world.defaultStream.record()
+    const most = performance.now() - begin
+    expect(second.elapsed(first)).toBeGreaterThan(0)
+    expect(third.elapsed(second)).toBeGreaterThan(15)
+    expect(third.elapsed(first)).toBeLessThanOrEqual(most)
   })
 })
 
