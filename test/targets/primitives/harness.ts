@@ -9,10 +9,10 @@ export const targets: readonly string[] = ['check', ...(await realTargets())]
 
 /** Emitted CUDA C++ that runs on this CPU, thread by thread. */
 export const cudaOnCpu = 'cuda on this CPU'
-const why = process.env.ARKE_TARGETS ? 'ARKE_TARGETS does not name it' : unavailable()
+const why = unavailable()
 if (why) console.info(`emitted kernels do not run on this CPU: ${why}`)
-/** Every available target, and emitted CUDA C++ on this CPU. */
-export const places: readonly string[] = [...targets, ...(why ? [] : [cudaOnCpu])]
+/** Every available target and, unless ARKE_TARGETS names targets, emitted CUDA C++ on this CPU. */
+export const places: readonly string[] = (why ?? process.env.ARKE_TARGETS) ? targets : [...targets, cudaOnCpu]
 
 export const worldSizes = [1, 2, 3, 4, 5, 6, 7, 8]
 
