@@ -1,32 +1,32 @@
 /**
- * Tests that random kernels are emitted as CUDA C++ or refused with a reason and a source line. The emitter must never
- * fail in another way.
+ * Tests that random kernels are emitted as CUDA C++ or, rarely and for a reason on a list, refused with a source line. The
+ * emitter must never fail in another way.
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { KernelError } from '../../src/ir/site.ts'
+import { withPrintBuffer } from '../../src/ir/passes/prints.ts'
 import { lower } from '../../src/ir/stages.ts'
 import { emitCuda } from '../../src/targets/cuda/emit/emit.ts'
 import { genes } from '../targets/differential/choices.ts'
 import { generate } from '../targets/differential/generator.ts'
+import { Refusals } from '../targets/differential/refusals.ts'
 
 describe.each(['exact', 'bounded'] as const)('%s random kernels', (kind) => {
   it('are emitted, or refused with a reason', () => {
-    let refused = 0
+    const refusals = new Refusals()
     const runs = Number(process.env.ARKE_KERNELS ?? 100)
     fc.assert(
       fc.property(genes(400), fc.boolean(), (list, record) => {
         const { kernel, shape } = generate(list, kind)
-        const ir = lower(kernel.record({ world: shape.ranks }))
+        const ir = lower(withPrintBuffer(kernel.record({ world: shape.ranks })))
         try {
           const { source, name } = emitCuda(ir, { tensors: {}, record })
           expect(source).toContain(`${name}(`)
           // The index expression `2 * p + 1` must be in parentheses before a division or a modulo.
           expect(source).not.toMatch(/[^(]2 \* p \+ 1 [/%]/)
         } catch (error) {
-          if (!(error instanceof KernelError)) throw error
-          expect(error.message).toMatch(/\.ts:\d+:\d+/)
-          refused++
+          if (!refusals.allows(error)) throw error
+          expect((error as Error).message).toMatch(/\.ts:\d+:\d+/)
         }
       }),
       {
@@ -35,6 +35,6 @@ describe.each(['exact', 'bounded'] as const)('%s random kernels', (kind) => {
         endOnFailure: process.env.ARKE_SHRINK !== '1',
       },
     )
-    expect(refused).toBeLessThan(runs / 5)
+    expect(refusals.total).toBeLessThanOrEqual(runs / 10)
   }, 120_000)
 })
