@@ -191,13 +191,24 @@ export interface Result {
   readonly why?: string
 }
 
+/** The first lines of an error and of its causes. Properties name the error of a counterexample as their cause. */
+function reasonOf(error: Error): string {
+  const told: string[] = []
+  for (let one: unknown = error; one instanceof Error; one = one.cause) {
+    const lines = one.message.split('\n').slice(0, 12)
+    const text = lines.map((line) => (line.length > 400 ? `${line.slice(0, 400)}…` : line)).join('\n')
+    if (!told.some((known) => known.includes(text))) told.push(text)
+  }
+  return told.join('\n')
+}
+
 export async function runCase({ name, run }: Case): Promise<Result> {
   const begun = performance.now()
   const end = (outcome: Outcome, error?: Error): Result => ({
     name,
     outcome,
     milliseconds: Math.round(performance.now() - begun),
-    ...(error && { why: error.message.split('\n').slice(0, 12).join('\n') }),
+    ...(error && { why: reasonOf(error) }),
   })
   try {
     await run()

@@ -1,6 +1,6 @@
 /** The replacement of vitest that runs on a GPU: every matcher accepts what holds and rejects what does not. */
 import { describe, expect, it } from 'vitest'
-import { expect as expectOnGpu } from '../../bench/gpu/suite.ts'
+import { expect as expectOnGpu, runCase } from '../../bench/gpu/suite.ts'
 
 type Name = Exclude<keyof ReturnType<typeof expectOnGpu>, 'not' | 'rejects'>
 const throws = (message: string) => () => {
@@ -34,6 +34,16 @@ describe('the suite for a GPU', () => {
     expect(() => reject[name](expected as never)).toThrow(/^about it: /)
     reject.not[name](expected as never)
     expect(() => accept.not[name](expected as never)).toThrow(/^about it: /)
+  })
+
+  it('reports an error with its causes', async () => {
+    const run = () => {
+      throw new Error('property failed', { cause: new Error('rank 1 differs') })
+    }
+    expect(await runCase({ name: 'random', run })).toMatchObject({
+      outcome: 'failed',
+      why: 'property failed\nrank 1 differs',
+    })
   })
 
   it('waits for rejections', async () => {

@@ -6,6 +6,8 @@ const allowed = [
   /: if: whose branches both give a constant fragment: choose the constant instead$/,
 ]
 
+export const unlisted = 'a random kernel was refused for a reason that is not on the list'
+
 /** Counts the refused kernels by reason. */
 export class Refusals {
   readonly counts = new Map<string, number>()
@@ -20,7 +22,7 @@ export class Refusals {
     if (!(error instanceof KernelError)) return false
     const [reason] = error.message.split('\n')
     if (!allowed.some((pattern) => pattern.test(reason)))
-      throw new Error(`a random kernel was refused for a reason that is not on the list: ${reason}`, {
+      throw new Error(`${unlisted}: ${reason}`, {
         cause: error,
       })
     const shown = reason.replace(/^.*?\.ts:\d+:\d+: /, '')
