@@ -1,5 +1,5 @@
 /**
- * 16: split-K. A product with few tiles and a long K is divided along K, so that more programs have work. The program
+ * 18: split-K. A product with few tiles and a long K is divided along K, so that more programs have work. The program
  * that finishes the last part of a tile adds the parts.
  *
  * `t.last(body, { at, of, arrivals })` counts arrivals per index, here per tile of C. The body runs in the program whose

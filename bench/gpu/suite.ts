@@ -67,9 +67,10 @@ const rowsWith =
 const eachOf = (add: Add) => rowsWith(add, rowOf)
 
 const collected = { each: eachOf(within) }
+const none = Object.assign(() => {}, { each: () => () => {} })
 export const describe = Object.assign(within, {
   ...collected,
-  skipIf: (skipped: boolean) => (skipped ? { each: () => () => {} } : collected),
+  skipIf: (skipped: unknown) => (skipped ? none : Object.assign(within, collected)),
 })
 
 /** Results are stored by the name of the test case, so a second case with the same name would never run. */
@@ -80,38 +81,107 @@ function add(last: string, ...given: Given): void {
   cases.push({ name, run })
 }
 const all = { each: eachOf(add), for: rowsWith(add, (entry) => [entry]) }
-export const it = Object.assign(add, {
-  ...all,
-  runIf: (runs: boolean) => (runs ? all : { each: () => () => {} }),
+const tests = Object.assign(add, all)
+export const it = Object.assign(tests, {
+  runIf: (runs: unknown) => (runs ? tests : none),
+  skipIf: (skipped: unknown) => (skipped ? none : tests),
 })
-
-interface Matchers {
-  toEqual(expected: unknown): void
-  toBe(expected: unknown): void
-  toBeLessThanOrEqual(most: number): void
-}
 
 let lenient = false
 /** Disables all later expectations. */
 export const expectNothing = (): void => void (lenient = true)
 
-export function expect(actual: unknown, about = ''): Matchers {
-  const check = (right: () => void): void => {
-    if (lenient) return
+const demand = (holds: boolean, message: string): void => {
+  if (!holds) throw new Error(message)
+}
+const shown = (value: unknown): string => (typeof value === 'string' ? value : format('%o', value))
+
+/** Throws unless all properties of `expected` are in `actual`. Arrays have the same length. */
+function includes(actual: unknown, expected: unknown, path = 'it'): void {
+  if (typeof expected !== 'object' || expected === null) {
+    demand(Object.is(actual, expected), `${path} is ${shown(actual)}, not ${shown(expected)}`)
+    return
+  }
+  demand(typeof actual === 'object' && actual !== null, `${path} is ${shown(actual)}`)
+  if (Array.isArray(expected))
+    demand((actual as Rows).length === expected.length, `${path} has ${(actual as Rows).length} elements`)
+  for (const [name, value] of Object.entries(expected))
+    includes((actual as Record<string, unknown>)[name], value, `${path}.${name}`)
+}
+
+type Message = string | RegExp | (new (...given: never[]) => Error)
+
+function isThrown(error: unknown, wanted?: Message): void {
+  demand(error !== undefined, 'nothing was thrown')
+  if (wanted === undefined) return
+  if (typeof wanted === 'function')
+    return demand(error instanceof wanted, `${String(error)} is not a ${wanted.name}`)
+  const { message } = error as Error
+  const fits = typeof wanted === 'string' ? message.includes(wanted) : wanted.test(message)
+  demand(fits, `the error is ${message}, not ${String(wanted)}`)
+}
+
+/** Each matcher throws unless the expectation holds. */
+const matchers = {
+  toEqual: (actual: unknown, expected: unknown) => deepStrictEqual(actual, expected),
+  toBe: (actual: unknown, expected: unknown) => deepStrictEqual(actual, expected),
+  toBeLessThanOrEqual: (actual: unknown, most: number) =>
+    demand((actual as number) <= most, `${shown(actual)} is not at most ${most}`),
+  toBeGreaterThan: (actual: unknown, least: number) =>
+    demand((actual as number) > least, `${shown(actual)} is not above ${least}`),
+  toContain: (actual: unknown, part: unknown) =>
+    demand((actual as string).includes(part as string), `${shown(actual)} does not contain ${shown(part)}`),
+  toMatch: (actual: unknown, pattern: RegExp) =>
+    demand(pattern.test(actual as string), `${shown(actual)} does not match ${String(pattern)}`),
+  toMatchObject: (actual: unknown, expected: object) => includes(actual, expected),
+  toBeInstanceOf: (actual: unknown, type: new (...given: never[]) => object) =>
+    demand(actual instanceof type, `${shown(actual)} is not a ${type.name}`),
+  toThrow: (actual: unknown, wanted?: Message) => {
     try {
-      right()
+      ;(actual as () => unknown)()
     } catch (error) {
-      throw new Error(`${about}${about ? ': ' : ''}${(error as Error).message}`, { cause: error })
+      return isThrown(error, wanted)
     }
-  }
-  return {
-    toEqual: (expected) => check(() => deepStrictEqual(actual, expected)),
-    toBe: (expected) => check(() => deepStrictEqual(actual, expected)),
-    toBeLessThanOrEqual: (most) =>
-      check(() => {
-        if (!((actual as number) <= most)) throw new Error(`${String(actual)} is not at most ${most}`)
+    isThrown(undefined)
+  },
+} satisfies Record<string, (actual: unknown, ...expected: never[]) => void>
+
+type Name = keyof typeof matchers
+type Rest<F> = F extends (actual: unknown, ...expected: infer Expected) => void ? Expected : never
+type Matchers = { readonly [N in Name]: (...expected: Rest<(typeof matchers)[N]>) => void }
+interface Expectation extends Matchers {
+  readonly not: Matchers
+  readonly rejects: { toThrow(wanted?: Message): Promise<void> }
+}
+
+export function expect(actual: unknown, about = ''): Expectation {
+  const failed = (message: string, cause?: unknown): Error =>
+    new Error(`${about}${about ? ': ' : ''}${message}`, { cause })
+  const all = (negated: boolean): Matchers =>
+    Object.fromEntries(
+      Object.entries(matchers).map(([name, matcher]) => {
+        const check = (...expected: never[]): void => {
+          if (lenient) return
+          let failure: Error | undefined
+          try {
+            ;(matcher as (actual: unknown, ...expected: never[]) => void)(actual, ...expected)
+          } catch (error) {
+            failure = error as Error
+          }
+          if (negated && !failure) throw failed(`not ${name} was expected of ${shown(actual)}`)
+          if (!negated && failure) throw failed(failure.message, failure)
+        }
+        return [name, check]
       }),
+    ) as Matchers
+  const toThrow = async (wanted?: Message): Promise<void> => {
+    const error = await (actual as Promise<unknown>).then(
+      () => undefined,
+      (thrown: unknown) => thrown,
+    )
+    if (!lenient) isThrown(error, wanted)
   }
+  return { ...all(false), not: all(true), rejects: { toThrow } }
 }
 
 export interface Result {
@@ -121,13 +191,24 @@ export interface Result {
   readonly why?: string
 }
 
+/** The first lines of an error and of its causes. Properties name the error of a counterexample as their cause. */
+function reasonOf(error: Error): string {
+  const told: string[] = []
+  for (let one: unknown = error; one instanceof Error; one = one.cause) {
+    const lines = one.message.split('\n').slice(0, 12)
+    const text = lines.map((line) => (line.length > 400 ? `${line.slice(0, 400)}…` : line)).join('\n')
+    if (!told.some((known) => known.includes(text))) told.push(text)
+  }
+  return told.join('\n')
+}
+
 export async function runCase({ name, run }: Case): Promise<Result> {
   const begun = performance.now()
   const end = (outcome: Outcome, error?: Error): Result => ({
     name,
     outcome,
     milliseconds: Math.round(performance.now() - begun),
-    ...(error && { why: error.message.split('\n').slice(0, 12).join('\n') }),
+    ...(error && { why: reasonOf(error) }),
   })
   try {
     await run()

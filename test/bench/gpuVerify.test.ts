@@ -3,6 +3,31 @@ import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { expect, it } from 'vitest'
 
+const expectedFiles = [
+  ...[
+    'arithmetic',
+    'atomics',
+    'casts',
+    'clusters',
+    'collectives',
+    'copiesInFlight',
+    'diagnostics',
+    'functions',
+    'gathered',
+  ],
+  ...[
+    'groups',
+    'hostSignals',
+    'insideRoles',
+    'lastArrival',
+    'matrices',
+    'moves',
+    'operations',
+    'random',
+    'randomNumbers',
+  ],
+  ...['streams', 'stress', 'synchronisation'],
+]
 const verify = fileURLToPath(new URL('../../bench/gpu/verify.ts', import.meta.url))
 const linesOf = (...args: string[]): string[] => {
   const { status, stdout, stderr } = spawnSync(process.execPath, ['--import', 'tsx', verify, ...args], {
@@ -15,8 +40,11 @@ const linesOf = (...args: string[]): string[] => {
 it('lists every GPU case under a unique name', { timeout: 60_000 }, () => {
   const names = linesOf('--list')
   expect(new Set(names).size).toBe(names.length)
-  for (const file of ['arithmetic', 'matrices', 'stress', 'random', 'collectives', 'operations'])
-    expect(names.some((name) => name.startsWith(`${file} > `))).toBe(true)
+  // Cases of the CUDA world need a GPU.
+  const files = new Set(names.map((name) => name.split(' > ')[0]).filter((file) => file !== 'world'))
+  expect([...files].sort()).toEqual([...expectedFiles].sort())
+  // Tests of the recording, of the checker and of emulations are no cases.
+  expect(names.filter((name) => !/\b(?:on|by|of) cuda\b/.test(name) || name.includes('CPU'))).toEqual([])
   // The names of parametrised cases contain their values.
   expect(names).toContain('operations > All-Gather + GEMM on cuda > bsp-K, 20 launches in a row')
   expect(names.filter((name) => /[$%]\w/.test(name))).toEqual([])

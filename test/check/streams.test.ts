@@ -76,6 +76,27 @@ describe('events', () => {
     }
     expect(await findings(run)).toEqual(['race'])
   })
+
+  it('pass back and forth between two streams, and no launch is lost', async () => {
+    const double = kernel('double', { x: tensor(i32, 1) }, (t, { x }) =>
+      t.store(x.at([0]), t.load(x.at([0])).mul(2)),
+    )
+    const run = async (world: World): Promise<void> => {
+      const [first, second] = streams(world, 2)
+      const x = world.full(i32, [1], 1)
+      for (let i = 0; i < 5; i++) {
+        for (const [stream, other] of [
+          [first, second],
+          [second, first],
+        ]) {
+          world.launch(double, { x }, { grid: 1, stream })
+          other.wait(stream.record())
+        }
+      }
+      expect([...(await world.read(x, 0))]).toEqual([2 ** 10])
+    }
+    expect(await findings(run)).toEqual([])
+  })
 })
 
 describe('the default stream', () => {

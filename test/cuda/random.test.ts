@@ -1,6 +1,6 @@
 /**
- * Tests that random kernels are emitted as CUDA C++ or refused with a reason and a source line. The emitter must never
- * fail in another way.
+ * Tests that random kernels are emitted as CUDA C++ or, rarely and for a reason on a list, refused with a source line. The
+ * emitter must never fail in another way.
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -9,10 +9,11 @@ import { lower } from '../../src/targets/cuda/stages.ts'
 import { emitCuda } from '../../src/targets/cuda/emit/emit.ts'
 import { genes } from '../targets/differential/choices.ts'
 import { generate } from '../targets/differential/generator.ts'
+import { Refusals } from '../targets/differential/refusals.ts'
 
 describe.each(['exact', 'bounded'] as const)('%s random kernels', (kind) => {
   it('are emitted, or refused with a reason', () => {
-    let refused = 0
+    const refusals = new Refusals()
     const runs = Number(process.env.ARKE_KERNELS ?? 100)
     fc.assert(
       fc.property(genes(400), fc.boolean(), (list, record) => {
@@ -24,9 +25,8 @@ describe.each(['exact', 'bounded'] as const)('%s random kernels', (kind) => {
           // The index expression `2 * p + 1` must be in parentheses before a division or a modulo.
           expect(source).not.toMatch(/[^(]2 \* p \+ 1 [/%]/)
         } catch (error) {
-          if (!(error instanceof KernelError)) throw error
-          expect(error.message).toMatch(/\.ts:\d+:\d+/)
-          refused++
+          if (!refusals.allows(error)) throw error
+          expect((error as Error).message).toMatch(/\.ts:\d+:\d+/)
         }
       }),
       {
@@ -35,6 +35,6 @@ describe.each(['exact', 'bounded'] as const)('%s random kernels', (kind) => {
         endOnFailure: process.env.ARKE_SHRINK !== '1',
       },
     )
-    expect(refused).toBeLessThan(runs / 5)
+    expect(refusals.total).toBeLessThanOrEqual(runs / 10)
   }, 120_000)
 })

@@ -12,6 +12,9 @@ import { long } from '../long.ts'
 
 const folder = join(root, 'examples')
 
+/** Printed lines of the examples are not shown. */
+const onPrint = (): void => {}
+
 /** Parts of the expected output of each example, worked out by hand. */
 const says: Readonly<Record<string, readonly string[]>> = {
   '00-load.ts': ['rank 0 loaded 101 from rank 1', 'rank 3 loaded 100 from rank 0'],
@@ -37,6 +40,13 @@ const says: Readonly<Record<string, readonly string[]>> = {
     'rank 0 has the squares 400 441 484 529 … of rank 2',
   ],
   '18-split-k.ts': ['the product of 3 parts of K has the first row'],
+  '19-rotary.ts': ['rank 0 has the row -5 54 -5 5 … of token 1', 'rank 1 has the row -5 -5 17 58'],
+  '20-serving.ts': [
+    'rank 0 answered request 1 with 10 21 33 46',
+    'rank 1 answered request 3 with 31 62 94 127',
+  ],
+  '21-rounds.ts': ['after 4 rounds, every rank has 111 222 333 444'],
+  '22-clusters.ts': ['the product of 4 programs in one cluster has the first row 9 -13 10 -2'],
 }
 const files = Object.keys(says)
 
@@ -62,7 +72,7 @@ describe.each(files)('%s', (file) => {
     for (const scenario of scenarios)
       for (const ranks of scenario.ranks)
         for (let time = 0; time < 5; time++) {
-          const world = await openWorld({ target: 'wasm', ranks, workers: scenario.residency })
+          const world = await openWorld({ target: 'wasm', ranks, workers: scenario.residency, onPrint })
           try {
             // Each scenario compares the values it reads with the expected values.
             await scenario.run(world)
@@ -98,7 +108,7 @@ describe.each(files)('%s', (file) => {
             return scenario.run(world)
           },
         },
-        { ranks: scenario.ranks[0], schedules: 1 },
+        { ranks: scenario.ranks[0], schedules: 1, onPrint },
       )
     expect([...launched]).toEqual(expect.arrayContaining([...kernels]))
   })
@@ -110,8 +120,8 @@ const randomSchedules = (file: string): number => (file < '08' ? 1000 : 250)
 async function expectClean(scenario: Scenario, schedules: number, preemptions: number): Promise<void> {
   for (const ranks of scenario.ranks)
     for (const stage of ['recorded', 'lowered'] as const) {
-      const search = await explore(scenario, { ranks, stage, preemptions, limit: 50_000 })
-      const random = await explore(scenario, { ranks, stage, schedules })
+      const search = await explore(scenario, { ranks, stage, preemptions, limit: 50_000, onPrint })
+      const random = await explore(scenario, { ranks, stage, schedules, onPrint })
       const context = `${scenario.name}, ${ranks} ranks, ${stage}`
       expect([...search.findings, ...random.findings].map(formatFinding), context).toEqual([])
       expect(search.complete, context).toBe(true)

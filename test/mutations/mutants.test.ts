@@ -3,6 +3,9 @@
  * The first finding has the expected kind and names exactly the lines of the mistake.
  */
 import { afterAll, describe, expect, it } from 'vitest'
+import { walk } from '../../src/ir/node.ts'
+import { ops, type OpName } from '../../src/ir/ops/index.ts'
+import { explore } from '../../src/targets/check/explore.ts'
 import { formatFinding, type Finding } from '../../src/targets/check/findings.ts'
 import { originals } from './originals.ts'
 import { linesOf, markersOf, randomly, search, stages, type Original, type Symptom } from './suite.ts'
@@ -48,6 +51,25 @@ describe('the suite', () => {
   it('has enough originals and mutants', () => {
     expect(originals.length).toBeGreaterThanOrEqual(12)
     expect(originals.flatMap((of) => Object.keys(of.mutants)).length).toBeGreaterThanOrEqual(36)
+  })
+
+  it('uses every op by which agents communicate or report', async () => {
+    const used = new Set<string>()
+    for (const of of originals)
+      await explore(of.scenario(), {
+        ranks: of.ranks,
+        schedules: 1,
+        onPrint: () => {},
+        stage: (ir) => {
+          for (const { op } of walk(ir.body)) used.add(op)
+          return ir
+        },
+      })
+    const effects: readonly string[] = ['read', 'write', 'sync', 'report']
+    const wanted = (Object.keys(ops) as OpName[]).filter(
+      (op) => ops[op].inserted === 'recorded' && effects.includes(ops[op].effect),
+    )
+    expect(wanted.filter((op) => !used.has(op))).toEqual([])
   })
 
   it('marks every line that a report is expected to name', () => {

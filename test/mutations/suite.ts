@@ -57,7 +57,7 @@ export const stages: readonly Stage[] = ['recorded', 'lowered']
 
 /** Searches all schedules with at most two preemptions, up to the first finding. */
 export function search(of: Original, scenario: Scenario, stage: Stage, limit = 20_000): Promise<Exploration> {
-  return explore(scenario, { ranks: of.ranks, stage, preemptions: 2, limit })
+  return explore(scenario, { ranks: of.ranks, stage, preemptions: 2, limit, onPrint: () => {} })
 }
 
 /** Random schedules, up to the first that finds something. */
@@ -67,7 +67,7 @@ export function randomly(
   stage: Stage,
   schedules = 1000,
 ): Promise<Exploration> {
-  return explore(scenario, { ranks: of.ranks, stage, schedules })
+  return explore(scenario, { ranks: of.ranks, stage, schedules, onPrint: () => {} })
 }
 
 const markers = new Map<string, ReadonlyMap<number, string>>()

@@ -26,6 +26,7 @@ import {
   type World,
 } from '../../src/world/world.ts'
 import { itForSome } from '../long.ts'
+import { realTargets } from '../targets/differential/targets.ts'
 
 const RANKS = 8
 const N = 5
@@ -34,11 +35,18 @@ const poison = -777
 const open = (target: string, options: object = {}): Promise<World> =>
   openWorld({ target, ranks: RANKS, heap: 2 ** 22, workers: 1, ...options } as never)
 
-/** A list of one to eight distinct ranks in any order. */
-const group = fc.shuffledSubarray(
-  Array.from({ length: RANKS }, (_, rank) => rank),
-  { minLength: 1 },
-)
+/** A list of one to eight distinct ranks in any order. On cuda the ranks ascend at a constant distance. */
+const groupOn = (target: string): fc.Arbitrary<number[]> =>
+  target === 'cuda'
+    ? fc
+        .tuple(fc.nat(RANKS - 1), fc.integer({ min: 1, max: 3 }), fc.integer({ min: 1, max: RANKS }))
+        .map(([first, step, count]) =>
+          Array.from({ length: count }, (_, i) => first + i * step).filter((rank) => rank < RANKS),
+        )
+    : fc.shuffledSubarray(
+        Array.from({ length: RANKS }, (_, rank) => rank),
+        { minLength: 1 },
+      )
 const values = (rank: number, count: number): number[] =>
   Array.from({ length: count }, (_, i) => ((rank * 37 + i * 11) % 23) - 11)
 
@@ -123,16 +131,17 @@ async function expectCase(world: World, group: World, { out, wanted }: Case): Pr
   }
 }
 
-describe.each(['wasm', 'native'] as const)('groups on %s', (target) => {
-  itForSome([8, 25], (runs) => runs === 8)(
+describe.each(await realTargets())('groups on %s', (target) => {
+  const isOnGpu = target === 'cuda'
+  itForSome(isOnGpu ? [12] : [8, 25], (runs) => runs < 25)(
     'run every collective, two overlapping groups at once, %i times',
     async (runs) => {
       const names = Object.keys(collectives)
       await using world = await open(target)
       await fc.assert(
         fc.asyncProperty(
-          group,
-          group,
+          groupOn(target),
+          groupOn(target),
           fc.constantFrom(...names),
           fc.constantFrom(...names),
           async (a, b, x, y) => {
@@ -148,9 +157,15 @@ describe.each(['wasm', 'native'] as const)('groups on %s', (target) => {
   )
 
   it('run every form of the shipped operations', { timeout: 60_000 }, async () => {
+    const lists = isOnGpu
+      ? [
+          [1, 5],
+          [0, 2, 4, 6],
+        ]
+      : [[2], [5, 1], [7, 0, 4], [6, 4, 2, 0]]
     await using world = await open(target)
     for (const operation of operations)
-      for (const [at, list] of [[2], [5, 1], [7, 0, 4], [6, 4, 2, 0]].entries()) {
+      for (const [at, list] of lists.entries()) {
         const group = world.group(list)
         const { shape, tiles } = operation.points.odd[at % operation.points.odd.length]
         const setting = { machine: group.machine, ranks: group.ranks, dtype: 'f32', shape } as const
@@ -176,10 +191,16 @@ describe.each(['wasm', 'native'] as const)('groups on %s', (target) => {
 
   it('record events of the ranks of the world', async () => {
     await using world = await open(target, { record: true })
-    for (const list of [
-      [6, 2],
-      [3, 1, 7],
-    ]) {
+    const lists = isOnGpu
+      ? [
+          [2, 6],
+          [1, 3, 5],
+        ]
+      : [
+          [6, 2],
+          [3, 1, 7],
+        ]
+    for (const list of lists) {
       const group = world.group(list)
       const [x, y] = [input(world, group, [N]), poisoned(world, [N])]
       group.launch(fromNext, { x, y }, { grid: 1 })
@@ -195,16 +216,11 @@ describe.each(['wasm', 'native'] as const)('groups on %s', (target) => {
           .filter((event) => events.kind[event] === Kind.transfer)
           .map((event) => /rank \d+/.exec(names[events.name[event]])![0]),
       )
-    expect(ranks.map(copiesOf)).toEqual([
-      [],
-      ['rank 7'],
-      ['rank 6'],
-      ['rank 1'],
-      [],
-      [],
-      ['rank 2'],
-      ['rank 3'],
-    ])
+    const sources = (rank: number): string[] =>
+      lists
+        .filter((list) => list.includes(rank))
+        .map((list) => `rank ${list[(list.indexOf(rank) + 1) % list.length]}`)
+    expect(ranks.map(copiesOf)).toEqual(ranks.map((_, rank) => sources(rank)))
   })
 })
 

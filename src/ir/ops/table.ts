@@ -40,7 +40,7 @@ export type ApproximateName = {
  * The maximum errors of a target's float functions, in units in the last place (ULP) of the correctly rounded f32. A
  * bound holds for all inputs, including subnormal numbers. `undefined` means that no bound is known.
  */
-export type MaximumErrors = Readonly<Record<ApproximateName, number | undefined>>
+export type MaximumErrors = Readonly<Record<ApproximateName, number>>
 
 export type ElementwiseName = OpWith<{ elements: 'same' }>
 export type ReductionName = OpWith<{ elements: 'reduced' }>

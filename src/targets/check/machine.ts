@@ -406,7 +406,7 @@ export class Machine {
   }
 
   #startLaunches(): void {
-    // A launch with an empty grid ends at once, and other launches may have waited for it.
+    // A launch that needs no other agent ends at once, and other launches may have waited for it.
     while (this.#startQueues());
   }
 
@@ -424,14 +424,11 @@ export class Machine {
           const [signalled, waited] = [flags.signalled[launch.rank], flags.waited[launch.rank]]
           launch.epochs.set(flags, { signal: signalled + 1, wait: waited + 1 })
         }
-        if (launch.grid === 0) {
-          this.#endLaunch(launch)
-          ended = true
-          continue
-        }
         const start = launch.end.copy()
         launch.start = start
         for (let program = 0; program < launch.grid; program++) this.#startProgram(launch, program, start)
+        if (launch.grid === 0) this.#endLaunch(launch)
+        ended ||= launch.isOver
       }
     }
     return ended

@@ -1,6 +1,6 @@
-/** Rank groups: two groups of one world pass numbers around their own rings at the same time. */
+/** Rank groups: two overlapping groups of one world pass numbers around their own rings at the same time. */
 import { f32, flags, kernel, tensor } from '../../../src/index.ts'
-import { expectClose, scenario } from '../../../src/world/world.ts'
+import { expectClose, scenario, type World } from '../../../src/world/world.ts'
 import { original, variant, type Mutants } from '../suite.ts'
 
 const file = import.meta.url
@@ -34,6 +34,12 @@ const ringsMutants = {
     lines: ['read'],
     also: [{ kind: 'race', lines: ['read', 'send'] }],
   },
+  'shares-the-inbox': {
+    kind: 'race',
+    lines: ['send', 'send'],
+    says: ['(rank 1 of group [3, 0, 2])', '(rank 1 of group [2, 1])'],
+    also: [{ kind: 'race', lines: ['read', 'send'] }],
+  },
 } satisfies Mutants
 type RingsMutation = keyof typeof ringsMutants
 
@@ -57,11 +63,19 @@ const rings = original<RingsMutation>({
   scenario(mutation) {
     const ring = ringKernel(mutation)
     return scenario('ringsOfGroups', { ranks: 4 }, async (world) => {
-      const three = world.group([3, 0, 2])
-      const inbox = world.empty(f32, [1], { name: 'inbox' })
-      const out = world.zeros(f32, [1], { name: 'out' })
-      three.launch(ring, { inbox, out, sent: three.flags([], { name: 'sent' }) }, { grid: 1 })
-      for (const rank of [0, 1, 2]) expectClose(await three.read(out, rank), [(rank + 2) % 3])
+      const [three, two] = [world.group([3, 0, 2]), world.group([2, 1])]
+      const allocate = (group: World) => ({
+        inbox: world.empty(f32, [1], { name: 'inbox' }),
+        out: world.zeros(f32, [1], { name: 'out' }),
+        sent: group.flags([], { name: 'sent' }),
+      })
+      const [ofThree, ofTwo] = [allocate(three), allocate(two)]
+      three.launch(ring, ofThree, { grid: 1 })
+      const inbox = mutation === 'shares-the-inbox' ? ofThree.inbox : ofTwo.inbox
+      // Rank 2 is in both groups. On another stream, it takes part in both rings at the same time.
+      two.launch(ringKernel(), { ...ofTwo, inbox }, { grid: 1, stream: two.stream() })
+      for (const rank of [0, 1, 2]) expectClose(await three.read(ofThree.out, rank), [(rank + 2) % 3])
+      for (const rank of [0, 1]) expectClose(await two.read(ofTwo.out, rank), [1 - rank])
     })
   },
 })

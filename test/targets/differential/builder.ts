@@ -28,6 +28,8 @@ export interface Shape {
    * accumulators.
    */
   readonly last: boolean
+  /** True if the host signals each item, and polls its answer. */
+  readonly host: boolean
   readonly launches: number
 }
 

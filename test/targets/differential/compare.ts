@@ -1,45 +1,98 @@
 /**
  * `compareTargets` runs one kernel on several targets with the same random inputs. Outputs are filled with a poison
- * value first. If a target differs, the error names the output, site, item and element.
+ * value first. If a target differs, the error names the output, site, item and element, or the printed line.
  */
-import { openWorld, type SymmetricFlags, type SymmetricTensor, type World } from '../../../src/index.ts'
+import {
+  openWorld,
+  type DroppedPrints,
+  type OnPrint,
+  type Printed,
+  type SymmetricFlags,
+  type SymmetricTensor,
+  type World,
+} from '../../../src/index.ts'
 import type { StorageDType } from '../../../src/ir/dtype.ts'
+import type { KernelIR } from '../../../src/ir/node.ts'
+import { atStage, LAST_STAGE, specialise, usualWorld, type Shapes } from '../../../src/targets/cuda/facts.ts'
 import { formatFinding } from '../../../src/targets/check/findings.ts'
 import { RandomScheduler } from '../../../src/targets/check/scheduler.ts'
 import { CheckWorld } from '../../../src/targets/check/world.ts'
+import type { Shape } from './builder.ts'
 import type { Generated } from './generator.ts'
-import { accumulators, commutative, contents, params, type Name } from './params.ts'
+import { accumulators, allParams, commutative, contents, signals, wideExtents, type Name } from './params.ts'
 
 /** A number that every dtype can represent and that a kernel is unlikely to write. */
 const poison = 88
 
 type Held = Readonly<Record<Name, SymmetricTensor | SymmetricFlags>>
-/** The contents of each written tensor, per rank. */
-export type Results = ReadonlyMap<Name, readonly Float64Array[]>
+export interface Results {
+  /** The contents of each written tensor, per rank. */
+  readonly tensors: ReadonlyMap<Name, readonly Float64Array[]>
+  /** The printed lines of all programs, sorted, or undefined if they cannot be attributed to a launch. */
+  readonly printed: readonly string[] | undefined
+}
+
+/** One world, or two groups of one world that run the kernel at the same time. */
+interface Opened {
+  readonly worlds: readonly World[]
+  readonly close: () => Promise<void>
+}
+
+/** The last IR stage for a GPU, with the facts of the tensors. */
+const onGpu = (recorded: KernelIR, shapes: Shapes): KernelIR =>
+  atStage(recorded, LAST_STAGE, specialise(usualWorld, shapes))
+/** The checker on a later form of the kernels. */
+const stages: Readonly<Record<string, 'lowered' | typeof onGpu>> = {
+  'check:lowered': 'lowered',
+  'check:order': onGpu,
+}
 
 /**
- * Opens a target by name. `check:lowered` is the checker on the lowered form. `check@7` is the checker with seed 7.
- * `wasm+group` is a group of a larger world: its last rank, then its first ones.
+ * Opens a target by name. `check:lowered` and `check:order` are the checker on later forms, `check@7` is it with seed 7.
+ * `wasm+groups` is two groups of a larger world, which overlap: in any order, or on cuda at constant distances.
  */
-export async function open(target: string, ranks: number): Promise<World> {
-  if (target.endsWith('+group')) {
-    const world = await open(target.slice(0, -'+group'.length), ranks + 2)
-    const others = Array.from({ length: ranks - 1 }, (_, rank) => rank)
-    return Object.assign(world.group([ranks + 1, ...others]), { close: () => world.close() })
+async function open(target: string, ranks: number, onPrint: OnPrint): Promise<Opened> {
+  if (target.endsWith('+groups')) {
+    const name = target.slice(0, -'+groups'.length)
+    const list = (at: (rank: number) => number): number[] =>
+      Array.from({ length: ranks }, (_, rank) => at(rank))
+    const lists =
+      name === 'cuda'
+        ? [list((rank) => 2 * rank + 1), list((rank) => rank)]
+        : [list((rank) => (rank + ranks) % (ranks + 1)), list((rank) => ranks - rank)]
+    const world = await openWorld({ target: name, ranks: 2 * ranks, onPrint: () => {} })
+    return { worlds: lists.map((members) => world.group(members)), close: () => world.close() }
   }
-  if (target === 'check:lowered')
-    return new CheckWorld({ ranks, stage: 'lowered', scheduler: new RandomScheduler(1) })
+  const stage = stages[target]
+  const world = stage
+    ? new CheckWorld({ ranks, stage, scheduler: new RandomScheduler(1), onPrint })
+    : await openNamed(target, ranks, onPrint)
+  return { worlds: [world], close: () => world.close() }
+}
+
+function openNamed(target: string, ranks: number, onPrint: OnPrint): Promise<World> {
   const [name, seed] = target.split('@')
-  return openWorld({ target: name, ranks, seed: seed === undefined ? 1 : Number(seed) })
+  return openWorld({ target: name, ranks, seed: seed === undefined ? 1 : Number(seed), onPrint })
+}
+
+/** A printed line without its place and program. Which program works on an item is up to the target. */
+const lineOf = (printed: Printed | DroppedPrints): string => {
+  if ('dropped' in printed) throw new Error(printed.message)
+  return `rank ${printed.rank}: ${printed.message.replace(/^.*? of generated: /, '')}`
 }
 
 function allocate(world: World, { shape, sites }: Generated, seed: number): Held {
   const { rows, columns, items, height, width } = shape
   const slots = (dtype: StorageDType): number => Math.max((sites.get(dtype)?.length ?? 0) * items, 1)
   const held: Partial<Record<Name, SymmetricTensor | SymmetricFlags>> = {}
-  Object.entries(params).forEach(([name, param], at) => {
+  Object.entries(allParams).forEach(([name, param], at) => {
     if (param.kind === 'flags') {
-      held[name as Name] = world.flags([items], { name })
+      const signaller = name === 'go' ? ({ signaller: 'host' } as const) : {}
+      held[name as Name] = world.flags([items], {
+        name,
+        arrivals: name === 'rounds' ? signals : 1,
+        ...signaller,
+      })
       return
     }
     const { dtype } = param
@@ -49,42 +102,91 @@ function allocate(world: World, { shape, sites }: Generated, seed: number): Held
         name,
       })
     }
+    const filled = (...extents: number[]): SymmetricTensor => world.full(dtype, extents, poison, { name })
     const [role] = name.split('_')
-    held[name as Name] =
-      role === 'in' || role === 'small'
-        ? from([rows, columns], role === 'small')
-        : role === 'accumulate'
-          ? world.full(dtype, [commutative.length, accumulators], 5, { name })
-          : world.full(dtype, [role === 'mail' ? items : slots(dtype), height, width], poison, { name })
+    const allocations: Readonly<Record<string, () => SymmetricTensor>> = {
+      in: () => from([rows, columns], false),
+      small: () => from([rows, columns], true),
+      wide: () => from(wideExtents, false),
+      accumulate: () => world.full(dtype, [commutative.length, accumulators], 5, { name }),
+      out: () => filled(slots(dtype), height, width),
+      mail: () => filled(items, height, width),
+      post: () => filled(items, signals, 1),
+    }
+    held[name as Name] = (allocations[role] ?? (() => filled(items)))()
   })
   return held as Held
 }
 
+/** Asks every item of every rank, waits for the answers by polling, and returns the replies. */
+async function serve(world: World, held: Held, { items }: Shape, launch: number): Promise<number[][]> {
+  const [asked, reply, told] = [held.asked, held.reply, held.told] as SymmetricTensor[]
+  const replies: number[][] = []
+  for (const rank of world.localRanks) {
+    const questions = Array.from({ length: items }, (_, item) => 1000 * (launch + 1) + 10 * rank + item)
+    world.write(asked, rank, questions)
+    replies[rank] = []
+    for (const [item, question] of questions.entries()) {
+      world.signal(held.go as SymmetricFlags, rank, [item])
+      while ((await world.peek(told, rank))[item] !== question);
+      replies[rank].push((await world.peek(reply, rank))[item])
+    }
+  }
+  return replies
+}
+
+const written = /^(?:out|accumulate|mail|post|reply|told)/
+
 /** The final contents of every tensor that the kernel writes, on one target. */
 export async function resultsOn(target: string, generated: Generated, seed: number): Promise<Results> {
   const { shape, kernel } = generated
-  const world = await open(target, shape.ranks)
+  const printed: string[] = []
+  const { worlds, close } = await open(target, shape.ranks, (line) => void printed.push(lineOf(line)))
   try {
-    const held = allocate(world, generated, seed)
+    const all = worlds.map((world) => ({ world, held: allocate(world, generated, seed) }))
     const grid = shape.communicates ? 'resident' : shape.grid
+    let replies: number[][][] = []
     for (let launch = 0; launch < shape.launches; launch++) {
-      world.launch(kernel, held as never, { grid })
-      await world.barrier()
+      for (const { world, held } of all) world.launch(kernel, held as never, { grid })
+      if (shape.host) {
+        replies = []
+        for (const { world, held } of all) replies.push(await serve(world, held, shape, launch))
+      }
+      await worlds[0].barrier()
     }
-    if (world instanceof CheckWorld && world.findings.length > 0)
-      throw new Error(world.findings.map(formatFinding).join('\n'))
-    const results = new Map<Name, Float64Array[]>()
-    for (const name of Object.keys(params) as Name[]) {
-      if (!/^(out|accumulate|mail)/.test(name)) continue
-      const all: Float64Array[] = []
-      for (let rank = 0; rank < shape.ranks; rank++)
-        all.push(await world.read(held[name] as SymmetricTensor, rank))
-      results.set(name, all)
+    const [found, ...others] = await Promise.all(all.map(({ world, held }) => contentsOf(world, held, shape)))
+    for (const world of worlds)
+      if (world instanceof CheckWorld && world.findings.length > 0)
+        throw new Error(world.findings.map(formatFinding).join('\n'))
+    const results = { tensors: found, printed: worlds.length === 1 ? printed.sort() : undefined }
+    for (const other of others) {
+      const second = { tensors: other, printed: undefined }
+      const difference = differenceOf(generated, results, second, ['the first group', 'the second group'])
+      if (difference !== undefined) throw new Error(`${target}: ${difference}`)
     }
+    for (const [at, ofWorld] of replies.entries())
+      for (const [rank, seen] of ofWorld.entries()) {
+        const final = [found, ...others][at].get('reply')![rank]
+        if (seen.some((value, item) => value !== final[item]))
+          throw new Error(
+            `${target}: the host saw the replies ${seen.join(' ')} of rank ${rank}, not ${final.join(' ')}`,
+          )
+      }
     return results
   } finally {
-    await world.close()
+    await close()
   }
+}
+
+async function contentsOf(world: World, held: Held, { ranks }: Shape): Promise<Map<Name, Float64Array[]>> {
+  const found = new Map<Name, Float64Array[]>()
+  for (const name of Object.keys(allParams) as Name[]) {
+    if (!written.test(name)) continue
+    const all: Float64Array[] = []
+    for (let rank = 0; rank < ranks; rank++) all.push(await world.read(held[name] as SymmetricTensor, rank))
+    found.set(name, all)
+  }
+  return found
 }
 
 /** Throws if a target differs from the first one by more than the kernel allows. */
@@ -109,12 +211,16 @@ export function differenceOf(
   actual: Results,
   names: readonly [string, string],
 ): string | undefined {
-  for (const [name, ranks] of expected)
+  for (const [name, ranks] of expected.tensors)
     for (const [rank, wanted] of ranks.entries()) {
-      const difference = compare(generated, name, rank, wanted, actual.get(name)![rank], names)
+      const difference = compare(generated, name, rank, wanted, actual.tensors.get(name)![rank], names)
       if (difference !== undefined) return difference
     }
-  return undefined
+  if (!expected.printed || !actual.printed) return undefined
+  const at = expected.printed.findIndex((line, n) => line !== actual.printed![n])
+  const first = at < 0 ? expected.printed.length : at
+  const [wanted, got] = [expected, actual].map(({ printed }) => printed![first] ?? 'no line')
+  return wanted === got ? undefined : `printed line ${first}: ${names[1]} has ${got}, ${names[0]} ${wanted}`
 }
 
 function compare(

@@ -3,23 +3,27 @@
  * construction: every element has a single writer, remote inputs are read-only, mail is signalled before it is read,
  * and atomics commute. All targets must therefore agree: bit for bit, or within the bound that a store site allows.
  */
-import {
-  kernel,
-  type Kernel,
-  type Program,
-  type Scalar,
-  type Shared,
-  type Tensor,
-  type Value,
-} from '../../../src/index.ts'
+import { kernel, type Kernel, type Program, type Shared, type Tensor } from '../../../src/index.ts'
 import type { StorageDType } from '../../../src/ir/dtype.ts'
 import { Builder, extents, type Shape, type Sites } from './builder.ts'
 import { Choices } from './choices.ts'
 import { controlSteps, declareProduct, exactPipeline, product } from './control.ts'
+import type { Entry } from './entries.ts'
 import { boundedSteps, exactSteps, type Step } from './expressions.ts'
+import {
+  afterArrivals,
+  answer,
+  clusterSize,
+  declareWide,
+  exchangeRounds,
+  knownInteger,
+  multicast,
+  question,
+  withRing,
+} from './forms.ts'
 import { moreBoundedSteps, moreExactSteps } from './more.ts'
 import { loadSmall, memorySteps, storeEntry, tile as tileOf } from './memory.ts'
-import { accumulated, commutative, params, storage, type Args, type Params } from './params.ts'
+import { accumulated, allParams, commutative, params, storage, type Args, type Params } from './params.ts'
 
 /**
  * `exact` kernels have no sums or products of floats and no transcendental functions, so their results are the same
@@ -41,12 +45,15 @@ type Body = (on: Builder) => void
 type Vocabulary = 'all' | 'golden'
 
 /**
- * What a kernel is made of: items alone; teams; teams inside a role; mail between ranks; a last program that reads the
- * sums of all; or more work for the last of the programs that arrive at an item.
+ * What a kernel is made of: items alone; teams; mail between ranks; a last program that reads the sums of all; teams
+ * inside a role; roles that share a ring of buffers; more work for the last of the programs that arrive at an item;
+ * several rounds of an exchange; items that the host asks for; or items of clusters.
  */
-type Mode = 'plain' | 'teams' | 'roles' | 'mail' | 'last' | 'arrivals'
-const goldenModes: readonly Mode[] = ['plain', 'teams', 'mail', 'last']
-const modes: readonly Mode[] = [...goldenModes, 'roles', 'arrivals']
+type Mode = (typeof modes)[number]
+const goldenModes = ['plain', 'teams', 'mail', 'last'] as const
+const modes = [...goldenModes, 'roles', 'ring', 'arrivals', 'rounds', 'host', 'clusters'] as const
+/** Programs of these kernels wait for others, or do the work of others. */
+const communicating: readonly Mode[] = ['mail', 'arrivals', 'rounds', 'host']
 
 export function generate(
   genes: readonly number[],
@@ -54,23 +61,25 @@ export function generate(
   vocabulary: Vocabulary = 'all',
 ): Generated {
   const choices = new Choices(genes)
-  const mode = choices.pick(vocabulary === 'all' ? modes : goldenModes)
+  const mode = choices.pick<Mode>(vocabulary === 'all' ? modes : goldenModes)
   const shape: Shape = {
     ranks: choices.between(1, 4),
-    grid: choices.pick([1, 3, 2, 5]),
+    grid: choices.pick([1, 3, 2, 5]) * (mode === 'clusters' ? clusterSize : 1),
     items: choices.between(1, 4),
     rows: choices.between(5, 9),
     columns: choices.between(5, 11),
     height: choices.between(3, 8),
     width: choices.between(3, 8),
-    communicates: mode === 'mail' || mode === 'arrivals',
+    communicates: communicating.includes(mode),
     last: mode === 'last',
+    host: mode === 'host',
     launches: choices.between(1, 2),
   }
   const sites: Sites = new Map()
   // Every recording reads the remaining decisions again. There is one recording per world size.
   const rest = genes.slice(11)
-  const made = kernel('generated', params, (t, args) => {
+  const declared = vocabulary === 'all' ? allParams : (params as typeof allParams)
+  const made = kernel('generated', declared, (t, args) => {
     sites.clear()
     record(t, args, new Choices(rest), shape, sites, mode, kind, vocabulary)
   }) as unknown as Kernel<Params>
@@ -93,6 +102,8 @@ function record(
   const shared = [tile(choices.pick(storage)), tile(choices.pick(storage))]
   const form = kind === 'bounded' || choices.rarely(3) ? declareProduct({ t, choices }) : undefined
   const integers = t.shared('i32', [choices.pick(extents), choices.pick(extents)])
+  const wide = mode === 'clusters' ? declareWide(t) : undefined
+  const ring = mode === 'ring' ? t.shared('i32', [choices.between(1, 3), 4, 4]) : undefined
 
   const steps = (on: Builder, count: number): void => {
     for (let i = 0; i < count; i++) choices.pick(menu)(on)
@@ -111,18 +122,35 @@ function record(
     if (kind === 'bounded') menu.push(...moreBoundedSteps, ...moreBoundedSteps)
   }
 
+  if (wide) menu.push(multicast(wide), multicast(wide), multicast(wide))
+
   const body: Body = (on) => {
+    const asked = mode === 'host' ? question(on) : undefined
     memorySteps[0](on)
     if (kind === 'bounded') loadSmall(on)
     steps(on, choices.between(1, 14))
     if (mode === 'mail') mail(on, vocabulary)
+    if (mode === 'rounds') exchangeRounds(on)
+    if (wide) multicast(wide)(on)
     steps(on, choices.below(5))
     for (const one of new Set([...on.unused().reverse(), ...on.pool.slice(-5)])) storeEntry(on, one)
+    if (asked) answer(on, asked)
   }
-  const items = (from: number, count: number) => (): void =>
-    t.persistent([count], ([i]) =>
-      body(new Builder({ t, args, choices, shape, sites, shared, item: i.add(from) })),
-    )
+  const items =
+    (from: number, count: number, given: readonly Entry[] = []) =>
+    (): void => {
+      // A GPU shares tiles in a cluster only if the divisors of extents tell that the items fill whole clusters.
+      const space = [wide ? args.asked.dim(0) : count]
+      t.persistent(
+        space,
+        ([i]) => {
+          const on = new Builder({ t, args, choices, shape, sites, shared, item: i.add(from) })
+          for (const value of given) on.add(value)
+          body(on)
+        },
+        wide ? { cluster: [clusterSize] } : {},
+      )
+    }
   const inTeams = (): void =>
     t.teams({
       first: { programs: 1, body: items(0, 1) },
@@ -134,11 +162,11 @@ function record(
       counts: () => t.atomic.add(args.accumulate_i32.at([commutative.indexOf('add'), 0]), 1),
       works: inTeams,
     })
+  else if (ring) withRing(t, args, choices, ring, (given) => items(0, shape.items, given)())
   else if (mode === 'arrivals')
-    t.persistent([shape.items, 2], ([i]) => {
-      const last = (): void => body(new Builder({ t, args, choices, shape, sites, shared, item: i }))
-      t.last(last, { at: i, of: shape.items, arrivals: 2 })
-    })
+    afterArrivals(t, choices, shape.items, (item) =>
+      body(new Builder({ t, args, choices, shape, sites, shared, item })),
+    )
   else items(0, shape.items)()
   if (mode === 'last')
     t.last(() => {
@@ -158,8 +186,7 @@ function mail(on: Builder, vocabulary: Vocabulary): void {
   const { t, choices, item } = on
   const { mail, ready } = on.args
   const shape = [choices.pick(extents), choices.pick(extents)] as const
-  const known = on.exact((one) => one.dtype === 'i32' && one.shape.length === 0)
-  const value: Value<'i32', 0> = (known?.value as Scalar | undefined) ?? item.add(t.rank)
+  const value = knownInteger(on) ?? item.add(t.rank)
   const to = mail.pick(item).tile([0, 0], shape)
   if (vocabulary === 'all' && choices.below(2) === 0)
     t.putSignal(tileOf(on, on.input('i32'), shape) as never, to, ready.at([item]))

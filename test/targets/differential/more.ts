@@ -98,6 +98,15 @@ const random: Step = (on) => {
   for (const one of all) on.add(entry(one, 1))
 }
 
+/** Prints values of which every target has the same bits. Loops print few lines, so that the buffer holds all. */
+const print: Step = (on) => {
+  if (on.depth > 1) return
+  const values = [on.exact(), ...(on.choices.below(2) === 0 ? [on.exact()] : [])].filter(
+    (one) => one !== undefined,
+  )
+  on.t.print(`values ${on.choices.below(9)}`, ...values.map(({ value }) => value))
+}
+
 /** Assertions that hold. */
 const assert: Step = (on) => {
   const a = on.exact(({ dtype }) => dtype === 'i32' || dtype === 'u32')
@@ -141,7 +150,7 @@ const subtract: Step = (on) => {
 
 export const moreExactSteps: readonly Step[] = [
   ...[rounded, alongAxis, reshape, interleave, random],
-  ...[assert, order, exchange, subtract],
+  ...[assert, print, order, exchange, subtract],
   ...[transfer, sendShared],
 ]
 export const moreBoundedSteps: readonly Step[] = [transcendental]

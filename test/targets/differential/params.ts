@@ -1,6 +1,6 @@
 /**
  * The tensors and flags of every generated kernel: one input and one output per dtype, accumulators for atomics, mail
- * for peers.
+ * for peers. Kernels that are not golden have more of them, for rounds of exchanges, the host and clusters.
  */
 import { dtypes, round, type DotDType, type StorageDType } from '../../../src/ir/dtype.ts'
 import { flags, tensor, type Arguments } from '../../../src/index.ts'
@@ -47,9 +47,23 @@ export const params = {
   mail: tensor('i32', 3),
   ready: flags(1),
 }
-export type Params = typeof params
+/** The number of signals of each flag in `rounds` per launch. Rounds divide them. */
+export const signals = 6
+/** The extents of `wide`, whose rows and tiles are aligned for the TMA. */
+export const wideExtents = [32, 64] as const
+export const allParams = {
+  ...params,
+  wide: tensor('i32', 2),
+  post: tensor('i32', 3),
+  rounds: flags(1, { arrivals: signals }),
+  asked: tensor('i32', 1),
+  reply: tensor('i32', 1),
+  told: tensor('i32', 1),
+  go: flags(1),
+}
+export type Params = typeof allParams
 export type Args = Arguments<Params>
-export type Name = keyof Params
+export type Name = keyof Params & string
 
 /** The largest magnitude of a `small` input. */
 export const smallest = 2

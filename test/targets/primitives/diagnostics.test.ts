@@ -5,7 +5,6 @@ import {
   flags,
   i32,
   kernel,
-  openWorld,
   bf16,
   f32,
   i64,
@@ -30,31 +29,20 @@ import {
   usualWorld,
   type Shapes,
 } from '../../../src/targets/cuda/facts.ts'
-import { openOnCpu, unavailable } from '../../cuda/onCpu/onCpu.ts'
-import { targets } from './harness.ts'
+import { onWorld, places } from './harness.ts'
 
-const cuda = 'cuda on this CPU'
-const why = unavailable()
-if (why) console.info(`emitted kernels cannot run on this machine: ${why}`)
-const places = [...targets.filter((target) => target !== 'check'), ...(why ? [] : [cuda])]
+const real = places.filter((target) => target !== 'check')
 
 /** The line of this file that contains a text. */
 const lineOf = (error: Error): string => /diagnostics\.test\.ts:\d+:\d+/.exec(error.message)?.[0] ?? ''
 
-async function run<T>(
+/** Runs four programs per rank at once. */
+const run = <T>(
   target: string,
   ranks: number,
   use: (world: World) => Promise<T>,
   onPrint?: OnPrint,
-): Promise<T> {
-  const world =
-    target === cuda ? openOnCpu(ranks, { onPrint }) : await openWorld({ target, ranks, workers: 4, onPrint })
-  try {
-    return await use(world)
-  } finally {
-    await world.close().catch(() => undefined)
-  }
-}
+): Promise<T> => onWorld(target, ranks, use, { workers: 4, onPrint })
 
 /** On rank 1, program 2 finds a number that is not positive, which every other program waits for. */
 const positive = kernel(
@@ -93,7 +81,7 @@ const stopped = async (call: Promise<unknown>): Promise<WorldStopped> => {
   return error
 }
 
-describe.each(places)('an assertion on %s', (target) => {
+describe.each(real)('an assertion on %s', (target) => {
   it.each([
     { waits: false, whole: false },
     { waits: true, whole: true },
@@ -190,7 +178,7 @@ function said(rank: number): string[] {
 
 const withoutSite = ({ message }: { message: string }): string => message.replace(/^.*?\.ts:\d+:\d+ {2}/, '')
 
-describe.each(['check', ...places])('printing on %s', (target) => {
+describe.each(places)('printing on %s', (target) => {
   it('reports values with rank, program and line, in a fixed order', async () => {
     const lines: (Printed | DroppedPrints)[] = []
     await run(
@@ -222,7 +210,7 @@ const endless = kernel('endless', { x: tensor(i32, 1) }, (t, { x }) => {
   t.assert(t.rank.eq(0), 'this is rank 0')
 })
 
-describe.each(places)('a full buffer on %s', (target) => {
+describe.each(real)('a full buffer on %s', (target) => {
   it('keeps the first lines and counts the others, also when the world stops', async () => {
     const lines: (Printed | DroppedPrints)[] = []
     await run(

@@ -1,10 +1,19 @@
 /** Runs tables of primitives on every available target, including the checker. */
-import { openWorld, type World } from '../../../src/index.ts'
+import { openWorld, type OpenOptions, type World } from '../../../src/index.ts'
 import type { StorageDType } from '../../../src/ir/dtype.ts'
 import { realTargets } from '../differential/targets.ts'
+import { openOnCpu, unavailable } from '../../cuda/onCpu/onCpu.ts'
 import { itForSome } from '../../long.ts'
 
 export const targets: readonly string[] = ['check', ...(await realTargets())]
+
+/** Emitted CUDA C++ that runs on this CPU, thread by thread. */
+export const cudaOnCpu = 'cuda on this CPU'
+const why = unavailable()
+if (why) console.info(`emitted kernels do not run on this CPU: ${why}`)
+/** Every available target and, unless ARKE_TARGETS names targets, emitted CUDA C++ on this CPU. */
+export const places: readonly string[] = (why ?? process.env.ARKE_TARGETS) ? targets : [...targets, cudaOnCpu]
+
 export const worldSizes = [1, 2, 3, 4, 5, 6, 7, 8]
 
 /** ARKE_STRESS=1 tests all combinations. */
@@ -51,8 +60,10 @@ export async function onWorld<T>(
   target: string,
   ranks: number,
   run: (world: World) => Promise<T>,
+  options: Pick<OpenOptions, 'onPrint' | 'workers'> = {},
 ): Promise<T> {
-  const world = await openWorld({ target, ranks })
+  const world =
+    target === cudaOnCpu ? openOnCpu(ranks, options) : await openWorld({ target, ranks, ...options })
   try {
     return await run(world)
   } finally {

@@ -4,8 +4,7 @@
  */
 import { describe, expect, it } from 'vitest'
 import { kernel, tensor, u32, type Kernel, type Program, type World } from '../../../src/index.ts'
-import { openOnCpu, unavailable } from '../../cuda/onCpu/onCpu.ts'
-import { onWorld, poison, range, targets } from './harness.ts'
+import { cudaOnCpu, onWorld, places, poison, range } from './harness.ts'
 
 /** Rows of kat_vectors of Random123: counter, key and block. */
 const known = `
@@ -30,20 +29,7 @@ function block(counter: readonly number[], key: readonly number[]): number[] {
   return x.map(Number)
 }
 
-const cuda = 'cuda on this CPU'
-const why = unavailable()
-if (why) console.info(`emitted kernels cannot run on this machine: ${why}`)
-const places = [...targets, ...(why ? [] : [cuda])]
-
-async function run<T>(target: string, use: (world: World) => Promise<T>): Promise<T> {
-  if (target !== cuda) return onWorld(target, 1, use)
-  const world = openOnCpu(1)
-  try {
-    return await use(world)
-  } finally {
-    await world.close()
-  }
-}
+const run = <T>(target: string, use: (world: World) => Promise<T>): Promise<T> => onWorld(target, 1, use)
 
 /** One block per element, of counters and keys from memory. */
 const blocks = kernel(
@@ -74,7 +60,7 @@ const uniform = kernel(
 
 describe.each(places)('on %s', (target) => {
   it('blocks are those that Random123 publishes, also in vectors', async () => {
-    const count = target === 'native' || target === cuda ? 37 : 9
+    const count = target === 'native' || target === cudaOnCpu ? 37 : 9
     const counters = known.flatMap((row) =>
       range(count).map((i) => [(row[0] + i) % 2 ** 32, ...row.slice(1, 4)]),
     )

@@ -86,7 +86,10 @@ export const COMMON = {
   },
   sigmoid_f32: {
     uses: [],
-    text: `${inline} float sigmoid_f32(float x) { return 1.0f / (1.0f + exp2f(-1.4426950408889634f * x)); }`,
+    text: `${inline} float sigmoid_f32(float x) {
+  const float e = expf(-fabsf(x)); // at most 1, and never infinite
+  return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+}`,
   },
   philox: {
     note: [
