@@ -38,7 +38,7 @@ export type ApproximateName = {
 
 /**
  * The maximum errors of a target's float functions, in units in the last place (ULP) of the correctly rounded f32. A
- * bound holds for all inputs, including subnormal numbers. `undefined` means that no bound is known.
+ * bound holds for all inputs, including subnormal numbers.
  */
 export type MaximumErrors = Readonly<Record<ApproximateName, number>>
 
