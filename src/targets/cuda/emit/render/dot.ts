@@ -11,7 +11,19 @@
 import type { Node } from '../../../../ir/node.ts'
 import type { Shape, ValueType } from '../../../../ir/type.ts'
 import { isSplat } from '../assign.ts'
-import { code, group, integer, operand, plain, scaled, sum, valueOf, word, type Code } from '../code.ts'
+import {
+  code,
+  group,
+  integer,
+  operand,
+  plain,
+  scaled,
+  sum,
+  valueOf,
+  word,
+  type Code,
+  type Variable,
+} from '../code.ts'
 import type { Emission } from '../emission.ts'
 import { spreadOf } from '../layout.ts'
 import { lib } from '../library.ts'
@@ -88,7 +100,7 @@ function swapped({ left, right }: Operands, node: Node): Factors {
   return { left: transposed(right), right: transposed(left!), shape }
 }
 
-function multiplyByWarpgroups(node: Node, operands: Factors, acc: string, emission: Emission): void {
+function multiplyByWarpgroups(node: Node, operands: Factors, acc: Variable, emission: Emission): void {
   const { out, plans } = emission
   const overlap = plans.overlaps.find((one) => one.dot === node)
   if (!overlap) out.line(code`${lib.fragment_fence}(${acc});`, node.site)
@@ -101,7 +113,7 @@ function multiplyByWarpgroups(node: Node, operands: Factors, acc: string, emissi
 }
 
 /** Returns the registers that the product adds to: the accumulator's own if it has no other use, otherwise a copy. */
-function accumulator(node: Node, emission: Emission): string {
+function accumulator(node: Node, emission: Emission): Variable {
   const from = node.inputs[2]
   const array = isSplat(from) ? undefined : emission.fragment(from).array
   if (array && emission.plans.uses.diesAt(from, node)) {
@@ -113,7 +125,7 @@ function accumulator(node: Node, emission: Emission): string {
   return name
 }
 
-function multiply(node: Node, operands: Factors, acc: string, emission: Emission): void {
+function multiply(node: Node, operands: Factors, acc: Variable, emission: Emission): void {
   const { out } = emission
   const [a] = node.inputs
   const { dtype, shape } = a.type as ValueType

@@ -9,7 +9,20 @@ import type { Order, Scope } from '../../../../ir/ops/index.ts'
 import type { RefType, TensorType, ValueType } from '../../../../ir/type.ts'
 import { isFragment, lanesOf } from '../assign.ts'
 import type { MapPlan, TensorPlan } from '../copies.ts'
-import { all, code, EVEN, integer, joined, ODD, REGISTER, scaled, sum, word, type Code } from '../code.ts'
+import {
+  all,
+  code,
+  EVEN,
+  integer,
+  joined,
+  ODD,
+  REGISTER,
+  scaled,
+  sum,
+  word,
+  type Code,
+  type Variable,
+} from '../code.ts'
 import { registers, type Emission } from '../emission.ts'
 import { blockedLayout } from '../layout.ts'
 import { ownerOf } from '../record.ts'
@@ -91,7 +104,7 @@ function loadFragment(node: Node, emission: Emission): void {
 }
 
 function fillElements(
-  name: string,
+  name: Variable,
   dtype: ValueType['dtype'],
   count: number,
   element: (i: Code) => Code,
@@ -118,7 +131,7 @@ function loadScalar(node: Node, place: Place, emission: Emission): void {
     mask
       ? code`${emission.scalar(mask)} ? ${value} : ${other ? emission.scalar(other) : literal(dtype, 0)}`
       : value
-  const name = emission.names.take('loaded')
+  const name = emission.variable('loaded')
   emission.setVariable(node, name)
   if (!order)
     return emission.out.line(code`const ${type} ${name} = ${masked(read(place, type, address))};`, node.site)
