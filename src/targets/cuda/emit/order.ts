@@ -13,13 +13,12 @@
  * need. A role of one thread needs no thread barriers.
  */
 import { analysis } from '../../../ir/analysis.ts'
-import { attribute, type Attributes, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
+import { type Attributes, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import {
   accessesOf as accessesOfOp,
   acquires,
   entryOf,
   isLoop,
-  isPassive,
   isStrong,
   opOf,
   opsWith,
@@ -32,19 +31,10 @@ import { isFragment } from './assign.ts'
 import type { Decisions } from './decide.ts'
 import type { Group } from './groups.ts'
 import { accessesOf, fillOf, Hazards, type Need, type Pendings } from './hazards.ts'
+import { haveJustMet, type Exchange } from './meetings.ts'
 import { isByWarpgroups } from './products.ts'
+import { dealtOut, remembered } from './repeated.ts'
 import { tileRoot } from './tiles.ts'
-
-/** How the threads of a group exchange the value of a node. */
-export type Exchange =
-  /** All threads write to the scratch memory of the node, pass a thread barrier, and read from it. */
-  | 'scratch'
-  /** As `scratch`, but the threads read when the node is used. */
-  | 'table'
-  /** One thread computes the value and writes it to shared memory. All threads read it between two thread barriers. */
-  | 'leader'
-  /** As `leader`, but every warp writes a partial result. */
-  | 'warps'
 
 export const orderThreads = analysis('order of threads', withOrder)
 
@@ -104,16 +94,10 @@ class Ordering {
     if (!this.#group.solo) this.#copier.emit('meet', [], this.#joining(), [], site)
   }
 
-  /**
-   * The attributes of a thread barrier. It joins the previous one if all threads of the program have just met, and only
-   * values were computed since. Barriers of roles do not join.
-   */
+  /** The attributes of a thread barrier. Barriers of roles do not join the previous one. */
   #joining(): Attributes {
-    if (this.#group !== this.#plans.roles.whole) return {}
-    const last = this.#copier.nodes.findLast(
-      (node) => !isPassive(node) || node.attributes.exchange !== undefined,
-    )
-    return last !== undefined && endsWithMeeting(last) ? { joins: true } : {}
+    const isWhole = this.#group === this.#plans.roles.whole
+    return isWhole && haveJustMet(this.#copier.nodes) ? { joins: true } : {}
   }
 
   #fence(space: 'shared' | 'all', site?: Site): void {
@@ -385,31 +369,13 @@ class Ordering {
   }
 
   #loop(node: Node): Node {
-    const only = this.#dealtOut(node)
+    const only = this.#group.solo ? undefined : dealtOut(node, this.#plans.facts.record === true)
     if (only) return this.#apart(node, only)
     const before = this.#hazards.snapshot()
     this.#hazards.enterLoop(node, this.#plans)
     const made = this.#copy(node)
     this.#hazards.restore(before, this.#hazards.snapshot())
     return made
-  }
-
-  /**
-   * Returns the signal or wait of a loop that contains no other effect. Such a loop usually iterates over ranks. Its
-   * iterations are divided among the threads, so that all flags are signalled or waited for at the same time. Recorded
-   * waits are executed by one thread.
-   */
-  #dealtOut(loop: Node): Node | undefined {
-    if (loop.op !== 'for') return undefined
-    const [low, , step] = loop.inputs
-    const isConstant = (node: Node, value: number): boolean =>
-      node.op === 'const' && attribute<number>(node, 'value') === value
-    if (this.#group.solo || loop.inputs.length > 3 || !isConstant(low, 0) || !isConstant(step, 1))
-      return undefined
-    const effects = loop.blocks[0].nodes.filter((node) => opOf(node).effect !== 'pure')
-    const [only] = effects
-    if (effects.length !== 1) return undefined
-    return only.op === 'signal' || (only.op === 'wait' && !this.#plans.facts.record) ? only : undefined
   }
 
   #apart(loop: Node, only: Node): Node {
@@ -493,14 +459,6 @@ class Ordering {
   }
 }
 
-/** True if all threads of the group meet at the end of the node. */
-function endsWithMeeting(node: Node): boolean {
-  const { exchange } = node.attributes
-  // `last` exchanges a value before its block.
-  if (exchange !== undefined && node.blocks.length === 0) return exchange !== 'scratch'
-  return opOf(node).meets === 'barrier'
-}
-
 /**
  * True if the node releases other roles of the program. A waiting role does not order the TMA accesses that follow its
  * wait.
@@ -509,18 +467,4 @@ const isToRoles = (node: Node): boolean => releases(node) && opOf(node).scope ==
 
 function refuse({ op }: Node): never {
   throw new Error(`${op} is not an op of the stage before \`order\``)
-}
-
-/**
- * `set`: `once` remembers which of the first 32 flags of a local one-axis set were waited for. `last`: only the last
- * flag.
- */
-function remembered(wait: Node): 'set' | 'last' {
-  let axes = 0
-  let isLocal = true
-  for (let view = wait.inputs[0]; view.op === 'on' || view.op === 'at'; view = view.inputs[0]) {
-    if (view.op === 'on') isLocal &&= view.inputs[1].op === 'rank'
-    else axes = view.inputs.length - 1
-  }
-  return isLocal && axes === 1 ? 'set' : 'last'
 }
