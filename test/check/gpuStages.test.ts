@@ -29,6 +29,17 @@ const without =
     return { ...ir, body: copier.copyBlock(ir.body) }
   }
 
+/** The same kernel without the ops of a kind that are directly in the blocks of another kind. */
+const withoutIn =
+  (around: OpName, op: OpName): Change =>
+  (ir) => {
+    const inside = new Set(
+      [...walk(ir.body)].filter((node) => node.op === around).flatMap(({ blocks }) => blocks[0].nodes),
+    )
+    const copier = new Copier((node) => (node.op === op && inside.has(node) ? 'drop' : undefined))
+    return { ...ir, body: copier.copyBlock(ir.body) }
+  }
+
 async function kinds(subject: Scenario, change: Change = same, stage = 'order'): Promise<string[]> {
   const form = (recorded: KernelIR, shapes: Shapes): KernelIR =>
     change(atStage(recorded, stage, specialise(usualWorld, shapes)))
@@ -101,6 +112,36 @@ const filled = scenario('filled', { ranks: 2 }, async (world) => {
   await world.read(y, 0)
 })
 
+/** The TMA stores a tile of four boxes through the two places of staging. */
+const wide = kernel('wide', { x: tensor(f16, 2), y: tensor(f32, 2) }, (t, { x, y }) => {
+  const tile = t.shared(f16, [64, 64])
+  const right = t.shared(f16, [64, 128])
+  t.store(tile, t.load(x.tile([0, 0], [64, 64])))
+  t.store(right, t.load(x.tile([0, 0], [64, 128])))
+  t.store(y.tile([0, 0], [64, 128]), t.dot(tile, right, t.zeros(f32, [64, 128])))
+})
+
+const boxed = scenario('boxed', { ranks: 1 }, async (world) => {
+  const [x, y] = [world.empty(f16, [64, 128]), world.empty(f32, [64, 128])]
+  world.write(
+    x,
+    0,
+    Float32Array.from({ length: 64 * 128 }, (_, i) => (i % 7) - 3),
+  )
+  world.launch(wide, { x, y }, { grid: 1 })
+  const [a, c] = [await world.read(x, 0), await world.read(y, 0)]
+  const at = (i: number, k: number): number => Number(a[i * 128 + k])
+  const sum = (i: number, j: number): number => {
+    let total = 0
+    for (let k = 0; k < 64; k++) total += at(i, k) * at(k, j)
+    return total
+  }
+  expectClose(
+    c,
+    Float32Array.from({ length: 64 * 128 }, (_, i) => sum(Math.floor(i / 128), i % 128)),
+  )
+})
+
 /** Threads read each tile before the TMA refills its buffer. */
 const read = kernel('read', { x: tensor(f32, 2), y: tensor(f32, 2) }, (t, { x, y }) => {
   const tile = t.shared(f32, [16, 16])
@@ -171,6 +212,23 @@ describe('engines', () => {
 
   it('need a fence before they overwrite data that threads have read', async () => {
     expect(await kinds(refilled, without('fence.async'))).toEqual(['race'])
+  })
+
+  it('read staging before threads fill it again', async () => {
+    const isOf =
+      (pending: number | undefined): Change =>
+      (ir) => {
+        const copier = new Copier(({ op, attributes }) =>
+          op === 'drain' && attributes.of === 'reads' && attributes.pending === pending ? 'drop' : undefined,
+        )
+        return { ...ir, body: copier.copyBlock(ir.body) }
+      }
+    expect(await kinds(boxed, isOf(1))).toEqual(['race'])
+  })
+
+  it('need a fence before they read staging that threads filled', async () => {
+    expect(await kinds(boxed)).toEqual([])
+    expect(await kinds(boxed, withoutIn('boxes', 'fence.async'))).toEqual(['race'])
   })
 
   it('must have completed a store before its flag is signalled', async () => {

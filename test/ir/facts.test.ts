@@ -98,6 +98,7 @@ describe('facts', () => {
       'cluster.meet: outside roles',
       'words.take: inside until',
       'once: inside loops',
+      'staging: top',
     ])
   })
 

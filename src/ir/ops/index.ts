@@ -39,6 +39,7 @@ export {
   type TargetName,
 } from './op.ts'
 export { carriedBy, marksOf } from './stages.ts'
+export { isInBox, STAGING_PLACES } from './staging.ts'
 export {
   entryOf,
   opOf,

@@ -6,6 +6,7 @@ import { memoryOps } from './memory.ts'
 import type { Facts, Op } from './op.ts'
 import { randomOps } from './random.ts'
 import { stageOps } from './stages.ts'
+import { stagingOps } from './staging.ts'
 import { syncOps } from './sync.ts'
 import { valueOps } from './values.ts'
 import { viewOps } from './views.ts'
@@ -20,6 +21,7 @@ const all = {
   ...controlOps,
   ...diagnosticOps,
   ...stageOps,
+  ...stagingOps,
 }
 
 export type OpName = keyof typeof all

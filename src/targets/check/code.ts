@@ -166,6 +166,7 @@ export class Compiler {
     last: (node) => this.#last(node),
     until: (node) => this.#until(node),
     once: (node) => this.#once(node),
+    boxes: (node) => this.#boxes(node),
     param: (node) => {
       throw new Error(`${node.op} is only allowed in a block's list of params`)
     },
@@ -387,6 +388,32 @@ export class Compiler {
       state,
       body.results.map((result) => this.register(result)),
     )
+  }
+
+  /** Executes the block for each box. */
+  #boxes(node: Node): void {
+    const [body] = node.blocks
+    const box = this.register(body.params[0])
+    const count = attribute<number>(node, 'count')
+    this.#push({ node, sync: false, run: (agent) => void (agent.registers[box] = 0) })
+    const head = this.#push({ node, sync: false, run: () => undefined })
+    this.#block(body)
+    this.#push({
+      node,
+      sync: false,
+      run(agent) {
+        agent.registers[box] = (agent.registers[box] as number) + 1
+        agent.pc = head
+      },
+    })
+    const end = this.#instructions.length
+    this.#patch(head, {
+      node,
+      sync: false,
+      run(agent) {
+        if (agent.registers[box] === count) agent.pc = end
+      },
+    })
   }
 
   /** Skips the block if this agent has already waited for the block's flag. */

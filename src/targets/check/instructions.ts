@@ -225,7 +225,7 @@ function readPlaces(
   return out
 }
 
-function writePlaces(
+export function writePlaces(
   by: Accessor,
   agent: Agent,
   machine: Machine,

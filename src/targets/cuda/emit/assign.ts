@@ -265,6 +265,8 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
       joinPlaces(node)
     }),
     'words.post': unconstrained,
+    stage: unconstrained,
+    'store.box': unconstrained,
     'words.take': unconstrained,
     rank: unconstrained,
     program: unconstrained,

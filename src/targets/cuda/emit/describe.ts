@@ -89,7 +89,7 @@ function copies({ ir, copies, stores }: Decisions): string[] {
   return [...walk(ir.body)].flatMap((node) => {
     if (node.op === 'copy' || node.op === 'copy.async' || node.op === 'copy.nbi')
       return [`${named(node)}: ${copyText(copies.ofCopy(node))}`]
-    if (node.op !== 'store') return []
+    if (node.op !== 'store' && node.op !== 'store.box') return []
     const plan = stores.get(node)
     return [
       `${named(node)} to ${baseName(node.inputs[0])}: ${plan ? copyText(plan) : 'by threads, from registers'}`,

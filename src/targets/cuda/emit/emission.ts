@@ -138,6 +138,8 @@ export class Emission {
   missing: string | undefined
   /** Inside a `once` block, which skips repeated waits for a flag: the variable that holds the flag's address. */
   flagPointer: Code | undefined
+  /** Inside a `boxes` block: the registers of the fragment that TMA stores. */
+  stored: Variable | undefined
   /** The number of `goto` labels used so far. Labels must be unique within a C++ function. */
   labels = 0
   readonly #scalars = new Map<Node, Code>()

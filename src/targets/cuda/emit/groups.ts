@@ -181,6 +181,8 @@ const goesByRegisters: Readonly<Record<MemoryName, boolean>> = {
   dot: false,
   'words.post': true,
   'words.take': true,
+  stage: true,
+  'store.box': true,
   ...opsWith({ effect: 'write', elements: 'other' }, true),
 }
 

@@ -115,6 +115,9 @@ const named: Readonly<Record<MemoryName, (node: Node, plans: Plans) => readonly 
       : (['threads', 'product'] as const)
     return readRefs(node).map((ref) => access(ref, false, by, dealt))
   },
+  // The places of staging belong to the stores of one role, and `boxes` orders their accesses.
+  stage: () => [],
+  'store.box': ({ inputs: [ref] }) => [access(ref, true, 'engineStore', 'engine')],
   // Flag-in-data words need no synchronisation, because each word contains its epoch.
   'words.post': () => [],
   'words.take': () => [],

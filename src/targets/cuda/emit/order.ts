@@ -23,11 +23,14 @@ import {
   opOf,
   opsWith,
   releases,
+  STAGING_PLACES,
   type OpName,
 } from '../../../ir/ops/index.ts'
 import { Copier } from '../../../ir/rewrite.ts'
 import type { Site } from '../../../ir/site.ts'
+import { valueType, type ValueType } from '../../../ir/type.ts'
 import { isFragment } from './assign.ts'
+import type { TensorPlan } from './copies.ts'
 import type { Decisions } from './decide.ts'
 import type { Group } from './groups.ts'
 import { accessesOf, fillOf, Hazards, type Need, type Pendings } from './hazards.ts'
@@ -50,6 +53,8 @@ class Ordering {
    * position.
    */
   readonly #deferred: ReadonlySet<Node>
+  /** The places from which the TMA stores of a group take boxes. */
+  readonly #staging = new Map<Group, Node>()
   #hazards = new Hazards()
   #group: Group
 
@@ -62,7 +67,11 @@ class Ordering {
 
   /** Orders the whole kernel. */
   whole(body: Block): Block {
-    return this.#copyBlock(body, { atEnd: () => this.#end() })
+    const atStart = (): void => {
+      for (const group of this.#plans.shared.staging.keys())
+        this.#staging.set(group, this.#copier.emit('staging', []))
+    }
+    return this.#copyBlock(body, { atStart, atEnd: () => this.#end() })
   }
 
   #copyBlock(source: Block, { atStart, atEnd }: { atStart?: () => void; atEnd?: () => void } = {}): Block {
@@ -184,7 +193,6 @@ class Ordering {
     wait: (node) => this.#wait(node),
     reached: (node) => this.#reached(node),
     fence: (node) => this.#fenced(node),
-    quiet: (node) => this.#quiet(node),
     barrier: (node) => this.#barrier(node),
     'barrier.arrive': (node) => this.#arrive(node),
     'barrier.wait': (node) => this.#slot(node),
@@ -198,8 +206,8 @@ class Ordering {
     roles: (node) => this.#roles(node),
     last: (node) => this.#last(node),
     pipeline: refuse,
-    ...opsWith({ waitsFor: 'threads' }, refuse),
-    once: refuse,
+    ...opsWith({ inserted: 'order' }, refuse),
+    quiet: (node) => this.#quiet(node),
   }
 
   #node(node: Node): Node | 'drop' {
@@ -277,10 +285,33 @@ class Ordering {
   }
 
   #store(node: Node): Node {
+    const plan = this.#plans.stores.get(node)
+    if (plan) return this.#storeBoxes(node, plan)
     this.#settle(node)
-    if (this.#plans.stores.has(node)) return this.#copy(node, { by: 'engine' })
     if (releases(node)) this.#release(node)
     return this.#copy(node)
+  }
+
+  /** The two places of staging are taken in turn, so the box before the last must have left its place. */
+  #storeBoxes(node: Node, plan: TensorPlan): Node {
+    const { site } = node
+    const copier = this.#copier
+    const [target, value] = node.inputs.map((input) => copier.get(input))
+    this.#settle(node)
+    const { shape } = value.type as ValueType
+    const [width] = plan.map.box
+    const boxes = { count: plan.boxes.length, perRow: shape[1] / width }
+    const body = copier.block([{ type: valueType('i32'), name: 'box' }], ([box]) => {
+      const place = copier.emit('staging.place', [this.#staging.get(this.#group)!, box])
+      copier.emit('drain', [], { of: 'reads', pending: STAGING_PLACES - 1 })
+      copier.emit('meet', [], { of: 'warpgroup' })
+      copier.emit('stage', [place, value, box])
+      copier.emit('fence.async', [], { space: 'shared' })
+      copier.emit('meet', [], { of: 'warpgroup' })
+      copier.emit('store.box', [target, value, place, box], { by: 'engine', ...boxes }, [], site)
+      return []
+    })
+    return copier.emit('boxes', [value], boxes, [body], site)
   }
 
   /** The barrier that the copy completes on orders later accesses. Earlier accesses need synchronisation here. */

@@ -53,4 +53,5 @@ const words: Partial<Record<OpName, string>> = {
   meet: 'thread barriers',
   'fence.async': 'fences before accesses by TMA or the matrix unit',
   drain: 'waits for TMA stores',
+  boxes: 'stores by TMA through staging',
 }

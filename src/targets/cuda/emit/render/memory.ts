@@ -30,7 +30,6 @@ import { is16Bit, literal, registerType } from '../spell.ts'
 import { tileOf, type TileView } from '../views.ts'
 import { engineCoordinates, placeOf, sharedView, type Place } from './places.ts'
 import type { Renderer } from './renderer.ts'
-import { storeByEngine } from './store.ts'
 import { lib } from '../library.ts'
 import { PLACE } from './sync.ts'
 
@@ -45,7 +44,13 @@ const write = (place: Place, type: Code, address: Code, value: Code): Code =>
  * Renders an access. If the timeline is recorded and the memory may be another rank's, the access is recorded as
  * well.
  */
-function recorded(node: Node, ref: Node, emission: Emission, access: () => void, last?: () => Code): void {
+export function recorded(
+  node: Node,
+  ref: Node,
+  emission: Emission,
+  access: () => void,
+  last?: () => Code,
+): void {
   const owner = emission.recorder && ownerOf(ref)
   if (owner && ref.op !== 'at') emission.recorder!.copy(node, owner, access, last)
   else access()
@@ -156,8 +161,6 @@ export const store: Renderer = (node, emission) => {
 }
 
 function storeValue(node: Node, emission: Emission): void {
-  const plan = emission.plans.stores.get(node)
-  if (plan) return storeByEngine(node, plan, emission)
   const [ref, value, mask] = node.inputs
   const place = placeOf(ref, emission)
   const { dtype } = value.type as ValueType
