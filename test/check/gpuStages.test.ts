@@ -112,6 +112,20 @@ const filled = scenario('filled', { ranks: 2 }, async (world) => {
   await world.read(y, 0)
 })
 
+/** The TMA stores tiles of one box, one after another, through the same staging. */
+const single = kernel('single', { x: tensor(f16, 2), y: tensor(f16, 2) }, (t, { x, y }) => {
+  const tile = t.shared(f16, [64, 64])
+  t.store(tile, t.load(x.tile([0, 0], [64, 64])))
+  const unit = t.dot(tile, tile, t.zeros(f32, [64, 64])).to(f16)
+  t.for(3, (i) => t.store(y.tile([0, i], [64, 64]), unit))
+})
+
+const oneBox = scenario('one box', { ranks: 1 }, async (world) => {
+  const [x, y] = [world.zeros(f16, [64, 64]), world.empty(f16, [64, 192])]
+  world.launch(single, { x, y }, { grid: 1 })
+  await world.read(y, 0)
+})
+
 /** The TMA stores a tile of four boxes through the two places of staging. */
 const wide = kernel('wide', { x: tensor(f16, 2), y: tensor(f32, 2) }, (t, { x, y }) => {
   const tile = t.shared(f16, [64, 64])
@@ -194,6 +208,7 @@ describe('engines', () => {
     ['copies of what an engine stored', exchanged],
     ['copies of what threads stored', filled],
     ['tiles that threads read', refilled],
+    ['stores of one box each', oneBox],
   ])('are in order with threads: %s', async (_, subject) => {
     for (const stage of irStageNames('cuda')) expect(await kinds(subject, same, stage), stage).toEqual([])
   })
@@ -223,6 +238,8 @@ describe('engines', () => {
         )
         return { ...ir, body: copier.copyBlock(ir.body) }
       }
+    // Stores of an odd number of boxes begin with the place of the box before.
+    expect(await kinds(oneBox, isOf(undefined))).toEqual(['race'])
     expect(await kinds(boxed, isOf(1))).toEqual(['race'])
   })
 

@@ -13,6 +13,7 @@ import {
   opsWith,
   origin,
   readRefs,
+  STAGING_PLACES,
   type MemoryName,
 } from '../../../ir/ops/index.ts'
 import type { RefType } from '../../../ir/type.ts'
@@ -32,6 +33,8 @@ export interface Access {
    * have completed. `inFlight`: TMA copies that may not have completed and that the author completes with `quiet`.
    */
   readonly by: 'threads' | 'engine' | 'engineStore' | 'inFlight'
+  /** The boxes of a store by TMA that may still be read from staging. */
+  readonly boxes?: number
   /**
    * Identifies the assignment of elements to threads. Equal strings mean that the same thread accesses the same
    * element.
@@ -90,7 +93,8 @@ const named: Readonly<Record<MemoryName, (node: Node, plans: Plans) => readonly 
   load: (node, plans) => [access(node.inputs[0], false, 'threads', dealtAs(node, plans) || 'all')],
   store: (node, plans) => {
     const [ref, value] = node.inputs
-    if (plans.stores.has(node)) return [access(ref, true, 'engineStore', 'engine')]
+    const plan = plans.stores.get(node)
+    if (plan) return [{ ...access(ref, true, 'engineStore', 'engine'), boxes: plan.boxes.length }]
     return [access(ref, true, 'threads', dealtAs(value, plans) || 'leader')]
   },
   copy(node, { copies }) {
@@ -197,6 +201,19 @@ export class Hazards {
   /** Must be called when all TMA stores have completed. */
   drained(): void {
     this.#pending = this.#pending.filter(({ by }) => by !== 'engineStore' && by !== 'inFlight')
+  }
+
+  /** Must be called when TMA has read all boxes of earlier stores. */
+  boxesRead(): void {
+    this.#pending = this.#pending.map((access) => (access.boxes ? { ...access, boxes: 0 } : access))
+  }
+
+  /**
+   * True if TMA may still read the place of staging that the next store fills first: boxes alternate between two places,
+   * beginning with the same one in each store.
+   */
+  get isStagingInUse(): boolean {
+    return this.#pending.some(({ boxes = 0 }) => boxes % STAGING_PLACES === 1)
   }
 
   get isClear(): boolean {

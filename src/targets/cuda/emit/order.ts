@@ -292,12 +292,18 @@ class Ordering {
     return this.#copy(node)
   }
 
-  /** The two places of staging are taken in turn, so the box before the last must have left its place. */
+  /**
+   * The two places of staging are taken in turn, so the box before the last must have left its place. After a store of
+   * an odd number of boxes, the next store begins with the place of the last box.
+   */
   #storeBoxes(node: Node, plan: TensorPlan): Node {
     const { site } = node
     const copier = this.#copier
     const [target, value] = node.inputs.map((input) => copier.get(input))
-    this.#settle(node)
+    const { isStagingInUse } = this.#hazards
+    this.#hazards.boxesRead()
+    const { drain } = this.#settle(node)
+    if (isStagingInUse && !drain) copier.emit('drain', [], { of: 'reads' })
     const { shape } = value.type as ValueType
     const [width] = plan.map.box
     const boxes = { count: plan.boxes.length, perRow: shape[1] / width }
