@@ -68,7 +68,8 @@ function readsOf(block: Block): ReadonlySet<string> | undefined {
     if (node.op === 'epoch' || node.inputs.some(isOfEpochs)) return undefined
     if (isPassive(node) || isOfThreads(node)) continue
     const accesses = accessesOf(node)
-    if (accesses.length === 0 ? !isOfProgram(node) : !accesses.every(isUnshared) || isStrong(node))
+    const isOrdered = isStrong(node) && node.attributes.early !== true
+    if (accesses.length === 0 ? !isOfProgram(node) : !accesses.every(isUnshared) || isOrdered)
       return undefined
     for (const { ref } of accesses) if (isGlobal(ref)) reads.add(paramName(origin(ref).base))
   }

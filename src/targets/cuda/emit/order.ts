@@ -7,7 +7,7 @@
  *   drain        a wait for the completion of pending TMA stores
  *   once         skips a wait in a loop if the same flag has already been waited for
  *
- * It also adds attributes: `by` (which unit accesses memory), `exchange` (how the threads exchange a value), `joins` (a
+ * It also adds attributes: `by` (which unit accesses memory), `early` (a load of a role that may start early), `exchange` (how the threads exchange a value), `joins` (a
  * thread barrier directly after another one, which are one) and `apart` (the iterations of a loop are divided among the
  * threads). `hazards.ts` decides which synchronisation two accesses
  * need. A role of one thread needs no thread barriers.
@@ -44,6 +44,12 @@ export const orderThreads = analysis('order of threads', withOrder)
 function withOrder(ir: KernelIR, decisions: Decisions): KernelIR {
   return { ...ir, body: new Ordering(decisions).whole(ir.body) }
 }
+
+/**
+ * A role that may start before the previous kernel has ended (PDL) could read a stale cache line of memory that the host
+ * has written since. A relaxed load at device scope avoids the stale line.
+ */
+const EARLY_ORDER = { order: 'relaxed', scope: 'device', early: true } as const
 
 class Ordering {
   readonly #plans: Decisions
@@ -279,7 +285,8 @@ class Ordering {
   #load(node: Node): Node {
     this.#settle(node)
     const isByLeader = isStrong(node) && !isFragment(node) && !this.#group.solo
-    const made = isByLeader ? this.#exchanging(node, 'leader') : this.#copy(node)
+    const isEarly = this.#plans.early?.group === this.#group && !isStrong(node) && !isFragment(node)
+    const made = isByLeader ? this.#exchanging(node, 'leader') : this.#copy(node, isEarly ? EARLY_ORDER : {})
     if (acquires(node)) this.#acquire(node)
     return made
   }

@@ -126,11 +126,7 @@ function loadScalar(node: Node, place: Place, emission: Emission): void {
   const [, mask, other] = node.inputs
   const { dtype } = node.type as ValueType
   const type = registerType(dtype)
-  // A group that may start before the previous kernel has ended (PDL) could read a stale cache line for memory that
-  // the host has written since. A relaxed load at device scope avoids the stale line.
-  const isEarly = emission.plans.early?.group === emission.group
-  const usual: { order?: Order; scope?: Scope } = isEarly ? { order: 'relaxed', scope: 'device' } : {}
-  const { order, scope } = { ...usual, ...(node.attributes as { order?: Order; scope?: Scope }) }
+  const { order, scope } = node.attributes as { order?: Order; scope?: Scope }
   const address = place.address([], integer(0))
   const masked = (value: Code): Code =>
     mask
