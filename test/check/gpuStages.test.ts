@@ -5,7 +5,7 @@
 import { describe, expect, it } from 'vitest'
 import { f16, f32, flags, kernel, scenario, tensor, type Scenario } from 'arke'
 import { expectClose } from '../../src/world/world.ts'
-import { walk, type KernelIR } from '../../src/ir/node.ts'
+import { walk, type KernelIR, type Node } from '../../src/ir/node.ts'
 import type { OpName } from '../../src/ir/ops/index.ts'
 import { Copier } from '../../src/ir/rewrite.ts'
 import { print } from '../../src/ir/print.ts'
@@ -227,6 +227,20 @@ describe('engines', () => {
 
   it('need a fence before they overwrite data that threads have read', async () => {
     expect(await kinds(refilled, without('fence.async'))).toEqual(['race'])
+  })
+
+  it('need a fence before they read operands that were in registers', async () => {
+    const withoutFences: Change = (ir) => {
+      const staged = new Set([...walk(ir.body)].filter(({ op }) => op === 'operands'))
+      let last: Node | undefined
+      const copier = new Copier((node) => {
+        const isOfOperands = node.op === 'fence.async' && staged.has(last!)
+        last = node
+        return isOfOperands ? 'drop' : undefined
+      })
+      return { ...ir, body: copier.copyBlock(ir.body) }
+    }
+    expect(await kinds(exchanged, withoutFences)).toEqual(['race'])
   })
 
   it('read staging before threads fill it again', async () => {

@@ -96,9 +96,9 @@ export function accessesOf(node: Node): readonly Access[] {
   // Most nodes access no memory, and this function is called for all nodes, so this case is fast.
   if (accesses.length === 0) return nothing
   return accesses.flatMap(({ at, reads, writes, mask, isAsync = false }) => {
-    const ref = node.inputs[at]
-    // The operand of some ops is either a reference or a value. A value is not a memory access.
-    if (ref.type.kind !== 'ref') return []
+    const ref = node.inputs.at(at)
+    // The operand of some ops is either a reference or a value, or may be left out. A value is not a memory access.
+    if (ref?.type.kind !== 'ref') return []
     return { ref, reads, writes, mask: mask === undefined ? undefined : node.inputs[mask], isAsync }
   })
 }

@@ -1,5 +1,12 @@
 /**
- * The records of the ops that store a fragment by TMA through shared memory. A role has two places for boxes, which its
+ * The records of the ops that pass fragments to an engine through shared memory.
+ *
+ * A product reads operands that are in registers from shared memory:
+ *
+ *   staging   ()                   one place for all operands of the product
+ *   operands  (staging, …values)   the threads write them there; the staging is an input of the `dot`
+ *
+ * TMA stores a fragment in boxes. A role has two places for boxes, which its
  * stores use alternately, so that one box can be filled while the other is stored:
  *
  *   staging        ()                           two places; each holds one box of every warpgroup of a role
@@ -31,6 +38,10 @@ const facts = { ...yieldsNothing, ...straight, inserted: 'order' } as const
 /** Boxes take so many places in turn. */
 export const STAGING_PLACES = 2
 
+function expectStaging(node: Node | undefined, places: number): void {
+  if (node?.op !== 'staging' || node.attributes.places !== places) fail(`needs staging with ${places} places`)
+}
+
 function expectPlace(node: Node | undefined): void {
   const { space, shape } = expectRef(node, 'the place')
   if (space !== 'shared' || shape.length > 0) fail(`needs a place of staging, not ${typeName(node!.type)}`)
@@ -56,10 +67,29 @@ export const stagingOps = {
     effect: 'declare',
     place: 'top',
     ahead: 'both',
-    summary: 'two places in shared memory, from which TMA stores the boxes of a role in turn',
+    summary:
+      'places in shared memory from which an engine reads what threads wrote: two for boxes, one for a product',
     infer(node) {
       expectInputs(node, 0)
-      return refType('shared', 'u32', [STAGING_PLACES])
+      const { places } = node.attributes
+      if (places !== 1 && places !== STAGING_PLACES)
+        fail(`has ${String(places)} places: 1 or ${STAGING_PLACES}`)
+      return refType('shared', 'u32', [places])
+    },
+  },
+  operands: {
+    ...facts,
+    effect: 'write',
+    accesses: [{ at: 0, reads: false, writes: true, values: [1] }],
+    order: 'none',
+    scope: 'none',
+    ahead: 'consumer',
+    summary: 'the threads write operands of a product to staging, from where the product reads them',
+    infer(node) {
+      expectInputs(node, 2, 3)
+      expectStaging(node.inputs[0], 1)
+      node.inputs.slice(1).forEach(expectFragment)
+      return voidType
     },
   },
   boxes: {
@@ -93,7 +123,7 @@ export const stagingOps = {
     summary: 'the place of staging that a box takes',
     infer(node) {
       expectInputs(node, 2)
-      if (node.inputs[0].op !== 'staging') fail(`needs staging, not ${node.inputs[0].op}`)
+      expectStaging(node.inputs[0], STAGING_PLACES)
       expectScalar(node.inputs[1], 'the box')
       return refType('shared', 'u32', [])
     },

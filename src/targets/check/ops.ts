@@ -58,6 +58,7 @@ export const makers: Readonly<Record<Exclude<OpName, Structural>, Maker>> = {
   meet: engines.meet,
   'fence.async': engines.fenceAsync,
   drain: engines.complete,
+  operands: staging.operands,
   staging: memory.shared,
   'staging.place': staging.place,
   stage: staging.stage,

@@ -1,5 +1,5 @@
 /**
- * Stores of a fragment by TMA through staging (src/ir/ops/staging.ts). A place of staging is one element here: its box
+ * Fragments that pass to an engine through shared memory (src/ir/ops/staging.ts). A place of staging is one element here: its box
  * is always written and read as a whole. The box that it holds is the element's value.
  */
 import { isInBox } from '../../ir/ops/index.ts'
@@ -8,6 +8,14 @@ import { accessOf, type Places } from './access.ts'
 import type { Maker } from './code.ts'
 import { storeByEngine } from './engines.ts'
 import { writePlaces } from './instructions.ts'
+
+export const operands: Maker = (node, _, [staging]) => ({
+  node,
+  sync: false,
+  run(agent, machine) {
+    writePlaces(accessOf(agent, node), agent, machine, agent.registers[staging] as Places, 0, undefined)
+  },
+})
 
 export const place: Maker = (node, out, [staging, box]) => ({
   node,

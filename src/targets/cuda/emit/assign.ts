@@ -265,6 +265,7 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
       joinPlaces(node)
     }),
     'words.post': unconstrained,
+    operands: unconstrained,
     stage: unconstrained,
     'store.box': unconstrained,
     'words.take': unconstrained,

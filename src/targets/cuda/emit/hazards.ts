@@ -121,6 +121,8 @@ const named: Readonly<Record<MemoryName, (node: Node, plans: Plans) => readonly 
   },
   // The places of staging belong to the stores of one role, and `boxes` orders their accesses.
   stage: () => [],
+  // The memory of staged operands is the scratch memory of their product.
+  operands: () => [],
   'store.box': ({ inputs: [ref] }) => [access(ref, true, 'engineStore', 'engine')],
   // Flag-in-data words need no synchronisation, because each word contains its epoch.
   'words.post': () => [],

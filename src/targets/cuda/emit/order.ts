@@ -37,6 +37,7 @@ import { accessesOf, fillOf, Hazards, type Need, type Pendings } from './hazards
 import { haveJustMet, type Exchange } from './meetings.ts'
 import { isByWarpgroups } from './products.ts'
 import { dealtOut, remembered } from './repeated.ts'
+import { stagedOf } from './scratch.ts'
 import { tileRoot } from './tiles.ts'
 
 export const orderThreads = analysis('order of threads', withOrder)
@@ -59,8 +60,8 @@ class Ordering {
    * position.
    */
   readonly #deferred: ReadonlySet<Node>
-  /** The places from which the TMA stores of a group take boxes. */
-  readonly #staging = new Map<Group, Node>()
+  /** The places for the boxes that TMA stores of a group, and for the operands of a product. */
+  readonly #staging = new Map<Group | Node, Node>()
   #hazards = new Hazards()
   #group: Group
 
@@ -74,8 +75,10 @@ class Ordering {
   /** Orders the whole kernel. */
   whole(body: Block): Block {
     const atStart = (): void => {
-      for (const group of this.#plans.shared.staging.keys())
-        this.#staging.set(group, this.#copier.emit('staging', []))
+      const declare = (user: Group | Node, places: number): void =>
+        void this.#staging.set(user, this.#copier.emit('staging', [], { places }))
+      for (const group of this.#plans.shared.staging.keys()) declare(group, STAGING_PLACES)
+      for (const node of this.#plans.scratch.keys()) if (node.op === 'dot') declare(node, 1)
     }
     return this.#copyBlock(body, { atStart, atEnd: () => this.#end() })
   }
@@ -171,8 +174,8 @@ class Ordering {
   }
 
   /** Copies a node whose exchange contains a thread barrier, so earlier accesses are ordered afterwards. */
-  #exchanging(node: Node, exchange: Exchange, added: Attributes = {}): Node {
-    const made = this.#copy(node, { exchange, ...added })
+  #exchanging(node: Node, exchange: Exchange): Node {
+    const made = this.#copy(node, { exchange })
     this.#hazards.meet()
     return made
   }
@@ -242,7 +245,23 @@ class Ordering {
 
   #dot(node: Node): Node {
     const by = isByWarpgroups(this.#plans.products.get(node)) ? { by: 'engine' } : {}
-    return this.#plans.scratch.has(node) ? this.#handOver(node, by) : this.#settled(node, by)
+    return this.#plans.scratch.has(node) ? this.#stageOperands(node, by) : this.#settled(node, by)
+  }
+
+  /** Operands in registers are written to shared memory, from where the instruction reads them. */
+  #stageOperands(node: Node, by: Attributes): Node {
+    const { inputs, attributes, site } = node
+    const { left, right } = stagedOf(node, this.#group, this.#plans.layouts)
+    this.#settle(node)
+    const copier = this.#copier
+    const staging = this.#staging.get(node)!
+    const staged = inputs.filter((_, i) => [left, right][i]).map((input) => copier.get(input))
+    copier.emit('operands', [staging, ...staged], {}, [], site)
+    if (this.#plans.products.get(node) === 'wgmma') this.#fence('shared', site)
+    this.#meet(site)
+    this.#hazards.add(accessesOf(node, this.#plans))
+    const used = [...inputs.map((input) => copier.get(input)), staging]
+    return copier.emit('dot', used, { ...attributes, ...by }, [], site)
   }
 
   #reached(node: Node): Node {
@@ -274,10 +293,10 @@ class Ordering {
    * Copies a node that exchanges elements through its scratch memory, after all earlier reads of that memory have
    * ended.
    */
-  #handOver(node: Node, added: Attributes = {}): Node {
+  #handOver(node: Node): Node {
     this.#settle(node)
     const isTable = node.type.kind === 'ref'
-    const made = this.#exchanging(node, isTable ? 'table' : 'scratch', added)
+    const made = this.#exchanging(node, isTable ? 'table' : 'scratch')
     this.#hazards.add(accessesOf(node, this.#plans))
     return made
   }

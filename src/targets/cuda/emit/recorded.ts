@@ -53,5 +53,6 @@ const words: Partial<Record<OpName, string>> = {
   meet: 'thread barriers',
   'fence.async': 'fences before accesses by TMA or the matrix unit',
   drain: 'waits for TMA stores',
+  operands: 'products that read operands from registers through shared memory',
   boxes: 'stores by TMA through staging',
 }

@@ -63,9 +63,8 @@ export const dot: Renderer = (node, emission) => {
   }
 }
 
-/** Stages operands in shared memory where needed, synchronises the threads if so, and returns both operands. */
-function operandsOf(node: Node, emission: Emission): Operands {
-  const [a, b] = node.inputs
+/** The operands of a product that are in registers but read from shared memory. */
+function stagedViews(node: Node, emission: Emission): Partial<Operands> {
   const staged = stagedOf(node, emission.group, emission.plans.layouts)
   const staging = (tile: Tile, at: number): SharedView => ({
     tile,
@@ -73,15 +72,23 @@ function operandsOf(node: Node, emission: Emission): Operands {
     transposed: false,
     row: undefined,
   })
-  const left = staged.left && staging(staged.left, 0)
-  const right = staged.right && staging(staged.right, staged.left?.stageBytes ?? 0)
+  return {
+    left: staged.left && staging(staged.left, 0),
+    right: staged.right && staging(staged.right, staged.left?.stageBytes ?? 0),
+  }
+}
+
+export const operands: Renderer = (node, emission) => {
+  const dot = emission.plans.uses.users(node.inputs[0]).find(({ op }) => op === 'dot')!
+  const [a, b] = dot.inputs
+  const { left, right } = stagedViews(dot, emission)
   if (left) writeTile(a, left, emission)
   if (right) writeTile(b, right, emission)
-  if (left || right) {
-    if (emission.plans.products.get(node) === 'wgmma')
-      emission.out.line(code`${lib.fence_async_shared}();`, node.site)
-    emission.meet(node.site)
-  }
+}
+
+function operandsOf(node: Node, emission: Emission): Operands {
+  const [a, b] = node.inputs
+  const { left, right } = stagedViews(node, emission)
   return {
     left: left ?? (a.type.kind === 'ref' ? sharedView(a, emission) : undefined),
     right: right ?? sharedView(b, emission),

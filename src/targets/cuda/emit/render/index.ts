@@ -6,7 +6,7 @@ import { atomic } from './atomics.ts'
 import * as control from './control.ts'
 import * as declarations from './declarations.ts'
 import { assert } from './diagnostics.ts'
-import { dot } from './dot.ts'
+import { dot, operands } from './dot.ts'
 import { rows } from './exchange.ts'
 import { gatherings } from './gathered.ts'
 import * as memory from './memory.ts'
@@ -93,6 +93,7 @@ export const renderers: Readonly<Record<OpName, Renderer>> = {
   'fence.async': sync.fenceAsync,
   drain: sync.drain,
   once: sync.once,
+  operands,
   staging: silent,
   boxes: staged.boxes,
   'staging.place': staged.place,
