@@ -262,6 +262,17 @@ describe('engines', () => {
     expect(await kinds(boxed, withoutIn('boxes', 'fence.async'))).toEqual(['race'])
   })
 
+  it('fill and read staging after a thread barrier, which the verifier checks', () => {
+    const shapes = { x: [64, 128], y: [64, 128] }
+    const ir = atStage(wide.record({ world: 1 }), 'order', specialise(usualWorld, shapes))
+    const meets = [...walk(ir.body)].filter(({ op }) => op === 'meet')
+    const ofWarpgroup = meets.flatMap(({ attributes }, nth) => (attributes.of === 'warpgroup' ? [nth] : []))
+    expect(ofWarpgroup.length).toBe(2)
+    const [beforeStage, afterStage] = ofWarpgroup.map((nth) => () => without('meet', nth)(ir))
+    expect(beforeStage).toThrow('needs a meet of a warpgroup between drain and stage')
+    expect(afterStage).toThrow('needs a meet of a warpgroup between stage and store.box')
+  })
+
   it('must have completed a store before its flag is signalled', async () => {
     expect(await kinds(exchanged, without('drain'))).toEqual(['race'])
   })

@@ -6,8 +6,8 @@
  *   staging   ()                   one place for all operands of the product
  *   operands  (staging, …values)   the threads write them there; the staging is an input of the `dot`
  *
- * TMA stores a fragment in boxes. A role has two places for boxes, which its
- * stores use alternately, so that one box can be filled while the other is stored:
+ * TMA stores a fragment in boxes. A role has two places for boxes, which its stores take in turn, so that one box can be
+ * filled while the other is stored:
  *
  *   staging        ()                           two places; each holds one box of every warpgroup of a role
  *   boxes          (value)                      block (box); executed once per box
@@ -15,8 +15,9 @@
  *   stage          (place, value, box)          the threads write their part of the box to the place
  *   store.box      (target, value, place, box)  TMA stores the box from the place; in flight until a `drain`
  *
- * The synchronisation between these ops is explicit in the block: a `drain` that leaves one box in flight, `meet` of a
- * warpgroup, and `fence.async`. A box has 64 rows of each warpgroup, and as many columns as the boxes of a row divide.
+ * The synchronisation between these ops is explicit: `fence.async`, `meet`, and in the block of `boxes` a `drain` that
+ * leaves one box in flight. `boxes` requires the barriers in its block, because the checker has one agent for all threads
+ * of a role. A box has 64 rows of each warpgroup, and the columns of the fragment divided by the boxes per row.
  */
 import type { Node } from '../node.ts'
 import { refType, typeName, valueType, voidType, type ValueType } from '../type.ts'
@@ -58,6 +59,14 @@ function expectBoxes(node: Unplaced): void {
   const isCount = (n: unknown): n is number => Number.isInteger(n) && (n as number) > 0
   if (!isCount(count) || !isCount(perRow) || count % perRow !== 0)
     fail(`${String(count)} boxes, ${String(perRow)} per row: rows have equally many`)
+}
+
+/** True if the threads of a warpgroup meet between two ops of a block. */
+function isMeetingBetween(nodes: readonly Node[], from: string, to: string): boolean {
+  const [start, end] = [from, to].map((op) => nodes.findIndex((one) => one.op === op))
+  return nodes
+    .slice(start + 1, end)
+    .some(({ op, attributes }) => op === 'meet' && attributes.of === 'warpgroup')
 }
 
 export const stagingOps = {
@@ -111,6 +120,11 @@ export const stagingOps = {
         const found = nodes.filter((one) => one.op === op).length
         if (found !== 1) fail(`needs 1 ${op} in its block, has ${found}`)
       }
+      for (const [from, to] of [
+        ['drain', 'stage'],
+        ['stage', 'store.box'],
+      ])
+        if (!isMeetingBetween(nodes, from, to)) fail(`needs a meet of a warpgroup between ${from} and ${to}`)
       return voidType
     },
   },

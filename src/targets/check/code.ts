@@ -211,11 +211,25 @@ export class Compiler {
   }
 
   #for(node: Node): void {
+    const [low, high, step, ...init] = node.inputs.map((input) => this.register(input))
+    this.#count(node, [low, high, step], init)
+  }
+
+  #boxes(node: Node): void {
+    const bounds = [0, attribute<number>(node, 'count'), 1].map((bound) => {
+      const register = this.#next++
+      this.#push({ node, sync: false, run: (agent) => void (agent.registers[register] = bound) })
+      return register
+    })
+    this.#count(node, bounds, [])
+  }
+
+  /** Executes the block for each number from low to high. */
+  #count(node: Node, [low, high, step]: readonly number[], init: readonly number[]): void {
     const [body] = node.blocks
-    const [low, high, step] = node.inputs.slice(0, 3).map((input) => this.register(input))
     const state = this.#carry(node, 1, [body])
     const i = this.register(body.params[0])
-    this.#assign(node, [i, ...state], [low, ...node.inputs.slice(3).map((input) => this.register(input))])
+    this.#assign(node, [i, ...state], [low, ...init])
     const head = this.#push({ node, sync: false, run: () => undefined })
     this.#block(body)
     this.#assign(
@@ -388,32 +402,6 @@ export class Compiler {
       state,
       body.results.map((result) => this.register(result)),
     )
-  }
-
-  /** Executes the block for each box. */
-  #boxes(node: Node): void {
-    const [body] = node.blocks
-    const box = this.register(body.params[0])
-    const count = attribute<number>(node, 'count')
-    this.#push({ node, sync: false, run: (agent) => void (agent.registers[box] = 0) })
-    const head = this.#push({ node, sync: false, run: () => undefined })
-    this.#block(body)
-    this.#push({
-      node,
-      sync: false,
-      run(agent) {
-        agent.registers[box] = (agent.registers[box] as number) + 1
-        agent.pc = head
-      },
-    })
-    const end = this.#instructions.length
-    this.#patch(head, {
-      node,
-      sync: false,
-      run(agent) {
-        if (agent.registers[box] === count) agent.pc = end
-      },
-    })
   }
 
   /** Skips the block if this agent has already waited for the block's flag. */

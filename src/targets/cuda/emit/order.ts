@@ -6,11 +6,12 @@
  *   fence.async  a proxy fence, where ordinary accesses must precede accesses by TMA or the matrix unit
  *   drain        a wait for the completion of pending TMA stores
  *   once         skips a wait in a loop if the same flag has already been waited for
+ *   boxes, operands, …  how fragments pass through shared memory to TMA or the matrix unit (ir/ops/staging.ts)
  *
- * It also adds attributes: `by` (which unit accesses memory), `early` (a load of a role that may start early), `exchange` (how the threads exchange a value), `joins` (a
- * thread barrier directly after another one, which are one) and `apart` (the iterations of a loop are divided among the
- * threads). `hazards.ts` decides which synchronisation two accesses
- * need. A role of one thread needs no thread barriers.
+ * It also adds attributes: `by` (which unit accesses memory), `early` (a load of a role that may start early, and its
+ * order), `exchange` (how the threads exchange a value), `joins` (a thread barrier directly after another one, which are
+ * one) and `apart` (the iterations of a loop are divided among the threads). `hazards.ts` decides which synchronisation
+ * two accesses need. A role of one thread needs no thread barriers.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { type Attributes, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -28,16 +29,17 @@ import {
 } from '../../../ir/ops/index.ts'
 import { Copier } from '../../../ir/rewrite.ts'
 import type { Site } from '../../../ir/site.ts'
-import { valueType, type ValueType } from '../../../ir/type.ts'
 import { isFragment } from './assign.ts'
 import type { TensorPlan } from './copies.ts'
 import type { Decisions } from './decide.ts'
+import { EARLY_ORDER } from './early.ts'
 import type { Group } from './groups.ts'
 import { accessesOf, fillOf, Hazards, type Need, type Pendings } from './hazards.ts'
 import { haveJustMet, type Exchange } from './meetings.ts'
 import { isByWarpgroups } from './products.ts'
 import { dealtOut, remembered } from './repeated.ts'
 import { stagedOf } from './scratch.ts'
+import { emitBoxes } from './stagedStore.ts'
 import { tileRoot } from './tiles.ts'
 
 export const orderThreads = analysis('order of threads', withOrder)
@@ -45,12 +47,6 @@ export const orderThreads = analysis('order of threads', withOrder)
 function withOrder(ir: KernelIR, decisions: Decisions): KernelIR {
   return { ...ir, body: new Ordering(decisions).whole(ir.body) }
 }
-
-/**
- * A role that may start before the previous kernel has ended (PDL) could read a stale cache line of memory that the host
- * has written since. A relaxed load at device scope avoids the stale line.
- */
-const EARLY_ORDER = { order: 'relaxed', scope: 'device', early: true } as const
 
 class Ordering {
   readonly #plans: Decisions
@@ -330,20 +326,7 @@ class Ordering {
     this.#hazards.boxesRead()
     const { drain } = this.#settle(node)
     if (isStagingInUse && !drain) copier.emit('drain', [], { of: 'reads' })
-    const { shape } = value.type as ValueType
-    const [width] = plan.map.box
-    const boxes = { count: plan.boxes.length, perRow: shape[1] / width }
-    const body = copier.block([{ type: valueType('i32'), name: 'box' }], ([box]) => {
-      const place = copier.emit('staging.place', [this.#staging.get(this.#group)!, box])
-      copier.emit('drain', [], { of: 'reads', pending: STAGING_PLACES - 1 })
-      copier.emit('meet', [], { of: 'warpgroup' })
-      copier.emit('stage', [place, value, box])
-      copier.emit('fence.async', [], { space: 'shared' })
-      copier.emit('meet', [], { of: 'warpgroup' })
-      copier.emit('store.box', [target, value, place, box], { by: 'engine', ...boxes }, [], site)
-      return []
-    })
-    return copier.emit('boxes', [value], boxes, [body], site)
+    return emitBoxes(copier, this.#staging.get(this.#group)!, { target, value, plan, site })
   }
 
   /** The barrier that the copy completes on orders later accesses. Earlier accesses need synchronisation here. */

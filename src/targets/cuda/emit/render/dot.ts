@@ -1,6 +1,6 @@
 /**
- * Renders the matrix product. An operand in registers is first written to shared memory if the instruction reads it
- * from there. The product is then computed by wgmma (this file), by mma.sync (mma.ts) or by plain arithmetic
+ * Renders the matrix product, and the writes of operands in registers to shared memory if the instruction reads them
+ * from there. The product is computed by wgmma (this file), by mma.sync (mma.ts) or by plain arithmetic
  * (elements.ts).
  *
  * With wgmma, a warpgroup multiplies its own rows, 64 at a time, by up to 256 columns at a time. A swapped product
