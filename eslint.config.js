@@ -24,6 +24,29 @@ const opByName = [
   message: 'Ask the record of the op (src/ir/ops), or make a table whose type has every such op.',
 }))
 
+const askForm = 'Ask the form of the code (emit/code.ts) or the record of the op, not a text.'
+
+/** Forms of searching, measuring, comparing or parsing a text. */
+const textSearches = [
+  'Literal[regex]',
+  ":matches(NewExpression, CallExpression)[callee.name='RegExp']",
+  'CallExpression[callee.property.name=/^(startsWith|endsWith|match|matchAll|search|trim|trimStart|trimEnd|test|exec|split|replace|replaceAll|charAt|charCodeAt|codePointAt|substring|substr|localeCompare)$/]',
+  "CallExpression[callee.property.name=/^(includes|indexOf|lastIndexOf)$/][arguments.0.raw=/^.?['\x22]/]",
+  "CallExpression[callee.property.name='slice'] > MemberExpression.arguments[object.type='Literal']",
+  "BinaryExpression[operator=/^[!=]==$/] > MemberExpression[property.name='text']",
+  "BinaryExpression[operator=/^[!=]==$/][left.name='text'][right.type=/^(Identifier|MemberExpression)$/][right.name!='undefined']",
+  'BinaryExpression[operator=/^[!=]==$/] > MemberExpression[computed=true][object.name=/^(names|texts)$/]',
+  'CallExpression[callee.property.name=/^(includes|indexOf|lastIndexOf)$/][callee.object.name=/^(names|texts)$/]',
+  ":matches(MemberExpression[property.name='length'][object.name='text'], MemberExpression[property.name='length'][object.property.name='text'])",
+  'TSTemplateLiteralType',
+].map((selector) => ({ selector, message: askForm }))
+
+/** Code has no text before the kernel is written. */
+const textOfCode = {
+  selector: ":matches(MemberExpression[property.name='asText'], ObjectPattern > Property[key.name='asText'])",
+  message: askForm,
+}
+
 export default defineConfig([
   globalIgnores(['dist', 'coverage', '.arke-cache', '.bundle', 'scratch']),
   js.configs.recommended,
@@ -68,22 +91,13 @@ export default defineConfig([
     ],
     ignores: ['**/*.test.ts', 'src/targets/cuda/emit/names.ts'],
     rules: {
-      'no-restricted-syntax': [
-        'error',
-        usingInLoop,
-        ...opByName,
-        ...[
-          'Literal[regex]',
-          ":matches(NewExpression, CallExpression)[callee.name='RegExp']",
-          'CallExpression[callee.property.name=/^(startsWith|endsWith|match|matchAll|search|trim|trimStart|trimEnd|test|exec|split|replace|replaceAll|charAt|codePointAt)$/]',
-          "CallExpression[callee.property.name=/^(includes|indexOf|lastIndexOf)$/][arguments.0.raw=/^.?['\x22]/]",
-          "BinaryExpression[operator=/^[!=]==$/] > MemberExpression[property.name='text']",
-        ].map((selector) => ({
-          selector,
-          message: 'Ask the form of the code (emit/code.ts) or the record of the op, not a text.',
-        })),
-      ],
+      'no-restricted-syntax': ['error', usingInLoop, ...opByName, ...textSearches, textOfCode],
     },
+  },
+  {
+    // The writer of the kernel makes the text.
+    files: ['src/targets/cuda/emit/{code,emit}.ts'],
+    rules: { 'no-restricted-syntax': ['error', usingInLoop, ...opByName, ...textSearches] },
   },
   {
     files: ['src/ops/**/*.ts', 'examples/**/*.ts', 'test/**/*.ts', 'bench/**/*.ts'],

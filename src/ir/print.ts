@@ -83,6 +83,7 @@ const titles: Readonly<Record<ControlName, 'names' | readonly string[]>> = {
   if: ['then', 'else'],
   until: ['do'],
   once: ['do'],
+  boxes: ['do'],
   roles: 'names',
   teams: 'names',
 }

@@ -5,7 +5,7 @@
 import { describe, expect, it } from 'vitest'
 import { f16, f32, flags, kernel, scenario, tensor, type Scenario } from 'arke'
 import { expectClose } from '../../src/world/world.ts'
-import { walk, type KernelIR } from '../../src/ir/node.ts'
+import { walk, type KernelIR, type Node } from '../../src/ir/node.ts'
 import type { OpName } from '../../src/ir/ops/index.ts'
 import { Copier } from '../../src/ir/rewrite.ts'
 import { print } from '../../src/ir/print.ts'
@@ -26,6 +26,17 @@ const without =
     const copier = new Copier((node) =>
       node.op === op && (nth === undefined || count++ === nth) ? 'drop' : undefined,
     )
+    return { ...ir, body: copier.copyBlock(ir.body) }
+  }
+
+/** The same kernel without the ops of a kind that are directly in the blocks of another kind. */
+const withoutIn =
+  (around: OpName, op: OpName): Change =>
+  (ir) => {
+    const inside = new Set(
+      [...walk(ir.body)].filter((node) => node.op === around).flatMap(({ blocks }) => blocks[0].nodes),
+    )
+    const copier = new Copier((node) => (node.op === op && inside.has(node) ? 'drop' : undefined))
     return { ...ir, body: copier.copyBlock(ir.body) }
   }
 
@@ -101,6 +112,50 @@ const filled = scenario('filled', { ranks: 2 }, async (world) => {
   await world.read(y, 0)
 })
 
+/** The TMA stores tiles of one box, one after another, through the same staging. */
+const single = kernel('single', { x: tensor(f16, 2), y: tensor(f16, 2) }, (t, { x, y }) => {
+  const tile = t.shared(f16, [64, 64])
+  t.store(tile, t.load(x.tile([0, 0], [64, 64])))
+  const unit = t.dot(tile, tile, t.zeros(f32, [64, 64])).to(f16)
+  t.for(3, (i) => t.store(y.tile([0, i], [64, 64]), unit))
+})
+
+const oneBox = scenario('one box', { ranks: 1 }, async (world) => {
+  const [x, y] = [world.zeros(f16, [64, 64]), world.empty(f16, [64, 192])]
+  world.launch(single, { x, y }, { grid: 1 })
+  await world.read(y, 0)
+})
+
+/** The TMA stores a tile of four boxes through the two places of staging. */
+const wide = kernel('wide', { x: tensor(f16, 2), y: tensor(f32, 2) }, (t, { x, y }) => {
+  const tile = t.shared(f16, [64, 64])
+  const right = t.shared(f16, [64, 128])
+  t.store(tile, t.load(x.tile([0, 0], [64, 64])))
+  t.store(right, t.load(x.tile([0, 0], [64, 128])))
+  t.store(y.tile([0, 0], [64, 128]), t.dot(tile, right, t.zeros(f32, [64, 128])))
+})
+
+const boxed = scenario('boxed', { ranks: 1 }, async (world) => {
+  const [x, y] = [world.empty(f16, [64, 128]), world.empty(f32, [64, 128])]
+  world.write(
+    x,
+    0,
+    Float32Array.from({ length: 64 * 128 }, (_, i) => (i % 7) - 3),
+  )
+  world.launch(wide, { x, y }, { grid: 1 })
+  const [a, c] = [await world.read(x, 0), await world.read(y, 0)]
+  const at = (i: number, k: number): number => Number(a[i * 128 + k])
+  const sum = (i: number, j: number): number => {
+    let total = 0
+    for (let k = 0; k < 64; k++) total += at(i, k) * at(k, j)
+    return total
+  }
+  expectClose(
+    c,
+    Float32Array.from({ length: 64 * 128 }, (_, i) => sum(Math.floor(i / 128), i % 128)),
+  )
+})
+
 /** Threads read each tile before the TMA refills its buffer. */
 const read = kernel('read', { x: tensor(f32, 2), y: tensor(f32, 2) }, (t, { x, y }) => {
   const tile = t.shared(f32, [16, 16])
@@ -153,6 +208,7 @@ describe('engines', () => {
     ['copies of what an engine stored', exchanged],
     ['copies of what threads stored', filled],
     ['tiles that threads read', refilled],
+    ['stores of one box each', oneBox],
   ])('are in order with threads: %s', async (_, subject) => {
     for (const stage of irStageNames('cuda')) expect(await kinds(subject, same, stage), stage).toEqual([])
   })
@@ -171,6 +227,50 @@ describe('engines', () => {
 
   it('need a fence before they overwrite data that threads have read', async () => {
     expect(await kinds(refilled, without('fence.async'))).toEqual(['race'])
+  })
+
+  it('need a fence before they read operands that were in registers', async () => {
+    const withoutFences: Change = (ir) => {
+      const staged = new Set([...walk(ir.body)].filter(({ op }) => op === 'operands'))
+      let last: Node | undefined
+      const copier = new Copier((node) => {
+        const isOfOperands = node.op === 'fence.async' && staged.has(last!)
+        last = node
+        return isOfOperands ? 'drop' : undefined
+      })
+      return { ...ir, body: copier.copyBlock(ir.body) }
+    }
+    expect(await kinds(exchanged, withoutFences)).toEqual(['race'])
+  })
+
+  it('read staging before threads fill it again', async () => {
+    const isOf =
+      (pending: number | undefined): Change =>
+      (ir) => {
+        const copier = new Copier(({ op, attributes }) =>
+          op === 'drain' && attributes.of === 'reads' && attributes.pending === pending ? 'drop' : undefined,
+        )
+        return { ...ir, body: copier.copyBlock(ir.body) }
+      }
+    // Stores of an odd number of boxes begin with the place of the box before.
+    expect(await kinds(oneBox, isOf(undefined))).toEqual(['race'])
+    expect(await kinds(boxed, isOf(1))).toEqual(['race'])
+  })
+
+  it('need a fence before they read staging that threads filled', async () => {
+    expect(await kinds(boxed)).toEqual([])
+    expect(await kinds(boxed, withoutIn('boxes', 'fence.async'))).toEqual(['race'])
+  })
+
+  it('fill and read staging after a thread barrier, which the verifier checks', () => {
+    const shapes = { x: [64, 128], y: [64, 128] }
+    const ir = atStage(wide.record({ world: 1 }), 'order', specialise(usualWorld, shapes))
+    const meets = [...walk(ir.body)].filter(({ op }) => op === 'meet')
+    const ofWarpgroup = meets.flatMap(({ attributes }, nth) => (attributes.of === 'warpgroup' ? [nth] : []))
+    expect(ofWarpgroup.length).toBe(2)
+    const [beforeStage, afterStage] = ofWarpgroup.map((nth) => () => without('meet', nth)(ir))
+    expect(beforeStage).toThrow('needs a meet of a warpgroup between drain and stage')
+    expect(afterStage).toThrow('needs a meet of a warpgroup between stage and store.box')
   })
 
   it('must have completed a store before its flag is signalled', async () => {

@@ -4,7 +4,6 @@
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { KernelError } from '../../src/ir/site.ts'
 import { lower } from '../../src/targets/cuda/stages.ts'
 import { emitCuda } from '../../src/targets/cuda/emit/emit.ts'
 import { genes } from '../targets/differential/choices.ts'

@@ -108,6 +108,7 @@ const parts: Readonly<Record<string, string>> = {
   'src/targets/cuda/emit/uses.ts Uses': 'decisions for a GPU',
   'src/targets/cuda/executables.ts emittedFor': 'CUDA of a lowered kernel',
   'src/targets/cuda/facts.ts atStage': 'decisions for a GPU',
+  'src/targets/cuda/emit/meetings.ts haveJustMet': 'order of threads',
   'src/targets/cuda/facts.ts shapesOf': 'prints',
   'src/targets/cuda/stages.ts lower': 'pipelines',
   'src/targets/gpu/backend.ts GpuBackend': 'launches on a GPU',

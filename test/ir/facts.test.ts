@@ -99,6 +99,7 @@ describe('facts', () => {
       'cluster.meet: outside roles',
       'words.take: inside until',
       'once: inside loops',
+      'staging: top',
     ])
   })
 
@@ -107,8 +108,9 @@ describe('facts', () => {
       accesses.flatMap(({ at, level }) => (level === 'either' ? [] : [`${name}: ${level} ${at}`])),
     )
     expect(bound).toEqual([
-      ...['dot: shared 0', 'dot: shared 1', 'copy.async: global 0', 'copy.async: shared 1'],
+      ...['dot: shared 0', 'dot: shared 1', 'dot: shared 3', 'copy.async: global 0', 'copy.async: shared 1'],
       ...['put.signal: global 2', 'words.post: global 0', 'words.take: global 0'],
+      ...['operands: shared 0', 'stage: shared 0', 'store.box: global 0', 'store.box: shared 2'],
     ])
   })
 

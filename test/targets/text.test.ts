@@ -46,7 +46,18 @@ const searches = [
   'new RegExp(text)',
   "text.split('\\n')",
   "one.text === 'true'",
+  'text === array',
+  'array === names[i]',
+  'names.includes(array)',
+  'text.length <= 48',
+  'expression.text.length',
+  "kind.slice('columns of '.length)",
+  'undefined as `columns of ${number}` | undefined',
 ]
+
+/** Only the files that make a kernel's text may ask code for its text. */
+const writers = ['src/targets/cuda/emit/code.ts', 'src/targets/cuda/emit/emit.ts']
+const askedForText = ['expression.asText', '(({ asText }) => asText)(expression)']
 
 const linter = new Linter({ configType: 'flat' })
 const lint = (text: string, rule: Linter.RuleEntry): Linter.LintMessage[] =>
@@ -80,6 +91,11 @@ describe('files that make code', async () => {
     const different = new Set([...rules.values()].map((rule) => JSON.stringify(rule)))
     for (const rule of different)
       expect(lint(`export const found = ${search}\n`, JSON.parse(rule))).not.toEqual([])
+  })
+
+  it.each(askedForText)('may not contain %s, unless they write the kernel', (search) => {
+    for (const [file, rule] of rules)
+      if (!writers.includes(file)) expect(lint(`export const found = ${search}\n`, rule)).not.toEqual([])
   })
 
   // `npm run lint` has the same rules, but comments can switch them off.

@@ -63,9 +63,11 @@ function barrierOf({ inputs }: Node): Node | undefined {
 /** True if accesses of the node continue after it. */
 export const isAsync = (node: Node): boolean => opOf(node).completes !== 'at once'
 
-/** True if the node declares tiles in memory. */
-export const declaresTile = (node: Node): boolean =>
-  opOf(node).effect === 'declare' && node.type.kind === 'ref'
+/** True if the node declares tiles in memory. Staging, which a stage inserts, has places that hold no tile. */
+export const declaresTile = (node: Node): boolean => {
+  const { effect, inserted } = opOf(node)
+  return effect === 'declare' && node.type.kind === 'ref' && inserted === 'recorded'
+}
 
 /** True if the node declares barriers. */
 export const declaresBarriers = (node: Node): boolean =>
@@ -132,9 +134,9 @@ export function accessesOf(node: Node): readonly Access[] {
   // Most nodes access no memory, and this function is called for all nodes, so this case is fast.
   if (accesses.length === 0) return nothing
   return accesses.flatMap(({ at, reads, writes, mask }) => {
-    const ref = node.inputs[at]
-    // The operand of some ops is either a reference or a value. A value is not a memory access.
-    if (ref.type.kind !== 'ref') return []
+    const ref = node.inputs.at(at)
+    // The operand of some ops is either a reference or a value, or may be left out. A value is not a memory access.
+    if (ref?.type.kind !== 'ref') return []
     return {
       ref,
       level: ref.type.space,

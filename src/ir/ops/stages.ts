@@ -38,7 +38,7 @@ const engineStore: Companion = {
   where: 'role',
   what: 'a store by an engine',
   is: (_, other) =>
-    (other.op === 'store' || opOf(other).completes === 'at quiet') && other.attributes.by === 'engine',
+    (other.op === 'store.box' || opOf(other).completes === 'at quiet') && other.attributes.by === 'engine',
 }
 
 /** Words hold the epoch of a flag set, which has to advance. */
@@ -241,9 +241,13 @@ export const stageOps = {
     meets: 'barrier',
     order: 'both',
     scope: 'threads',
-    summary: 'the threads of the role meet: what each did before comes before what any does after',
+    summary:
+      'the threads of the role, or of each of its warpgroups, meet: what each did before comes before what any does after',
     infer(node) {
       expectInputs(node, 0)
+      const { of } = node.attributes
+      if (of !== undefined && of !== 'warpgroup')
+        fail(`of ${String(of)}: there is warpgroup, and the role without it`)
       return voidType
     },
   },
@@ -266,11 +270,13 @@ export const stageOps = {
     order: 'releases',
     scope: 'threads',
     summary:
-      'stores that engines have under way for the role are complete; of `reads`, they have read their sources',
+      'stores that engines have under way for the role are complete; of `reads`, they have read their sources, except the last `pending` boxes',
     infer(node) {
       expectInputs(node, 0)
-      const { of } = node.attributes
+      const { of, pending } = node.attributes
       if (of !== undefined && of !== 'reads') fail(`of ${String(of)}: there is reads, and all without it`)
+      if (pending !== undefined && (of !== 'reads' || !Number.isInteger(pending) || Number(pending) < 1))
+        fail(`leaves ${String(pending)} boxes in flight: at least one, and of reads`)
       return voidType
     },
   },

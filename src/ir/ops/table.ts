@@ -6,6 +6,7 @@ import { memoryOps } from './memory.ts'
 import { fail, type Facts, type Op, type Unplaced } from './op.ts'
 import { randomOps } from './random.ts'
 import { stageOps } from './stages.ts'
+import { stagingOps } from './staging.ts'
 import { syncOps } from './sync.ts'
 import { valueOps } from './values.ts'
 import { viewOps } from './views.ts'
@@ -21,6 +22,7 @@ const all = {
   ...controlOps,
   ...diagnosticOps,
   ...stageOps,
+  ...stagingOps,
 }
 
 export type OpName = keyof typeof all
@@ -89,8 +91,8 @@ export function inferType(op: OpName, node: Unplaced): Type {
   const { infer, accesses } = opOf({ op })
   const type = infer(node)
   for (const { at, level } of accesses) {
-    const operand = node.inputs[at].type
-    if (level === 'either' || operand.kind !== 'ref' || operand.space === level) continue
+    const operand = node.inputs.at(at)?.type
+    if (level === 'either' || operand?.kind !== 'ref' || operand.space === level) continue
     fail(`operand ${at + 1} lies in ${operand.space} memory: ${remedies[level]}`)
   }
   return type

@@ -340,6 +340,8 @@ export const valueOps = {
     accesses: [
       { at: 0, level: 'shared', reads: true, writes: false },
       { at: 1, level: 'shared', reads: true, writes: false },
+      // Operands in registers that a stage of a target has written to shared memory.
+      { at: 3, level: 'shared', reads: true, writes: false },
     ],
     order: 'none',
     scope: 'none',
@@ -347,8 +349,10 @@ export const valueOps = {
     summary:
       'accumulator + a x b; products are exact and sums are kept in f32 (i32 for i8) by the hardware, in f64 here',
     infer(node) {
-      expectInputs(node, 3)
+      expectInputs(node, 3, 4)
       const [a, b, acc] = node.inputs.map((input) => input.type)
+      if (node.inputs.length > 3 && node.inputs[3].op !== 'staging')
+        fail(`its operands are staged in ${node.inputs[3].op}`)
       for (const [type, name] of [
         [a, 'a'],
         [b, 'b'],

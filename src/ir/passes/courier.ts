@@ -192,6 +192,10 @@ const courierOps: Readonly<Record<Exclude<OpName, Passive>, Rule>> = {
   teams: never,
   last: never,
   once: never,
+  boxes: never,
+  operands: never,
+  stage: never,
+  'store.box': never,
 }
 
 const isGlobal = ({ type }: Node): boolean => (type as RefType).space === 'global'

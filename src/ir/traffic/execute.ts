@@ -123,6 +123,7 @@ const finders: Readonly<Record<Exclude<OpName, ControlName>, Find>> = {
     views.slice(view, attribute<number>(node, 'axis'), start, size),
   ),
   pick: viewed((view) => views.pick(view)),
+  'staging.place': unknown,
   tile: viewed((view, node, indices) => views.tile(view, indices, shapeOf(node))),
   rows: viewed((view, node, [, column]) => views.rows(view, column, shapeOf(node))),
   at: viewed((view, node) => (view.kind === 'flags' ? view : views.at(view, shapeOf(node)))),
@@ -317,6 +318,11 @@ export class Execution {
     // Every signal is assumed to have arrived.
     until: (self, node) => self.#block(node.blocks[0], []),
     once: (self, node) => self.#block(node.blocks[0], []),
+    boxes(self, node) {
+      const count = attribute<number>(node, 'count')
+      for (let box = 0; box < count; box++) self.#block(node.blocks[0], [box])
+      return []
+    },
     last(self, node) {
       if (node.attributes.of !== undefined) {
         if (self.#contains(node))

@@ -165,6 +165,7 @@ export class Compiler {
     last: (node) => this.#last(node),
     until: (node) => this.#until(node),
     once: (node) => this.#once(node),
+    boxes: (node) => this.#boxes(node),
     param: (node) => {
       throw new Error(`${node.op} is only allowed in a block's list of params`)
     },
@@ -209,11 +210,25 @@ export class Compiler {
   }
 
   #for(node: Node): void {
+    const [low, high, step, ...init] = node.inputs.map((input) => this.register(input))
+    this.#count(node, [low, high, step], init)
+  }
+
+  #boxes(node: Node): void {
+    const bounds = [0, attribute<number>(node, 'count'), 1].map((bound) => {
+      const register = this.#next++
+      this.#push({ node, sync: false, run: (agent) => void (agent.registers[register] = bound) })
+      return register
+    })
+    this.#count(node, bounds, [])
+  }
+
+  /** Executes the block for each number from low to high. */
+  #count(node: Node, [low, high, step]: readonly number[], init: readonly number[]): void {
     const [body] = node.blocks
-    const [low, high, step] = node.inputs.slice(0, 3).map((input) => this.register(input))
     const state = this.#carry(node, 1, [body])
     const i = this.register(body.params[0])
-    this.#assign(node, [i, ...state], [low, ...node.inputs.slice(3).map((input) => this.register(input))])
+    this.#assign(node, [i, ...state], [low, ...init])
     const head = this.#push({ node, sync: false, run: () => undefined })
     this.#block(body)
     this.#assign(

@@ -96,15 +96,23 @@ export function completeAtEnd(agent: Agent): void {
   )
 }
 
-/** `quiet` and `drain` complete the copies that the role has in flight, or only their reads. */
+/**
+ * `quiet` and `drain` complete the copies that the role has in flight, or only their reads. A `drain` that leaves boxes
+ * pending completes the reads of all earlier boxes, and nothing else.
+ */
 export const complete: Maker = (node) => {
   const onlyReads = node.attributes.of === 'reads'
+  const pending = (node.attributes.pending ?? 0) as number
   return {
     node,
     sync: false,
     run(agent, machine) {
       const { reads, writes } = agent.inFlight
-      join(agent, [...reads.splice(0), ...(onlyReads ? [] : writes.splice(0))])
+      const boxes = pending > 0 ? reads.filter((one) => one.node?.op === 'store.box') : []
+      const left = new Set(pending > 0 ? reads.filter((one) => !boxes.slice(0, -pending).includes(one)) : [])
+      const done = reads.filter((one) => !left.has(one))
+      reads.splice(0, reads.length, ...left)
+      join(agent, [...done, ...(onlyReads ? [] : writes.splice(0))])
       machine.strong.noteClock(agent)
     },
   }

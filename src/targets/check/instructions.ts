@@ -188,7 +188,7 @@ export const putSignal: Maker = (node, out, [flag, ...copied], around) => {
   }
 }
 
-export const dot: Maker = (node, out, [first, second, third]) => {
+export const dot: Maker = (node, out, [first, second, third, staged]) => {
   const inMemory = node.inputs.map((input) => input.type.kind === 'ref')
   const evaluate = ops.dot.evaluate!
   return {
@@ -197,6 +197,7 @@ export const dot: Maker = (node, out, [first, second, third]) => {
     run(agent, machine) {
       const { registers } = agent
       const by = readByEngine(agent, machine, node)
+      if (node.inputs.length > 3) readPlaces(agent, machine, by, staged)
       const [a, b] = [first, second].map((register, i) =>
         inMemory[i] ? readPlaces(agent, machine, by, register) : (registers[register] as Float64Array),
       )
@@ -225,7 +226,7 @@ function readPlaces(
   return out
 }
 
-function writePlaces(
+export function writePlaces(
   by: Accessor,
   agent: Agent,
   machine: Machine,

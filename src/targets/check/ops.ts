@@ -5,6 +5,7 @@ import type { Maker, Structural } from './code.ts'
 import * as diagnostics from './diagnostics.ts'
 import * as engines from './engines.ts'
 import * as memory from './instructions.ts'
+import * as staging from './staging.ts'
 import { constant, evaluated, program, programs, rank } from './values.ts'
 import * as views from './views.ts'
 import * as words from './words.ts'
@@ -57,6 +58,11 @@ export const makers: Readonly<Record<Exclude<OpName, Structural>, Maker>> = {
   meet: engines.meet,
   'fence.async': engines.fenceAsync,
   drain: engines.complete,
+  operands: staging.operands,
+  staging: memory.shared,
+  'staging.place': staging.place,
+  stage: staging.stage,
+  'store.box': staging.storeBox,
   'words.post': words.post,
   'words.take': words.take,
   'advance.signal': words.advance,

@@ -33,6 +33,7 @@ import { Plan } from './plan.ts'
 import { closeRoles, memoryOf, openRoles, roleEntry, workersOf } from './roles.ts'
 import { isStopped, makeRuntime } from './runtime.ts'
 import { looks } from './sync.ts'
+import { isOfGpu } from './views.ts'
 
 export const lowerKernel = analysis('code of a CPU', codeOf, (ir) =>
   codeOf(ir, {
@@ -121,6 +122,7 @@ function declare(shared: Shared): void {
 const bytesOf: Readonly<Record<OpWith<{ effect: 'declare' }>, (shared: Shared, node: Node) => number>> = {
   shared: ({ layouts, machine }, node) => panelBytes(refOf(node), layouts.get(node) ?? rowsLayout, machine),
   barriers: (_, node) => 4 * barriersOf(node).count,
+  staging: (_, node) => isOfGpu(node),
 }
 
 function programFunction(shared: Shared): CodeFunction {

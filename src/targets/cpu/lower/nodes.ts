@@ -23,7 +23,7 @@ import { lowerDot } from './products.ts'
 import { lowerRoles } from './roles.ts'
 import { lowerElement, lowerEpoch, lowerExtent, scalar } from './scalars.ts'
 import { arrive, barrier, fence, reached, signal, wait, waitPhase } from './sync.ts'
-import { view } from './views.ts'
+import { isOfGpu, view } from './views.ts'
 
 type Lower = (l: Lowering, node: Node) => void
 
@@ -34,10 +34,7 @@ const lowerElementwise: Lower = (l, node) => (isFragment(node) ? lowerFragment :
 const lowerView: Lower = (l, node) => void view(l, node)
 const lowerId: Lower = (l, node) => void scalar(l, node)
 
-/** Ops that only the GPU stages insert. */
-const ofGpu: Lower = (_, { op }) => {
-  throw new Error(`${op} exists only in kernels lowered for a GPU`)
-}
+const ofGpu: Lower = (_, node) => isOfGpu(node)
 
 /** Ops that the stages of a CPU replace. */
 const replaced: Lower = (_, { op }) => {
@@ -112,14 +109,9 @@ const lowerings: Readonly<Record<OpName, Lower>> = {
   teams: lowerTeams,
   last: lowerLast,
 
-  'words.post': ofGpu,
-  'words.take': ofGpu,
-  until: ofGpu,
-  once: ofGpu,
-  ...opsWith({ waitsFor: 'threads' }, ofGpu),
-  'advance.signal': ofGpu,
-  'advance.wait': ofGpu,
-  'cluster.meet': ofGpu,
+  ...opsWith({ inserted: 'clusters' }, ofGpu),
+  ...opsWith({ inserted: 'words' }, ofGpu),
+  ...opsWith({ inserted: 'order' }, ofGpu),
 }
 
 export function lowerNode(l: Lowering, node: Node): void {

@@ -106,6 +106,11 @@ export function refView(l: Lowering, node: Node): RefView {
   throw new Error(`${node.op} is not a reference to memory`)
 }
 
+/** The error for an op that only the stages of a GPU insert. */
+export function isOfGpu({ op }: Node): never {
+  throw new Error(`${op} exists only in kernels lowered for a GPU`)
+}
+
 const makers: Readonly<
   Record<ViewName | 'param' | OpWith<{ effect: 'declare' }>, (l: Lowering, node: Node) => View>
 > = {
@@ -115,6 +120,8 @@ const makers: Readonly<
     const base = address(l.ambient.frame, 0, 1, l.shared.declared.get(node)!)
     return { kind: 'barriers', base, arrivals: barriersOf(node).arrivals }
   },
+  staging: (_, node) => isOfGpu(node),
+  'staging.place': (_, node) => isOfGpu(node),
   on: onRank,
   slice,
   pick,

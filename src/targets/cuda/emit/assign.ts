@@ -29,8 +29,16 @@ import {
 import { maySwap, productOf } from './products.ts'
 import { is16Bit } from './spell.ts'
 
-/** `columns of N` is the layout of a row vector that belongs to a matrix with N rows. */
-type Kind = 'accumulator' | 'left' | 'swapped' | 'rows' | `columns of ${number}`
+/** The layout that a class needs. That of columns belongs to a matrix with `of` rows. */
+type Kind =
+  | { readonly kind: 'accumulator' | 'left' | 'swapped' | 'rows' }
+  | { readonly kind: 'columns'; readonly of: number }
+
+const ACCUMULATOR: Kind = { kind: 'accumulator' }
+const LEFT: Kind = { kind: 'left' }
+
+const isSame = (a: Kind | undefined, b: Kind | undefined): boolean =>
+  a?.kind === b?.kind && (a?.kind !== 'columns' || b?.kind !== 'columns' || a.of === b.of)
 
 export interface Layouts {
   of(node: Node): Layout
@@ -61,8 +69,8 @@ interface Class {
   flat: boolean
 }
 
-const isMatrix = (kind: Kind | undefined): boolean =>
-  kind === 'accumulator' || kind === 'left' || kind === 'swapped'
+const isMatrix = (its: Kind | undefined): boolean =>
+  its?.kind === 'accumulator' || its?.kind === 'left' || its?.kind === 'swapped'
 
 export const isFragment = (node: Node): boolean => node.type.kind === 'value' && node.type.shape.length > 0
 export const shapeOf = (node: Node): Shape => (node.type as ValueType).shape
@@ -144,7 +152,7 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
   /** Requires a layout for a value. Returns true if its class changed. */
   const force = (node: Node, kind: Kind, user: Node | undefined): boolean => {
     const its = find(node)
-    if (its.kind === kind) return false
+    if (isSame(its.kind, kind)) return false
     if (its.kind || (its.flat && isMatrix(kind))) {
       clash(node, user)
       return false
@@ -158,7 +166,7 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
     const [x, y] = [find(a), find(b)]
     if (x === y) return
     const isFlatMatrix = (x.flat && isMatrix(y.kind)) || (y.flat && isMatrix(x.kind))
-    if (isFlatMatrix || (x.kind && y.kind && x.kind !== y.kind)) return clash(b, user)
+    if (isFlatMatrix || (x.kind && y.kind && !isSame(x.kind, y.kind))) return clash(b, user)
     y.parent = x
     x.kind ??= y.kind
     x.bytes = Math.min(x.bytes, y.bytes)
@@ -170,17 +178,17 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
    */
   const relate = (matrix: Node, slice: Node, axis: 'rows' | 'columns', by: Node): void => {
     if (isSplat(slice) || isSplat(matrix) || isIndexed(slice)) return
-    const kind = axis === 'rows' ? axis : (`columns of ${shapeOf(matrix)[0]}` as const)
+    const kind: Kind = axis === 'rows' ? { kind: axis } : { kind: axis, of: shapeOf(matrix)[0] }
     const user = (value: Node): Node | undefined => (value === by ? undefined : by)
     relations.push({
       matrix,
       settle() {
         const its = find(matrix).kind
-        if (its === 'accumulator' || (its === 'left' && axis === 'rows'))
+        if (its?.kind === 'accumulator' || (its?.kind === 'left' && axis === 'rows'))
           return force(slice, kind, user(slice))
-        return find(slice).kind === kind || its ? force(matrix, 'accumulator', user(matrix)) : false
+        return isSame(find(slice).kind, kind) || its ? force(matrix, ACCUMULATOR, user(matrix)) : false
       },
-      choose: () => void force(matrix, 'accumulator', user(matrix)),
+      choose: () => void force(matrix, ACCUMULATOR, user(matrix)),
     })
   }
 
@@ -232,7 +240,7 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
     },
     dot(node, group) {
       if (maySwap(node, group)) swappable.push(node)
-      else force(node, 'accumulator', undefined)
+      else force(node, ACCUMULATOR, undefined)
       joinAccumulator(node, node.inputs[2])
       if (isFragment(node.inputs[0])) leftOperand(node, node.inputs[0], group)
     },
@@ -257,6 +265,9 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
       joinPlaces(node)
     }),
     'words.post': unconstrained,
+    operands: unconstrained,
+    stage: unconstrained,
+    'store.box': unconstrained,
     'words.take': unconstrained,
     rank: unconstrained,
     program: unconstrained,
@@ -286,8 +297,8 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
     const product = productOf(dot, group)
     if (product === 'elements') return
     const isAccumulator = product === 'wgmma' || spreadOf(shapeOf(left), group).columnWarps === 1
-    if (isAccumulator) force(left, 'accumulator', dot)
-    else if (!find(left).kind && !swappable.some((one) => find(one) === find(left))) force(left, 'left', dot)
+    if (isAccumulator) force(left, ACCUMULATOR, dot)
+    else if (!find(left).kind && !swappable.some((one) => find(one) === find(left))) force(left, LEFT, dot)
   }
   /** The indices of single elements have the same layout as the values loaded from or stored to these elements. */
   const joinPlaces = (node: Node): void => {
@@ -320,8 +331,8 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
   for (const dot of swappable) {
     const its = find(dot)
     // A value that a loop carries may already have the layout of a left operand when the product is visited.
-    if (its.kind === 'left') clash(dot, undefined)
-    its.kind ??= sliced.has(its) ? 'accumulator' : 'swapped'
+    if (its.kind?.kind === 'left') clash(dot, undefined)
+    its.kind ??= sliced.has(its) ? ACCUMULATOR : { kind: 'swapped' }
   }
   while (conflicts.length === 0) {
     while (relations.map((relation) => relation.settle()).some((changed) => changed));
@@ -347,17 +358,17 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
 
 function layoutOf(node: Node, { kind, bytes }: Class, group: Group): Layout {
   const { shape } = node.type as ValueType
-  switch (kind) {
+  switch (kind?.kind) {
     case 'accumulator':
     case 'left':
-      return matrixLayout(kind, shape, group)
+      return matrixLayout(kind.kind, shape, group)
     case 'swapped':
       return swappedLayout(shape, group)
     case 'rows':
       return rowsLayout(shape, group)
+    case 'columns':
+      return columnsLayout(shape, kind.of, group)
     case undefined:
       return blockedLayout(shape, bytes, group)
-    default:
-      return columnsLayout(shape, Number(kind.slice('columns of '.length)), group)
   }
 }

@@ -25,7 +25,7 @@ import { lib } from './library.ts'
 describe('code', () => {
   it('keeps what its parts use', () => {
     const call = code`${lib.min_u32}(${code`${lib.tile_row}(i, thread)`}, 7)`
-    expect(call.text).toBe('min_u32(tile_row(i, thread), 7)')
+    expect(call.asText).toBe('min_u32(tile_row(i, thread), 7)')
     expect([...call.uses]).toEqual(['min_u32', 'tile_row'])
     expect([...joined([call, lib.part], ', ').uses]).toEqual(['min_u32', 'tile_row', 'part'])
     expect([...group(cast(lib.i32, call)).uses]).toEqual(['i32', 'min_u32', 'tile_row'])
@@ -41,11 +41,11 @@ describe('code', () => {
     const a = word('a')
     expect(sum(integer(0), a)).toBe(a)
     expect(sum(a, cast(lib.i32, integer(0)))).toBe(a)
-    expect(sum(a, integer(1)).text).toBe('a + 1')
-    expect(scaled(integer(3), 4).text).toBe('12')
-    expect(scaled(a, 4).text).toBe('a * 4')
+    expect(sum(a, integer(1)).asText).toBe('a + 1')
+    expect(scaled(integer(3), 4).asText).toBe('12')
+    expect(scaled(a, 4).asText).toBe('a * 4')
     expect(scaled(a, 1)).toBe(a)
-    expect(scaled(integer(-3), 4).text).toBe('-3 * 4')
+    expect(scaled(integer(-3), 4).asText).toBe('-3 * 4')
   })
 
   it('knows its own parentheses', () => {
@@ -53,10 +53,10 @@ describe('code', () => {
     expect(bare(group(sums))).toBe(sums)
     // The text begins and ends with parentheses that belong to different operands.
     const two = product(group(sums), group(sums))
-    expect(bare(two).text).toBe('(a + b) * (a + b)')
-    expect(operand(two).text).toBe('((a + b) * (a + b))')
-    expect(operand(group(sums)).text).toBe('(a + b)')
-    expect(operand(word('a')).text).toBe('a')
+    expect(bare(two).asText).toBe('(a + b) * (a + b)')
+    expect(operand(two).asText).toBe('((a + b) * (a + b))')
+    expect(operand(group(sums)).asText).toBe('(a + b)')
+    expect(operand(word('a')).asText).toBe('a')
     expect([group(sums), cast(lib.i32, sums), two, sums].map(opensWithGroup)).toEqual([
       true,
       true,
@@ -72,8 +72,15 @@ describe('code', () => {
     expect([integer(3), integer(-3), word('3u')].map(valueOf)).toEqual([3, undefined, undefined])
   })
 
+  it('counts its columns from its leaves', () => {
+    const a = word('a')
+    const parts = [a, integer(-12), scaled(a, 12), plus(a, group(product(a, a))), cast(lib.i32, a)]
+    for (const one of [...parts, joined(parts, ', '), code`f(${joined(parts, '; ')})[${7}]`])
+      expect(one.columns).toBe(one.asText.length)
+  })
+
   it('is a condition only if one is defined', () => {
     expect(all([undefined, undefined])).toBeUndefined()
-    expect(all([word('a'), undefined, word('b')])?.text).toBe('a && b')
+    expect(all([word('a'), undefined, word('b')])?.asText).toBe('a && b')
   })
 })

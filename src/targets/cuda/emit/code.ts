@@ -1,13 +1,14 @@
 /**
- * Code of a kernel before it is written: its text, the declarations of the device library that it uses, and its form.
- * Renderers compose code with the tag `code` and with the functions of this file. No decision depends on the text:
- * whether code is one word, a number or in parentheses is known from the form in which it was made.
+ * Code of a kernel before it is written: a tree of parts, the declarations of the device library that it uses, and its
+ * form. Renderers compose code with the tag `code` and with the functions of this file. The text of a tree is made only
+ * when the kernel is written (`emit.ts`), so no decision can depend on it: whether code is one word, a number or in
+ * parentheses is known from the form in which it was made, and its number of columns from its leaves.
  */
 
 /** What is known of an expression besides its text. */
 type Form =
   /** One word: a name, or a literal without a point or sign. `value` is that of a decimal integer. */
-  | { readonly kind: 'word'; readonly value: number | undefined }
+  | { readonly kind: 'word'; readonly name: string; readonly value: number | undefined }
   /** An expression in parentheses. */
   | { readonly kind: 'group'; readonly inner: Code }
   | { readonly kind: 'cast'; readonly of: Code }
@@ -18,25 +19,38 @@ type Form =
   | { readonly kind: 'other' }
 
 export class Code {
-  readonly text: string
-  /** The names of the declarations that the text mentions. */
+  readonly #parts: readonly (string | Code)[]
+  /** The number of columns that the code takes in a line. */
+  readonly columns: number
+  /** The names of the declarations that the code mentions. */
   readonly uses: ReadonlySet<string>
   readonly form: Form
+  #text: string | undefined
 
-  constructor(text: string, uses: ReadonlySet<string> = none, form: Form = { kind: 'other' }) {
-    this.text = text
+  constructor(parts: readonly Part[], form: Form = { kind: 'other' }, uses = usesOf(parts)) {
+    this.#parts = parts.map((part) => (part instanceof Code ? part : String(part)))
+    this.columns = this.#parts.reduce<number>((sum, part) => sum + columnsOf(part), 0)
     this.uses = uses
     this.form = form
   }
 
-  /** The number of columns that the code takes in a line. */
-  get width(): number {
-    return this.text.length
+  /** The text of the code. Only the writer of the kernel, and tests, may ask for it. */
+  get asText(): string {
+    return (this.#text ??= this.#parts.map((part) => (part instanceof Code ? part.asText : part)).join(''))
   }
 
   /** Code in an ordinary template literal would lose what it uses. */
   toString(): never {
-    throw new Error(`compose code with the tag \`code\`: ${this.text}`)
+    throw new Error(`compose code with the tag \`code\`: ${this.asText}`)
+  }
+}
+
+const columnsOf = (part: string | Code): number => (part instanceof Code ? part.columns : part.length)
+
+/** A variable or a register array of a thread. Two are the same only if they are one object. */
+export class Variable extends Code {
+  constructor(name: string) {
+    super([name], { kind: 'word', name, value: undefined })
   }
 }
 
@@ -45,45 +59,37 @@ const none: ReadonlySet<string> = new Set()
 /** A part of code: code, or the text of a name, a number or an operator that uses nothing of the library. */
 export type Part = Code | string | number
 
-const textOf = (part: Part): string => (part instanceof Code ? part.text : String(part))
-
 function usesOf(parts: readonly Part[]): ReadonlySet<string> {
   const using = parts.filter((part) => part instanceof Code && part.uses.size > 0) as readonly Code[]
   if (using.length === 0) return none
   return using.length === 1 ? using[0].uses : new Set(using.flatMap(({ uses }) => [...uses]))
 }
 
-export function code(strings: TemplateStringsArray, ...parts: readonly Part[]): Code {
-  return new Code(String.raw({ raw: strings }, ...parts.map(textOf)), usesOf(parts))
-}
+export const code = (strings: TemplateStringsArray, ...parts: readonly Part[]): Code =>
+  new Code(strings.flatMap((text, i) => [...(i > 0 ? [parts[i - 1]] : []), ...(text ? [text] : [])]))
 
 /** The code of a text that uses nothing of the library. */
-export const plain = (part: Part): Code => (part instanceof Code ? part : new Code(String(part)))
+export const plain = (part: Part): Code => (part instanceof Code ? part : new Code([part]))
 
 export const joined = (parts: readonly Part[], separator: string): Code =>
-  new Code(parts.map(textOf).join(separator), usesOf(parts))
+  new Code(parts.flatMap((part, i) => (i === 0 ? [part] : [separator, part])))
 
 /** A name, or a literal without a point or sign. `uses` names the declaration if it is one of the library. */
-export const word = (text: string, uses?: string): Code =>
-  new Code(text, uses === undefined ? none : new Set([uses]), { kind: 'word', value: undefined })
+export const word = (name: string, uses?: string): Code =>
+  new Code([name], { kind: 'word', name, value: undefined }, uses === undefined ? none : new Set([uses]))
 
 export const integer = (value: number): Code =>
-  new Code(String(value), none, value < 0 ? { kind: 'negative' } : { kind: 'word', value })
+  new Code([value], value < 0 ? { kind: 'negative' } : { kind: 'word', name: String(value), value })
 
 /** A literal with a minus sign. */
-export const negative = (text: string): Code => new Code(text, none, { kind: 'negative' })
+export const negative = (text: string): Code => new Code([text], { kind: 'negative' })
 
-export const group = (inner: Code): Code => new Code(`(${inner.text})`, inner.uses, { kind: 'group', inner })
+export const group = (inner: Code): Code => new Code(['(', inner, ')'], { kind: 'group', inner })
 
-export const cast = (type: Part, of: Code): Code =>
-  new Code(`(${textOf(type)})${of.text}`, usesOf([type, of]), { kind: 'cast', of })
+export const cast = (type: Part, of: Code): Code => new Code(['(', type, ')', of], { kind: 'cast', of })
 
 export const product = (left: Part, right: Part): Code =>
-  new Code(`${textOf(left)} * ${textOf(right)}`, usesOf([left, right]), {
-    kind: 'product',
-    left: plain(left),
-    right: plain(right),
-  })
+  new Code([left, ' * ', right], { kind: 'product', left: plain(left), right: plain(right) })
 
 /** `a + b`, or the other one if one is zero. */
 export function sum(a: Code, b: Code): Code {
@@ -92,7 +98,7 @@ export function sum(a: Code, b: Code): Code {
 }
 
 export const plus = (left: Code, right: Code): Code =>
-  new Code(`${left.text} + ${right.text}`, usesOf([left, right]), { kind: 'sum', left, right })
+  new Code([left, ' + ', right], { kind: 'sum', left, right })
 
 /** `a * by`, computed if `a` is a number. */
 export function scaled(a: Code, by: number): Code {
@@ -102,6 +108,8 @@ export function scaled(a: Code, by: number): Code {
 }
 
 export const isWord = ({ form }: Code): boolean => form.kind === 'word'
+/** The name that the code is, if it is one word. */
+export const nameOf = ({ form }: Code): string | undefined => (form.kind === 'word' ? form.name : undefined)
 export const isNegative = ({ form }: Code): boolean => form.kind === 'negative'
 
 /** The value of a decimal integer without a sign; undefined for other code. */

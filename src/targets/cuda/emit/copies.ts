@@ -112,7 +112,8 @@ export class CopyPlanner {
    * used.
    */
   ofStore(node: Node, layout: Layout): TensorPlan | undefined {
-    const [target, value, mask] = node.inputs
+    const [target, value] = node.inputs
+    const mask = node.op === 'store' ? node.inputs[2] : undefined
     if (target.op !== 'tile' || mask || node.attributes.order !== undefined) return undefined
     const { dtype, shape } = value.type as RefType
     const { bytes } = dtypes[dtype]

@@ -97,7 +97,8 @@ function decided(ir: KernelIR, facts: EmitFacts): Decisions {
   if (conflict) throw new Error(`${ir.name}: ${conflict.value.op} at ${conflict.value.site} has two layouts`)
   const stores = new Map<Node, TensorPlan>()
   for (const node of walk(ir.body)) {
-    if (node.op !== 'store' || !isFragment(node.inputs[1]) || isSplat(node.inputs[1])) continue
+    const isStore = node.op === 'store' || node.op === 'store.box'
+    if (!isStore || !isFragment(node.inputs[1]) || isSplat(node.inputs[1])) continue
     const made = copies.ofStore(node, layouts.of(node.inputs[1]))
     if (made) stores.set(node, made)
   }

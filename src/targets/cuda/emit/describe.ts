@@ -85,7 +85,7 @@ export const copyText = (plan: CopyPlan): string => {
 function copies({ ir, copies, stores }: Decisions): string[] {
   return [...walk(ir.body)].flatMap((node) => {
     if (copyOf(node)) return [`${named(node)}: ${copyText(copies.ofCopy(node))}`]
-    if (node.op !== 'store') return []
+    if (node.op !== 'store' && node.op !== 'store.box') return []
     const plan = stores.get(node)
     return [
       `${named(node)} to ${named(baseOf(node.inputs[0]))}: ${plan ? copyText(plan) : 'by threads, from registers'}`,

@@ -1,11 +1,13 @@
 /** Tests which copies a kernel may start before the previous kernel has ended (programmatic dependent launch). */
 import { describe, expect, it } from 'vitest'
-import type { KernelIR } from '../../../ir/node.ts'
+import { walk, type KernelIR } from '../../../ir/node.ts'
+import { through } from '../../../ir/stages.ts'
 import { lower } from '../stages.ts'
 import { bf16, f32, i32 } from '../../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../../lang/kernel.ts'
 import { pullKernel } from '../../../ops/allGatherGemm/pullInPlace.ts'
 import { gemm } from '../../../ops/gemm.ts'
+import { gpuStages } from '../stages.ts'
 import { emitCuda } from './emit.ts'
 import { factsOf, type EmitFacts, type EmittedKernel } from './recipe.ts'
 
@@ -106,6 +108,12 @@ describe('copies that start early', () => {
 
   it('read what they need past the first cache', () => {
     expect(emit(copying('none')).source).toContain('ld.relaxed.gpu.global')
+    const loads = (ir: KernelIR): unknown[] =>
+      [...walk(through(lower(ir), gpuStages, { tensors }).body)].flatMap(
+        ({ op, attributes: { order, scope } }) => (op === 'load' ? [{ order, scope }] : []),
+      )
+    expect(loads(copying('none'))).toEqual([{ order: 'relaxed', scope: 'device' }])
+    expect(loads(copying('slot'))).toEqual([{ order: undefined, scope: undefined }])
   })
 
   it('are none of a producer that waits for flags', () => {

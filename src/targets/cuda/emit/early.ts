@@ -34,6 +34,12 @@ export interface EarlyPlan {
 }
 
 /**
+ * A role that may start before the previous kernel has ended (PDL) could read a stale cache line of memory that the host
+ * has written since. A relaxed load at device scope avoids the stale line.
+ */
+export const EARLY_ORDER = { order: 'relaxed', scope: 'device', early: true } as const
+
+/**
  * Returns undefined if no role may start early. The kernel must consist of its roles only, since epochs that the early
  * threads read before the roles would be out of date. There must be a second role, which waits for the previous kernel,
  * so that this kernel ends after the previous one. The early role must have thread 0, because thread 0 initialises the
@@ -68,7 +74,8 @@ function readsOf(block: Block): ReadonlySet<string> | undefined {
     if (epochOf(node) || node.inputs.some(isOfEpochs)) return undefined
     if (isPassive(node) || isOfThreads(node)) continue
     const accesses = accessesOf(node)
-    if (accesses.length === 0 ? !isOfProgram(node) : !accesses.every(isUnshared) || isStrong(node))
+    const isOrdered = isStrong(node) && node.attributes.early !== true
+    if (accesses.length === 0 ? !isOfProgram(node) : !accesses.every(isUnshared) || isOrdered)
       return undefined
     for (const { ref, level } of accesses) if (level === 'global') reads.add(paramName(origin(ref).base))
   }

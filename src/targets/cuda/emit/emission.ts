@@ -10,7 +10,19 @@ import type { Declaration, MadeDeclaration } from '../declaration.ts'
 import type { WgmmaShape } from '../prelude.ts'
 import { isFragment, isSplat } from './assign.ts'
 import { strongAccess, tensorCopy, type StrongAccess } from './accesses.ts'
-import { bare, code, EVEN, integer, ODD, plus, REGISTER, word, type Code, type Part } from './code.ts'
+import {
+  bare,
+  code,
+  EVEN,
+  integer,
+  ODD,
+  plus,
+  REGISTER,
+  Variable,
+  word,
+  type Code,
+  type Part,
+} from './code.ts'
 import type { Group, RolesPlan } from './groups.ts'
 import type { EarlyPlan } from './early.ts'
 import type { Plans } from './hazards.ts'
@@ -36,8 +48,8 @@ export interface FragmentText {
   readonly layout: Layout
   /** The text of the thread's element `i`. A 16-bit element is rendered as its bits (u16). */
   element(i: Code): Code
-  /** The name of the register array, or undefined if there is none. Each u32 register holds two 16-bit elements. */
-  readonly array: string | undefined
+  /** The register array, or undefined if there is none. Each u32 register holds two 16-bit elements. */
+  readonly array: Variable | undefined
   /**
    * Renders the element at the given indices, one text per axis. Defined only for values that are computed from indices
    * alone.
@@ -96,7 +108,7 @@ export interface EmissionPlans extends Plans {
   readonly touchedByThreads: ReadonlySet<Node>
 }
 
-/** The most columns of an expression that is written in place of a variable. */
+/** The most columns of an expression that is written in place of a variable, so that lines stay readable. */
 const WIDEST_OPERAND = 48
 
 export class Emission {
@@ -115,8 +127,8 @@ export class Emission {
   remembered: Code[] = []
   /** The names of the variables that hold the addresses of shared tiles and mbarrier arrays. */
   readonly addresses = new Map<Node, string>()
-  /** The names of the variables that hold the results of control nodes. */
-  readonly results = new Map<Node, readonly string[]>()
+  /** The variables that hold the results of control nodes. */
+  readonly results = new Map<Node, readonly Variable[]>()
   /**
    * Arrivals that are delayed until an asynchronous product has finished, with the variables that hold their mbarrier
    * addresses.
@@ -126,10 +138,12 @@ export class Emission {
   missing: string | undefined
   /** Inside a `once` block, which skips repeated waits for a flag: the variable that holds the flag's address. */
   flagPointer: Code | undefined
+  /** Inside a `boxes` block: the registers of the fragment that TMA stores. */
+  stored: Variable | undefined
   /** The number of `goto` labels used so far. Labels must be unique within a C++ function. */
   labels = 0
   readonly #scalars = new Map<Node, Code>()
-  readonly #variables = new Set<Node>()
+  readonly #variables = new Map<Node, Variable>()
   readonly #fragments = new Map<Node, FragmentText>()
   readonly #renderBlock: (block: Block, emission: Emission) => void
 
@@ -212,7 +226,7 @@ export class Emission {
   }
 
   /** Declares a variable in all threads of the group. One thread evaluates the expression and shares the value. */
-  fromLeader(type: Part, name: string, expression: Part, site?: Site): void {
+  fromLeader(type: Part, name: Part, expression: Part, site?: Site): void {
     if (this.group.solo) return this.out.line(code`const ${type} ${name} = ${expression};`, site)
     this.out.line(
       code`if (thread == 0) ${lib.shared_store}<${type}>(${this.exchange()}, ${expression});`,
@@ -237,9 +251,21 @@ export class Emission {
   }
 
   /** Sets the text of a scalar to a variable that holds only this scalar. */
-  setVariable(node: Node, name: string): void {
-    this.#scalars.set(node, word(name))
-    this.#variables.add(node)
+  setVariable(node: Node, variable: Variable): void {
+    this.#scalars.set(node, variable)
+    this.#variables.set(node, variable)
+  }
+
+  /** Returns the variable that holds a value. A fragment that has no registers gets some. */
+  variableOf(node: Node): Variable {
+    const variable = isFragment(node) ? this.inArray(node) : this.#variables.get(node)
+    if (!variable) throw new Error(`${node.op} at ${node.site} is not in a variable`)
+    return variable
+  }
+
+  /** A new variable with a name that is not used yet. */
+  variable(base: string): Variable {
+    return new Variable(this.names.take(base))
   }
 
   /** Whether the text of a scalar mentions one of these params. */
@@ -260,9 +286,9 @@ export class Emission {
     const { dtype } = node.type as ValueType
     const uses = this.plans.uses.count(node)
     if (uses === 0) return
-    if (uses === 1 && expression.width <= WIDEST_OPERAND && !this.#isUsedByLoop(node))
+    if (uses === 1 && expression.columns <= WIDEST_OPERAND && !this.#isUsedByLoop(node))
       return this.setScalar(node, expression)
-    const name = this.names.take(base)
+    const name = this.variable(base)
     this.out.line(code`const ${registerType(dtype)} ${name} = ${bare(expression)};`, node.site)
     this.setVariable(node, name)
   }
@@ -301,9 +327,9 @@ export class Emission {
     }
   }
 
-  /** Declares a register array for a fragment and sets it as the fragment's text. Returns the array's name. */
-  declareFragment(node: Node, base: string): string {
-    const name = this.names.take(base)
+  /** Declares a register array for a fragment and sets it as the fragment's code. Returns the array. */
+  declareFragment(node: Node, base: string): Variable {
+    const name = this.variable(base)
     const { dtype } = node.type as ValueType
     const layout = this.plans.layouts.of(node)
     const [type, count] = registers(dtype, layout.count)
@@ -312,20 +338,20 @@ export class Emission {
     return name
   }
 
-  aliasFragment(node: Node, array: string): void {
+  aliasFragment(node: Node, array: Variable): void {
     const { dtype } = node.type as ValueType
     this.setFragment(node, arrayText(array, dtype, this.plans.layouts.of(node)))
   }
 
   /**
-   * Returns the name of an array with the fragment's elements. Declares and fills a new array if the fragment has none.
+   * Returns an array with the fragment's elements. Declares and fills a new array if the fragment has none.
    */
-  inArray(node: Node, base = 'fragment'): string {
+  inArray(node: Node, base = 'fragment'): Variable {
     if (!isSplat(node)) {
       const { array } = this.fragment(node)
       if (array) return array
     }
-    const name = this.names.take(base)
+    const name = this.variable(base)
     const { dtype } = node.type as ValueType
     const layout = this.plans.layouts.of(node)
     const [type, count] = registers(dtype, layout.count)
@@ -338,16 +364,16 @@ export class Emission {
    * Copies the elements of a fragment to an array. A splat, or a value computed from indices alone, is written in the
    * layout of `like`. Any other fragment keeps its own layout.
    */
-  fill(array: string, node: Node, like = node): void {
+  fill(array: Variable, node: Node, like = node): void {
     const { dtype } = node.type as ValueType
     const isAnywhere = isSplat(node) || this.fragment(node).at !== undefined
     const layout = this.plans.layouts.of(isAnywhere ? like : node)
     const { count } = layout
-    const text = isSplat(node) ? undefined : this.fragment(node).array
-    if (text === array) return
+    const own = isSplat(node) ? undefined : this.fragment(node).array
+    if (own === array) return
     const at = (i: Code): Code => this.element(node, i, layout.place(i)).text
     if (!is16Bit(dtype)) return this.out.unrolled(count, code`${array}[i] = ${at(REGISTER)};`, node.site)
-    const pair = text ? code`${text}[p]` : code`${lib.pack_bits}(${at(EVEN)}, ${oddOf(count, at(ODD))})`
+    const pair = own ? code`${own}[p]` : code`${lib.pack_bits}(${at(EVEN)}, ${oddOf(count, at(ODD))})`
     this.out.unrolled(Math.ceil(count / 2), code`${array}[p] = ${pair};`, node.site, 'p')
   }
 
@@ -407,7 +433,7 @@ export function registers(dtype: ValueType['dtype'], count: number): [type: Code
   return is16Bit(dtype) ? [word('u32'), Math.ceil(count / 2)] : [registerType(dtype), count]
 }
 
-function arrayText(array: string, dtype: ValueType['dtype'], layout: Layout): FragmentText {
+function arrayText(array: Variable, dtype: ValueType['dtype'], layout: Layout): FragmentText {
   const element = (i: Code): Code =>
     is16Bit(dtype) ? code`${lib.half_at}(${array}, ${i})` : code`${array}[${i}]`
   return { layout, element, array }

@@ -58,18 +58,18 @@ function rendered(ir: KernelIR, facts: EmitFacts): EmittedKernel {
   const head = code`extern "C" __global__ void ${clusterText(ir)}__launch_bounds__(${block}, 1) ${name}(\n${declarations}) {`
   const textBy = (ofLine: (line: Line) => Code): Code =>
     joined([head, ...[...start, ...body, ...end].map(ofLine), '}\n'], '\n')
-  const { text, uses } = textBy(({ text, comment }) => code`${text}${comment}`)
+  const commented = textBy(({ text, comment }) => code`${text}${comment}`)
   const library = libraryOf({
     wgmma: emission.wgmma,
     flagScope: facts.oneDevice && !facts.hostSignals ? 'gpu' : 'sys',
   })
   const available = { ...library, ...Object.fromEntries(emission.functions) }
-  const declared = usedOf(available, uses)
+  const declared = usedOf(available, commented.uses)
   const written = new Set([...walk(ir.body)].flatMap(writtenBases))
   return {
     name,
-    source: [declared, ...headerOf(ir, facts, plans.notes), text].join('\n'),
-    code: [declared, textBy(({ text }) => text).text].join('\n'),
+    source: [declared, ...headerOf(ir, facts, plans.notes), commented.asText].join('\n'),
+    code: [declared, textBy(({ text }) => text).asText].join('\n'),
     architecture: ARCHITECTURE,
     block,
     sharedBytes: plans.sharedBytes,

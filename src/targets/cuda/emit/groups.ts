@@ -201,6 +201,9 @@ const goesByRegisters: Readonly<Record<MemoryName, boolean>> = {
   dot: false,
   'words.post': true,
   'words.take': true,
+  operands: false,
+  stage: true,
+  'store.box': true,
   ...opsWith({ effect: 'write', elements: 'other' }, true),
 }
 

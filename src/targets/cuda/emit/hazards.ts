@@ -16,6 +16,7 @@ import {
   origin,
   readRefs,
   writtenRefs,
+  STAGING_PLACES,
   type MemoryName,
 } from '../../../ir/ops/index.ts'
 import type { RefType } from '../../../ir/type.ts'
@@ -35,6 +36,8 @@ export interface Access {
    * have completed. `inFlight`: TMA copies that may not have completed and that the author completes with `quiet`.
    */
   readonly by: 'threads' | 'engine' | 'engineStore' | 'inFlight'
+  /** The boxes of a store by TMA that may still be read from staging. */
+  readonly boxes?: number
   /**
    * Identifies the assignment of elements to threads. Equal strings mean that the same thread accesses the same
    * element.
@@ -93,7 +96,8 @@ const named: Readonly<Record<MemoryName, (node: Node, plans: Plans) => readonly 
   load: (node, plans) => [access(node.inputs[0], false, 'threads', dealtAs(node, plans) || 'all')],
   store: (node, plans) => {
     const [ref, value] = node.inputs
-    if (plans.stores.has(node)) return [access(ref, true, 'engineStore', 'engine')]
+    const plan = plans.stores.get(node)
+    if (plan) return [{ ...access(ref, true, 'engineStore', 'engine'), boxes: plan.boxes.length }]
     return [access(ref, true, 'threads', dealtAs(value, plans) || 'leader')]
   },
   copy(node, { copies }) {
@@ -120,6 +124,11 @@ const named: Readonly<Record<MemoryName, (node: Node, plans: Plans) => readonly 
       : (['threads', 'product'] as const)
     return readRefs(node).map((ref) => access(ref, false, by, dealt))
   },
+  // The places of staging belong to the stores of one role, and `boxes` orders their accesses.
+  stage: () => [],
+  // The memory of staged operands is the scratch memory of their product.
+  operands: () => [],
+  'store.box': ({ inputs: [ref] }) => [access(ref, true, 'engineStore', 'engine')],
   // Flag-in-data words need no synchronisation, because each word contains its epoch.
   'words.post': () => [],
   'words.take': () => [],
@@ -202,6 +211,19 @@ export class Hazards {
   /** Must be called when all TMA stores have completed. */
   drained(): void {
     this.#pending = this.#pending.filter(({ by }) => by !== 'engineStore' && by !== 'inFlight')
+  }
+
+  /** Must be called when TMA has read all boxes of earlier stores. */
+  boxesRead(): void {
+    this.#pending = this.#pending.map((access) => (access.boxes ? { ...access, boxes: 0 } : access))
+  }
+
+  /**
+   * True if TMA may still read the place of staging that the next store fills first: boxes alternate between two places,
+   * beginning with the same one in each store.
+   */
+  get isStagingInUse(): boolean {
+    return this.#pending.some(({ boxes = 0 }) => boxes % STAGING_PLACES === 1)
   }
 
   get isClear(): boolean {

@@ -43,6 +43,8 @@ const otherTurns: Readonly<Partial<Record<OpName, (loop: Node) => number | undef
   // Of a loop whose iterations are divided among threads, each iteration is a wait, which reads the abort word itself.
   for: (loop) => (loop.attributes.apart !== true && isLong(loop) ? FOR_TURNS : undefined),
   until: () => 256,
+  // A fragment has few boxes.
+  boxes: () => undefined,
 }
 
 function turnsBetweenReads(node: Node): number | undefined {
@@ -125,15 +127,18 @@ const registersLoaded = ({ nodes }: Block, layouts: Layouts): number =>
 /** Registers that one iteration stores, where iterations are unrolled. */
 const mostStored = 32
 
+/** The input of a store that is the stored value. */
+const storedAt: Partial<Record<OpName, number>> = { store: 1, 'words.post': 2, boxes: 0 }
+
 /** Stores to all ranks, as a rule: only the addresses differ, and the compiler computes them for all ranks at once. */
 function onlyStores({ nodes }: Block, layouts: Layouts): boolean {
   const isStored = ({ op, attributes: { order } }: Node): boolean =>
-    (op === 'store' && order === undefined) || op === 'words.post'
-  const stored = nodes.filter(isStored).map(({ op, inputs }) => inputs[op === 'store' ? 1 : 2])
+    (op === 'store' && order === undefined) || op === 'words.post' || op === 'boxes'
+  const stored = nodes.filter(isStored).map(({ op, inputs }) => inputs[storedAt[op]!])
   const registers = stored.map((value) => (isFragment(value) ? layouts.of(value).count : 1))
   return (
     stored.length > 0 &&
     registers.reduce((sum, count) => sum + count, 0) <= mostStored &&
-    nodes.every((node) => node.blocks.length === 0 && (isStored(node) || isSilent(node)))
+    nodes.every((node) => isStored(node) || (node.blocks.length === 0 && isSilent(node)))
   )
 }

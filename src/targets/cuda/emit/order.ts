@@ -6,15 +6,16 @@
  *   fence.async  a proxy fence, where ordinary accesses must precede accesses by TMA or the matrix unit
  *   drain        a wait for the completion of pending TMA stores
  *   once         skips a wait in a loop if the same flag has already been waited for
+ *   boxes, operands, …  how fragments pass through shared memory to TMA or the matrix unit (ir/ops/staging.ts)
  *
- * It also adds attributes: `by` (which unit accesses memory), `exchange` (how the threads exchange a value), `joins` (a
- * thread barrier directly after another one, which are one) and `apart` (the iterations of a loop are divided among the
- * threads). `hazards.ts` decides which synchronisation two accesses
- * need. A role of one thread needs no thread barriers.
+ * It also adds attributes: `by` (which unit accesses memory), `early` (a load of a role that may start early, and its
+ * order), `exchange` (how the threads exchange a value), `joins` (a thread barrier directly after another one, which are
+ * one) and `apart` (the iterations of a loop are divided among the threads). `hazards.ts` decides which synchronisation
+ * two accesses need. A role of one thread needs no thread barriers.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { baseOf, subjectOf, withDecisions, type Decision, type Subject } from '../../../ir/decisions.ts'
-import { attribute, type Attributes, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
+import type { Attributes, Block, KernelIR, Node } from '../../../ir/node.ts'
 import {
   acquires,
   arrivesAt,
@@ -23,33 +24,27 @@ import {
   entryOf,
   isAsync,
   isLoop,
-  isPassive,
   isStrong,
   opOf,
   opsWith,
   releases,
+  STAGING_PLACES,
   type OpName,
 } from '../../../ir/ops/index.ts'
 import { Copier } from '../../../ir/rewrite.ts'
 import type { Site } from '../../../ir/site.ts'
 import { isFragment } from './assign.ts'
+import type { TensorPlan } from './copies.ts'
 import type { Decisions } from './decide.ts'
+import { EARLY_ORDER } from './early.ts'
 import type { Group } from './groups.ts'
 import { accessesOf, fillOf, Hazards, type Need, type Pendings } from './hazards.ts'
+import { haveJustMet, type Exchange } from './meetings.ts'
 import { isByWarpgroups } from './products.ts'
+import { dealtOut, remembered } from './repeated.ts'
+import { stagedOf } from './scratch.ts'
+import { emitBoxes } from './stagedStore.ts'
 import { tileRoot } from './tiles.ts'
-import { flagPlaceOf } from './views.ts'
-
-/** How the threads of a group exchange the value of a node. */
-export type Exchange =
-  /** All threads write to the scratch memory of the node, pass a thread barrier, and read from it. */
-  | 'scratch'
-  /** As `scratch`, but the threads read when the node is used. */
-  | 'table'
-  /** One thread computes the value and writes it to shared memory. All threads read it between two thread barriers. */
-  | 'leader'
-  /** As `leader`, but every warp writes a partial result. */
-  | 'warps'
 
 const exchanged: Readonly<Record<Exchange, string>> = {
   scratch: 'threads exchange its elements through shared memory',
@@ -57,6 +52,10 @@ const exchanged: Readonly<Record<Exchange, string>> = {
   leader: 'one thread obtains it for all',
   warps: 'warps exchange partial results',
 }
+
+const threadBarrier = 'a thread barrier'
+const proxyFence = (space: 'shared' | 'all'): string => `a proxy fence of ${space} memory`
+const waitForReads = 'a wait until TMA has read its sources'
 
 /** Why synchronisation is inserted: at which node, and because of what. */
 interface Reason {
@@ -84,6 +83,8 @@ class Ordering {
    * position.
    */
   readonly #deferred: ReadonlySet<Node>
+  /** The places for the boxes that TMA stores of a group, and for the operands of a product. */
+  readonly #staging = new Map<Group | Node, Node>()
   #hazards = new Hazards()
   #group: Group
 
@@ -96,7 +97,13 @@ class Ordering {
 
   /** Orders the whole kernel. */
   whole(body: Block): Block {
-    return this.#copyBlock(body, { atEnd: () => this.#end() })
+    const atStart = (): void => {
+      const declare = (user: Group | Node, places: number): void =>
+        void this.#staging.set(user, this.#copier.emit('staging', [], { places }))
+      for (const group of this.#plans.shared.staging.keys()) declare(group, STAGING_PLACES)
+      for (const node of this.#plans.scratch.keys()) if (node.op === 'dot') declare(node, 1)
+    }
+    return this.#copyBlock(body, { atStart, atEnd: () => this.#end() })
   }
 
   #copyBlock(source: Block, { atStart, atEnd }: { atStart?: () => void; atEnd?: () => void } = {}): Block {
@@ -133,24 +140,18 @@ class Ordering {
     this.#hazards.meet()
     if (this.#group.solo) return
     const joining = this.#joining()
-    this.#say(joining.joins ? 'a thread barrier (joined with the one before)' : 'a thread barrier', reason)
+    this.#say(joining.joins ? `${threadBarrier} (joined with the one before)` : threadBarrier, reason)
     this.#copier.emit('meet', [], joining, [], site)
   }
 
-  /**
-   * The attributes of a thread barrier. It joins the previous one if all threads of the program have just met, and only
-   * values were computed since. Barriers of roles do not join.
-   */
+  /** The attributes of a thread barrier. Barriers of roles do not join the previous one. */
   #joining(): Attributes {
-    if (this.#group !== this.#plans.roles.whole) return {}
-    const last = this.#copier.nodes.findLast(
-      (node) => !isPassive(node) || node.attributes.exchange !== undefined,
-    )
-    return last !== undefined && endsWithMeeting(last) ? { joins: true } : {}
+    const isWhole = this.#group === this.#plans.roles.whole
+    return isWhole && haveJustMet(this.#copier.nodes) ? { joins: true } : {}
   }
 
   #fence(space: 'shared' | 'all', reason: Reason, site?: Site): void {
-    this.#say(`a proxy fence of ${space} memory`, reason)
+    this.#say(proxyFence(space), reason)
     this.#copier.emit('fence.async', [], { space }, [], site)
   }
 
@@ -239,7 +240,6 @@ class Ordering {
     wait: (node) => this.#wait(node),
     reached: (node) => this.#reached(node),
     fence: (node) => this.#fenced(node),
-    quiet: (node) => this.#quiet(node),
     barrier: (node) => this.#barrier(node),
     'barrier.arrive': (node) => this.#arrive(node),
     'barrier.wait': (node) => this.#slot(node),
@@ -253,8 +253,8 @@ class Ordering {
     roles: (node) => this.#roles(node),
     last: (node) => this.#last(node),
     pipeline: refuse,
-    ...opsWith({ waitsFor: 'threads' }, refuse),
-    once: refuse,
+    ...opsWith({ inserted: 'order' }, refuse),
+    quiet: (node) => this.#quiet(node),
   }
 
   #node(node: Node): Node | 'drop' {
@@ -283,7 +283,24 @@ class Ordering {
 
   #dot(node: Node): Node {
     const by = isByWarpgroups(this.#plans.products.get(node)) ? { by: 'engine' } : {}
-    return this.#plans.scratch.has(node) ? this.#handOver(node, by) : this.#settled(node, by)
+    return this.#plans.scratch.has(node) ? this.#stageOperands(node, by) : this.#settled(node, by)
+  }
+
+  /** Operands in registers are written to shared memory, from where the instruction reads them. */
+  #stageOperands(node: Node, by: Attributes): Node {
+    const { inputs, attributes, site } = node
+    const { left, right } = stagedOf(node, this.#group, this.#plans.layouts)
+    this.#settle(node)
+    const copier = this.#copier
+    const staging = this.#staging.get(node)!
+    const staged = inputs.filter((_, i) => [left, right][i]).map((input) => copier.get(input))
+    copier.emit('operands', [staging, ...staged], {}, [], site)
+    const reason = { node, why: 'because the product reads operands that threads have written' }
+    if (this.#plans.products.get(node) === 'wgmma') this.#fence('shared', reason, site)
+    this.#meet(reason, site)
+    this.#hazards.add(accessesOf(node, this.#plans))
+    const used = [...inputs.map((input) => copier.get(input)), staging]
+    return copier.emit('dot', used, { ...attributes, ...by }, [], site)
   }
 
   #reached(node: Node): Node {
@@ -316,10 +333,10 @@ class Ordering {
    * Copies a node that exchanges elements through its scratch memory, after all earlier reads of that memory have
    * ended.
    */
-  #handOver(node: Node, added: Attributes = {}): Node {
+  #handOver(node: Node): Node {
     this.#settle(node)
     const isTable = node.type.kind === 'ref'
-    const made = this.#exchanging(node, isTable ? 'table' : 'scratch', added)
+    const made = this.#exchanging(node, isTable ? 'table' : 'scratch')
     this.#hazards.add(accessesOf(node, this.#plans))
     return made
   }
@@ -327,16 +344,42 @@ class Ordering {
   #load(node: Node): Node {
     this.#settle(node)
     const isByLeader = isStrong(node) && !isFragment(node) && !this.#group.solo
-    const made = isByLeader ? this.#exchanging(node, 'leader') : this.#copy(node)
+    const isEarly = this.#plans.early?.group === this.#group && !isStrong(node) && !isFragment(node)
+    const made = isByLeader ? this.#exchanging(node, 'leader') : this.#copy(node, isEarly ? EARLY_ORDER : {})
     if (acquires(node)) this.#acquire(node)
     return made
   }
 
   #store(node: Node): Node {
+    const plan = this.#plans.stores.get(node)
+    if (plan) return this.#storeBoxes(node, plan)
     this.#settle(node)
-    if (this.#plans.stores.has(node)) return this.#copy(node, { by: 'engine' })
     if (releases(node)) this.#release(node)
     return this.#copy(node)
+  }
+
+  /**
+   * The two places of staging are taken in turn, so the box before the last must have left its place. After a store of
+   * an odd number of boxes, the next store begins with the place of the last box.
+   */
+  #storeBoxes(node: Node, plan: TensorPlan): Node {
+    const { site } = node
+    const copier = this.#copier
+    const [target, value] = node.inputs.map((input) => copier.get(input))
+    const { isStagingInUse } = this.#hazards
+    this.#hazards.boxesRead()
+    const { drain } = this.#settle(node)
+    const ofBox = { node, why: 'because a place of staging is used again' }
+    if (isStagingInUse && !drain) {
+      this.#say(waitForReads, ofBox)
+      copier.emit('drain', [], { of: 'reads' })
+    }
+    this.#say(waitForReads, ofBox)
+    this.#say(threadBarrier, ofBox)
+    const written = { node, why: 'because threads have written a box that TMA reads' }
+    this.#say(proxyFence('shared'), written)
+    this.#say(threadBarrier, written)
+    return emitBoxes(copier, this.#staging.get(this.#group)!, { target, value, plan, site })
   }
 
   /** The barrier that the copy completes on orders later accesses. Earlier accesses need synchronisation here. */
@@ -383,7 +426,7 @@ class Ordering {
   }
 
   #awaitCopies(onlyReads: boolean, reason: Reason): Node {
-    this.#say(onlyReads ? 'a wait until TMA has read its sources' : 'a wait for the stores of TMA', reason)
+    this.#say(onlyReads ? waitForReads : 'a wait for the stores of TMA', reason)
     if (!onlyReads) this.#hazards.drained()
     return this.#copier.emit('drain', [], onlyReads ? { of: 'reads' } : {})
   }
@@ -434,31 +477,13 @@ class Ordering {
   }
 
   #loop(node: Node): Node {
-    const only = this.#dealtOut(node)
+    const only = this.#group.solo ? undefined : dealtOut(node, this.#plans.facts.record === true)
     if (only) return this.#apart(node, only)
     const before = this.#hazards.snapshot()
     this.#hazards.enterLoop(node, this.#plans)
     const made = this.#copy(node)
     this.#hazards.restore(before, this.#hazards.snapshot())
     return made
-  }
-
-  /**
-   * Returns the signal or wait of a loop that contains no other effect. Such a loop usually iterates over ranks. Its
-   * iterations are divided among the threads, so that all flags are signalled or waited for at the same time. Recorded
-   * waits are executed by one thread.
-   */
-  #dealtOut(loop: Node): Node | undefined {
-    if (loop.op !== 'for') return undefined
-    const [low, , step] = loop.inputs
-    const isConstant = (node: Node, value: number): boolean =>
-      node.op === 'const' && attribute<number>(node, 'value') === value
-    if (this.#group.solo || loop.inputs.length > 3 || !isConstant(low, 0) || !isConstant(step, 1))
-      return undefined
-    const effects = loop.blocks[0].nodes.filter((node) => opOf(node).effect !== 'pure')
-    const [only] = effects
-    if (effects.length !== 1) return undefined
-    return only.op === 'signal' || (only.op === 'wait' && !this.#plans.facts.record) ? only : undefined
   }
 
   #apart(loop: Node, only: Node): Node {
@@ -544,14 +569,6 @@ class Ordering {
   }
 }
 
-/** True if all threads of the group meet at the end of the node. */
-function endsWithMeeting(node: Node): boolean {
-  const { exchange } = node.attributes
-  // `last` exchanges a value before its block.
-  if (exchange !== undefined && node.blocks.length === 0) return exchange !== 'scratch'
-  return opOf(node).meets === 'barrier'
-}
-
 /**
  * True if the node releases other roles of the program. A waiting role does not order the TMA accesses that follow its
  * wait.
@@ -560,13 +577,4 @@ const isToRoles = (node: Node): boolean => releases(node) && opOf(node).scope ==
 
 function refuse({ op }: Node): never {
   throw new Error(`${op} is not an op of the stage before \`order\``)
-}
-
-/**
- * `set`: `once` remembers which of the first 32 flags of a local one-axis set were waited for. `last`: only the last
- * flag.
- */
-function remembered(wait: Node): 'set' | 'last' {
-  const { owner, indices } = flagPlaceOf(wait.inputs[0])
-  return owner === undefined && indices.length === 1 ? 'set' : 'last'
 }

@@ -89,6 +89,7 @@ export class Ranges {
     persistent: () => true,
     pipeline: () => true,
     teams: () => true,
+    boxes: () => true,
     // The blocks of these take no indices.
     while: () => false,
     if: () => false,

@@ -12,6 +12,7 @@ import {
   integer,
   joined,
   negative,
+  plain,
   valueOf,
   word,
   type Code,
@@ -68,10 +69,7 @@ export function literal(dtype: DType, value: number): Code {
       if (Number.isNaN(value)) return code`__int_as_float(0x7fffffff)`
       if (!Number.isFinite(value)) return code`__int_as_float(${value < 0 ? '0xff800000' : '0x7f800000'})`
       if (Object.is(value, -0)) return negative('-0.0f')
-      return signed(
-        value,
-        code`${Number.isInteger(value) && Math.abs(value) < 1e15 ? value.toFixed(1) : String(value)}f`,
-      )
+      return signed(value, plain, `${exact(value)}f`)
     case 'f16':
     case 'bf16':
       return cast(lib.u16, word(`0x${halfBits(dtype, value).toString(16)}`))
@@ -81,7 +79,7 @@ export function literal(dtype: DType, value: number): Code {
     case 'u32':
       return word(`${value}u`)
     case 'i64':
-      return signed(value, word(`${value}ll`))
+      return signed(value, word, `${value}ll`)
     case 'bool':
       return word(value ? 'true' : 'false')
     case 'i32':
@@ -91,7 +89,11 @@ export function literal(dtype: DType, value: number): Code {
   }
 }
 
-const signed = (value: number, text: Code): Code => (value < 0 ? negative(text.text) : text)
+const exact = (value: number): string =>
+  Number.isInteger(value) && Math.abs(value) < 1e15 ? value.toFixed(1) : String(value)
+
+const signed = (value: number, positive: (text: string) => Code, text: string): Code =>
+  value < 0 ? negative(text) : positive(text)
 
 /** An operand, and whether it is known to be a non-negative integer. */
 export interface Operand {
@@ -148,8 +150,10 @@ const unsignedInfix =
   (operator: string): Spelling =>
   ({ dtype, operands: [a, b] }) => {
     const suffix = dtype === 'i64' ? 'ull' : 'u'
-    const as = (one: Code): Code =>
-      valueOf(one) === undefined ? cast(unsigned(dtype), one) : word(`${one.text}${suffix}`)
+    const as = (one: Code): Code => {
+      const value = valueOf(one)
+      return value === undefined ? cast(unsigned(dtype), one) : word(`${value}${suffix}`)
+    }
     return cast(registerType(dtype), group(code`${as(a)} ${operator} ${as(b)}`))
   }
 

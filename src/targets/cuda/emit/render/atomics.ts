@@ -46,7 +46,7 @@ export const atomic: Renderer = (node, emission) => {
     const text = code`${call}(${place.address([], integer(0))}, ${operands(integer(0))})`
     const guard = mask && emission.scalar(mask)
     if (isUsed) {
-      const name = emission.names.take(`before_${verb}`)
+      const name = emission.variable(`before_${verb}`)
       emission.fromLeader(type, name, guard ? code`${guard} ? ${text} : (${type})0` : text, node.site)
       emission.setVariable(node, name)
     } else emission.byLeader(code`${guard ? code`if (${guard}) ` : ''}${text};`, node.site)

@@ -2,7 +2,7 @@
 import { attribute, type Block, type Node } from '../../../../ir/node.ts'
 import type { ValueType } from '../../../../ir/type.ts'
 import { isFragment, isSplat } from '../assign.ts'
-import { bare, code, group, joined, valueOf, word, type Code, type Part } from '../code.ts'
+import { bare, code, group, joined, valueOf, word, type Code, type Part, type Variable } from '../code.ts'
 import { registers, type Emission } from '../emission.ts'
 import type { Group } from '../groups.ts'
 import { registerType } from '../spell.ts'
@@ -11,7 +11,7 @@ import { lib } from '../library.ts'
 import { arrivalText } from './sync.ts'
 
 /**
- * Declares the variables of a loop's carried state and returns their names. A fragment whose initial value has no
+ * Declares the variables of a loop's carried state. A fragment whose initial value has no
  * other use stays in the registers of that value.
  */
 function declareState(
@@ -19,12 +19,12 @@ function declareState(
   init: readonly Node[],
   params: readonly Node[],
   emission: Emission,
-): string[] {
+): Variable[] {
   return init.map((value, i) => {
     const param = params[i]
     const base = emission.paramName(param)
     if (!isFragment(param)) {
-      const name = emission.names.take(base)
+      const name = emission.variable(base)
       const { dtype } = param.type as ValueType
       emission.out.line(code`${registerType(dtype)} ${name} = ${emission.scalar(value)};`, node.site)
       return name
@@ -34,7 +34,7 @@ function declareState(
     // overwrite the value.
     if (own && emission.missing === undefined && emission.plans.uses.diesAt(value, node)) return own
     const isAccumulator = ['accumulator', 'swapped'].includes(emission.plans.layouts.of(param).kind)
-    const name = emission.names.take(isAccumulator ? 'acc' : base)
+    const name = emission.variable(isAccumulator ? 'acc' : base)
     const { dtype } = param.type as ValueType
     const [type, count] = registers(dtype, emission.plans.layouts.of(param).count)
     emission.out.line(code`${type} ${name}[${count}];`, node.site)
@@ -43,10 +43,10 @@ function declareState(
   })
 }
 
-function bindState(names: readonly string[], params: readonly Node[], emission: Emission): void {
+function bindState(variables: readonly Variable[], params: readonly Node[], emission: Emission): void {
   params.forEach((param, i) => {
-    if (isFragment(param)) emission.aliasFragment(param, names[i])
-    else emission.setScalar(param, word(names[i]))
+    if (isFragment(param)) emission.aliasFragment(param, variables[i])
+    else emission.setScalar(param, variables[i])
   })
 }
 
@@ -56,7 +56,7 @@ function bindState(names: readonly string[], params: readonly Node[], emission: 
  * variables hold.
  */
 function assignState(
-  names: readonly string[],
+  variables: readonly Variable[],
   block: Block,
   params: readonly Node[],
   emission: Emission,
@@ -66,26 +66,26 @@ function assignState(
   block.results.forEach((result, i) => {
     if (isFragment(params[i])) {
       const array = isSplat(result) ? undefined : emission.fragment(result).array
-      if (array === names[i]) return
-      if (array && names.includes(array)) {
-        const copy = emission.names.take('next')
+      if (array === variables[i]) return
+      if (array && variables.includes(array)) {
+        const copy = emission.variable('next')
         const { dtype } = params[i].type as ValueType
         const [type, count] = registers(dtype, emission.plans.layouts.of(params[i]).count)
         out.line(code`${type} ${copy}[${count}];`)
         emission.fill(copy, result, params[i])
-        const text = code`for (u32 i = 0; i < ${count}; ++i) ${names[i]}[i] = ${copy}[i];`
+        const text = code`for (u32 i = 0; i < ${count}; ++i) ${variables[i]}[i] = ${copy}[i];`
         pending.push({ text, isLoop: true })
-      } else emission.fill(names[i], result, params[i])
+      } else emission.fill(variables[i], result, params[i])
       return
     }
     if (result === params[i] && block.params.includes(result)) return
     const text = emission.scalar(result)
     const others = new Set(params.filter((param, j) => j !== i && block.params.includes(param)))
-    const assign = (value: Code) => pending.push({ text: code`${names[i]} = ${value};`, isLoop: false })
+    const assign = (value: Code) => pending.push({ text: code`${variables[i]} = ${value};`, isLoop: false })
     if (!emission.mentions(result, others)) return void assign(bare(text))
-    const copy = emission.names.take('next')
+    const copy = emission.variable('next')
     out.line(code`const ${registerType((params[i].type as ValueType).dtype)} ${copy} = ${text};`)
-    assign(word(copy))
+    assign(copy)
   })
   for (const { text, isLoop } of pending) {
     if (isLoop) out.line('#pragma unroll')
@@ -93,17 +93,22 @@ function assignState(
   }
 }
 
-function loopBody(block: Block, names: readonly string[], params: readonly Node[], emission: Emission): void {
+function loopBody(
+  block: Block,
+  variables: readonly Variable[],
+  params: readonly Node[],
+  emission: Emission,
+): void {
   emission.names.scope(() => {
     emission.block(block)
-    assignState(names, block, params, emission)
+    assignState(variables, block, params, emission)
   })
 }
 
 export const result: Renderer = (node, emission) => {
-  const name = emission.results.get(node.inputs[0])![attribute<number>(node, 'index')]
-  if (isFragment(node)) emission.aliasFragment(node, name)
-  else emission.setVariable(node, name)
+  const variable = emission.results.get(node.inputs[0])![attribute<number>(node, 'index')]
+  if (isFragment(node)) emission.aliasFragment(node, variable)
+  else emission.setVariable(node, variable)
 }
 
 /**
@@ -161,11 +166,11 @@ export const forLoop: Renderer = (node, emission) => {
   const [body] = node.blocks
   const [low, high, step] = node.inputs
   const [index, ...params] = body.params
-  const names = declareState(node, node.inputs.slice(3), params, emission)
+  const variables = declareState(node, node.inputs.slice(3), params, emission)
   const overlap = plans.overlaps.find((one) => one.loop === node)
   if (overlap) {
     for (const [i, param] of params.entries())
-      if (isFragment(param)) out.line(code`${lib.fragment_fence}(${names[i]});`)
+      if (isFragment(param)) out.line(code`${lib.fragment_fence}(${variables[i]});`)
     for (const arrival of overlap.arrivals) {
       const name = emission.names.take('to_hand_back')
       out.line(code`u32 ${name} = 0;`)
@@ -175,7 +180,7 @@ export const forLoop: Renderer = (node, emission) => {
   emission.names.scope(() => {
     const i = emission.names.take(emission.paramName(index))
     emission.setScalar(index, word(i))
-    bindState(names, params, emission)
+    bindState(variables, params, emission)
     const by = emission.scalar(step)
     const unrolled = plans.loops.unrolled.get(node)
     if (unrolled !== undefined) out.line(code`#pragma unroll ${unrolled}`)
@@ -183,7 +188,7 @@ export const forLoop: Renderer = (node, emission) => {
       code`for (${lib.i32} ${i} = ${emission.scalar(low)}; ${i} < ${emission.scalar(high)}; ${valueOf(by) === 1 ? code`++${i}` : code`${i} += ${by}`})`,
       () => {
         leaveIfStopped(node, () => turnsOf(node, i, emission), emission)
-        loopBody(body, names, params, emission)
+        loopBody(body, variables, params, emission)
       },
       node.site,
     )
@@ -191,13 +196,13 @@ export const forLoop: Renderer = (node, emission) => {
   if (overlap) {
     out.line(code`${lib.wgmma_wait}<0>();`)
     for (const [i, param] of params.entries())
-      if (isFragment(param)) out.line(code`${lib.fragment_fence}(${names[i]});`)
+      if (isFragment(param)) out.line(code`${lib.fragment_fence}(${variables[i]});`)
     for (const arrival of overlap.arrivals) {
       const name = emission.deferred.get(arrival)!
       out.line(code`if (thread % 32 == 0 && ${name} != 0) ${arrivalText(arrival, word(name))}`, arrival.site)
     }
   }
-  emission.results.set(node, names)
+  emission.results.set(node, variables)
 }
 
 export const persistent: Renderer = (node, emission) => {
@@ -211,23 +216,23 @@ export const persistent: Renderer = (node, emission) => {
     return isCount ? code`(u32)${extents[axis]}` : code`(${extents[axis]} > 0 ? (u32)${extents[axis]} : 0u)`
   })
   const params = body.params.slice(axes)
-  const names = declareState(node, node.inputs.slice(2 + axes), params, emission)
+  const variables = declareState(node, node.inputs.slice(2 + axes), params, emission)
   const count = emission.names.take('tiles')
   out.line(code`const u32 ${count} = ${joined(counts, ' * ')};`, node.site)
   emission.names.scope(() => {
     const tile = emission.names.take('tile')
-    bindState(names, params, emission)
+    bindState(variables, params, emission)
     out.block(
       code`for (u32 ${tile} = ${emission.scalar(program)}; ${tile} < ${count}; ${tile} += ${emission.scalar(programs)})`,
       () => {
         leaveIfStopped(node, () => code`${tile} / (u32)${emission.scalar(programs)}`, emission)
         declareIndices(body.params.slice(0, axes), tile, extents, plans.tileGroup(node), emission)
-        loopBody(body, names, params, emission)
+        loopBody(body, variables, params, emission)
       },
       node.site,
     )
   })
-  emission.results.set(node, names)
+  emission.results.set(node, variables)
 }
 
 function declareIndices(
@@ -270,9 +275,9 @@ function declareIndices(
 export const whileLoop: Renderer = (node, emission) => {
   const { out, plans } = emission
   const [condition, body] = node.blocks
-  const names = declareState(node, node.inputs, body.params, emission)
-  bindState(names, condition.params, emission)
-  bindState(names, body.params, emission)
+  const variables = declareState(node, node.inputs, body.params, emission)
+  bindState(variables, condition.params, emission)
+  bindState(variables, body.params, emission)
   const turns = emission.names.take('turns')
   const site = emission.waitSite(node)
   out.block(
@@ -288,28 +293,28 @@ export const whileLoop: Renderer = (node, emission) => {
             out.line('break;')
           },
         )
-        loopBody(body, names, body.params, emission)
+        loopBody(body, variables, body.params, emission)
       })
     },
     node.site,
   )
-  emission.results.set(node, names)
+  emission.results.set(node, variables)
 }
 
 export const ifElse: Renderer = (node, emission) => {
   const { out } = emission
   const [yes, no] = node.blocks
-  const names = yes.results.map((value, i) => {
+  const variables = yes.results.map((value, i) => {
     const { dtype } = value.type as ValueType
     if (!isFragment(value)) {
-      const name = emission.names.take('chosen')
+      const name = emission.variable('chosen')
       out.line(code`${registerType(dtype)} ${name};`, node.site)
       return name
     }
     const like = isSplat(value) ? no.results[i] : value
     if (isSplat(like))
       emission.refuse(node, 'whose branches both give a constant fragment: choose the constant instead')
-    const name = emission.names.take('chosen')
+    const name = emission.variable('chosen')
     const [type, count] = registers(dtype, emission.plans.layouts.of(like).count)
     out.line(code`${type} ${name}[${count}];`, node.site)
     return name
@@ -318,7 +323,7 @@ export const ifElse: Renderer = (node, emission) => {
     emission.names.scope(() => {
       emission.block(block)
       assignState(
-        names,
+        variables,
         block,
         block.results.map((value, i) =>
           isSplat(value) ? node.blocks.map((one) => one.results[i]).find((one) => !isSplat(one))! : value,
@@ -331,7 +336,7 @@ export const ifElse: Renderer = (node, emission) => {
   const condition = emission.scalar(node.inputs[0])
   if (hasElse && yes.nodes.length === 0 && yes.results.length === 0) {
     out.block(code`if (!(${bare(condition)}))`, () => branch(no), node.site)
-    emission.results.set(node, names)
+    emission.results.set(node, variables)
     return
   }
   out.block(code`if (${bare(condition)})`, () => branch(yes), node.site, hasElse ? '} else {' : '}')
@@ -339,7 +344,7 @@ export const ifElse: Renderer = (node, emission) => {
     out.indented(() => branch(no))
     out.line('}')
   }
-  emission.results.set(node, names)
+  emission.results.set(node, variables)
 }
 
 export const roles: Renderer = (node, emission) => {

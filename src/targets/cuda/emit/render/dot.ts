@@ -1,6 +1,6 @@
 /**
- * Renders the matrix product. An operand in registers is first written to shared memory if the instruction reads it
- * from there. The product is then computed by wgmma (this file), by mma.sync (mma.ts) or by plain arithmetic
+ * Renders the matrix product, and the writes of operands in registers to shared memory if the instruction reads them
+ * from there. The product is computed by wgmma (this file), by mma.sync (mma.ts) or by plain arithmetic
  * (elements.ts).
  *
  * With wgmma, a warpgroup multiplies its own rows, 64 at a time, by up to 256 columns at a time. A swapped product
@@ -11,7 +11,19 @@
 import type { Node } from '../../../../ir/node.ts'
 import type { Shape, ValueType } from '../../../../ir/type.ts'
 import { isSplat } from '../assign.ts'
-import { code, group, integer, operand, plain, scaled, sum, valueOf, word, type Code } from '../code.ts'
+import {
+  code,
+  group,
+  integer,
+  operand,
+  plain,
+  scaled,
+  sum,
+  valueOf,
+  word,
+  type Code,
+  type Variable,
+} from '../code.ts'
 import type { Emission } from '../emission.ts'
 import { spreadOf } from '../layout.ts'
 import { lib } from '../library.ts'
@@ -51,9 +63,8 @@ export const dot: Renderer = (node, emission) => {
   }
 }
 
-/** Stages operands in shared memory where needed, synchronises the threads if so, and returns both operands. */
-function operandsOf(node: Node, emission: Emission): Operands {
-  const [a, b] = node.inputs
+/** The operands of a product that are in registers but read from shared memory. */
+function stagedViews(node: Node, emission: Emission): Partial<Operands> {
   const staged = stagedOf(node, emission.group, emission.plans.layouts)
   const staging = (tile: Tile, at: number): SharedView => ({
     tile,
@@ -61,15 +72,23 @@ function operandsOf(node: Node, emission: Emission): Operands {
     transposed: false,
     row: undefined,
   })
-  const left = staged.left && staging(staged.left, 0)
-  const right = staged.right && staging(staged.right, staged.left?.stageBytes ?? 0)
+  return {
+    left: staged.left && staging(staged.left, 0),
+    right: staged.right && staging(staged.right, staged.left?.stageBytes ?? 0),
+  }
+}
+
+export const operands: Renderer = (node, emission) => {
+  const dot = emission.plans.uses.users(node.inputs[0]).find(({ op }) => op === 'dot')!
+  const [a, b] = dot.inputs
+  const { left, right } = stagedViews(dot, emission)
   if (left) writeTile(a, left, emission)
   if (right) writeTile(b, right, emission)
-  if (left || right) {
-    if (emission.plans.products.get(node) === 'wgmma')
-      emission.out.line(code`${lib.fence_async_shared}();`, node.site)
-    emission.meet(node.site)
-  }
+}
+
+function operandsOf(node: Node, emission: Emission): Operands {
+  const [a, b] = node.inputs
+  const { left, right } = stagedViews(node, emission)
   return {
     left: left ?? (a.type.kind === 'ref' ? sharedView(a, emission) : undefined),
     right: right ?? sharedView(b, emission),
@@ -88,7 +107,7 @@ function swapped({ left, right }: Operands, node: Node): Factors {
   return { left: transposed(right), right: transposed(left!), shape }
 }
 
-function multiplyByWarpgroups(node: Node, operands: Factors, acc: string, emission: Emission): void {
+function multiplyByWarpgroups(node: Node, operands: Factors, acc: Variable, emission: Emission): void {
   const { out, plans } = emission
   const overlap = plans.overlaps.find((one) => one.dot === node)
   if (!overlap) out.line(code`${lib.fragment_fence}(${acc});`, node.site)
@@ -101,7 +120,7 @@ function multiplyByWarpgroups(node: Node, operands: Factors, acc: string, emissi
 }
 
 /** Returns the registers that the product adds to: the accumulator's own if it has no other use, otherwise a copy. */
-function accumulator(node: Node, emission: Emission): string {
+function accumulator(node: Node, emission: Emission): Variable {
   const from = node.inputs[2]
   const array = isSplat(from) ? undefined : emission.fragment(from).array
   if (array && emission.plans.uses.diesAt(from, node)) {
@@ -113,7 +132,7 @@ function accumulator(node: Node, emission: Emission): string {
   return name
 }
 
-function multiply(node: Node, operands: Factors, acc: string, emission: Emission): void {
+function multiply(node: Node, operands: Factors, acc: Variable, emission: Emission): void {
   const { out } = emission
   const [a] = node.inputs
   const { dtype, shape } = a.type as ValueType

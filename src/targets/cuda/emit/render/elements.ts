@@ -6,7 +6,7 @@
 import type { DType } from '../../../../ir/dtype.ts'
 import type { Node } from '../../../../ir/node.ts'
 import type { ValueType } from '../../../../ir/type.ts'
-import { code, REGISTER, word, type Code } from '../code.ts'
+import { code, REGISTER, word, type Code, type Variable } from '../code.ts'
 import type { Emission } from '../emission.ts'
 import { columnsLayout, rowsLayout, sliceIndex } from '../layout.ts'
 import { registerType, spellCast } from '../spell.ts'
@@ -14,7 +14,7 @@ import type { Operands } from './dot.ts'
 import { sharedAddress, type SharedView } from './places.ts'
 import { lib } from '../library.ts'
 
-export function multiplyElements(node: Node, operands: Operands, acc: string, emission: Emission): void {
+export function multiplyElements(node: Node, operands: Operands, acc: Variable, emission: Emission): void {
   const { out, group, plans } = emission
   const { dtype: sumType, shape } = node.type as ValueType
   const [rows, columns] = shape

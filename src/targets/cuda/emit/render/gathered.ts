@@ -52,7 +52,7 @@ const best: Renderer = (node, emission) => {
   const call = (line: Code): Code =>
     code`${lib.best_of_line}<${registerType(dtype)}, ${String(node.op === 'argmax')}>(${line}, ${step}, ${extent})`
   if (!isFragment(node)) {
-    const name = emission.names.take(node.op)
+    const name = emission.variable(node.op)
     emission.out.line(code`const i32 ${name} = ${call(base)};`, node.site)
     return emission.setVariable(node, name)
   }

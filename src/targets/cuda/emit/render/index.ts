@@ -6,12 +6,13 @@ import { atomic } from './atomics.ts'
 import * as control from './control.ts'
 import * as declarations from './declarations.ts'
 import { assert } from './diagnostics.ts'
-import { dot } from './dot.ts'
+import { dot, operands } from './dot.ts'
 import { rows } from './exchange.ts'
 import { gatherings } from './gathered.ts'
 import * as memory from './memory.ts'
 import { combine, reduce } from './reductions.ts'
 import { silent, type Renderer } from './renderer.ts'
+import * as staged from './store.ts'
 import * as sync from './sync.ts'
 import * as values from './values.ts'
 import * as words from './words.ts'
@@ -92,6 +93,12 @@ export const renderers: Readonly<Record<OpName, Renderer>> = {
   'fence.async': sync.fenceAsync,
   drain: sync.drain,
   once: sync.once,
+  operands,
+  staging: silent,
+  boxes: staged.boxes,
+  'staging.place': staged.place,
+  stage: staged.stage,
+  'store.box': staged.storeBox,
   'words.post': words.post,
   'words.take': words.take,
   until: words.until,

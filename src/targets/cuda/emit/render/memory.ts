@@ -9,7 +9,20 @@ import type { Order, Scope } from '../../../../ir/ops/index.ts'
 import type { RefType, TensorType, ValueType } from '../../../../ir/type.ts'
 import { isFragment, lanesOf } from '../assign.ts'
 import type { MapPlan, TensorPlan } from '../copies.ts'
-import { all, code, EVEN, integer, joined, ODD, REGISTER, scaled, sum, word, type Code } from '../code.ts'
+import {
+  all,
+  code,
+  EVEN,
+  integer,
+  joined,
+  ODD,
+  REGISTER,
+  scaled,
+  sum,
+  word,
+  type Code,
+  type Variable,
+} from '../code.ts'
 import { registers, type Emission } from '../emission.ts'
 import { blockedLayout } from '../layout.ts'
 import { ownerOf } from '../record.ts'
@@ -17,7 +30,6 @@ import { is16Bit, literal, registerType } from '../spell.ts'
 import { tileOf, type TileView } from '../views.ts'
 import { engineCoordinates, placeOf, sharedView, type Place } from './places.ts'
 import type { Renderer } from './renderer.ts'
-import { storeByEngine } from './store.ts'
 import { lib } from '../library.ts'
 import { PLACE } from './sync.ts'
 
@@ -32,7 +44,13 @@ const write = (place: Place, type: Code, address: Code, value: Code): Code =>
  * Renders an access. If the timeline is recorded and the memory may be another rank's, the access is recorded as
  * well.
  */
-function recorded(node: Node, ref: Node, emission: Emission, access: () => void, last?: () => Code): void {
+export function recorded(
+  node: Node,
+  ref: Node,
+  emission: Emission,
+  access: () => void,
+  last?: () => Code,
+): void {
   const owner = emission.recorder && ownerOf(ref)
   if (owner && ref.op !== 'at') emission.recorder!.copy(node, owner, access, last)
   else access()
@@ -91,7 +109,7 @@ function loadFragment(node: Node, emission: Emission): void {
 }
 
 function fillElements(
-  name: string,
+  name: Variable,
   dtype: ValueType['dtype'],
   count: number,
   element: (i: Code) => Code,
@@ -108,17 +126,13 @@ function loadScalar(node: Node, place: Place, emission: Emission): void {
   const [, mask, other] = node.inputs
   const { dtype } = node.type as ValueType
   const type = registerType(dtype)
-  // A group that may start before the previous kernel has ended (PDL) could read a stale cache line for memory that
-  // the host has written since. A relaxed load at device scope avoids the stale line.
-  const isEarly = emission.plans.early?.group === emission.group
-  const usual: { order?: Order; scope?: Scope } = isEarly ? { order: 'relaxed', scope: 'device' } : {}
-  const { order, scope } = { ...usual, ...(node.attributes as { order?: Order; scope?: Scope }) }
+  const { order, scope } = node.attributes as { order?: Order; scope?: Scope }
   const address = place.address([], integer(0))
   const masked = (value: Code): Code =>
     mask
       ? code`${emission.scalar(mask)} ? ${value} : ${other ? emission.scalar(other) : literal(dtype, 0)}`
       : value
-  const name = emission.names.take('loaded')
+  const name = emission.variable('loaded')
   emission.setVariable(node, name)
   if (!order)
     return emission.out.line(code`const ${type} ${name} = ${masked(read(place, type, address))};`, node.site)
@@ -143,8 +157,6 @@ export const store: Renderer = (node, emission) => {
 }
 
 function storeValue(node: Node, emission: Emission): void {
-  const plan = emission.plans.stores.get(node)
-  if (plan) return storeByEngine(node, plan, emission)
   const [ref, value, mask] = node.inputs
   const place = placeOf(ref, emission)
   const { dtype } = value.type as ValueType

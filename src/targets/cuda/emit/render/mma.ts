@@ -5,14 +5,14 @@
  */
 import type { Node } from '../../../../ir/node.ts'
 import type { ValueType } from '../../../../ir/type.ts'
-import { code, integer, plain, sum, type Code } from '../code.ts'
+import { code, integer, plain, sum, type Code, type Variable } from '../code.ts'
 import type { Emission } from '../emission.ts'
 import { firstColumn } from '../layout.ts'
 import { lib } from '../library.ts'
 import type { Operands } from './dot.ts'
 import { sharedAddress, type SharedView } from './places.ts'
 
-export function multiplyTiles(node: Node, operands: Operands, acc: string, emission: Emission): void {
+export function multiplyTiles(node: Node, operands: Operands, acc: Variable, emission: Emission): void {
   const { out, plans } = emission
   const [a] = node.inputs
   const { dtype, shape } = a.type as ValueType

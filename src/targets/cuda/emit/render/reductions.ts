@@ -8,7 +8,7 @@ import { attribute, type Node } from '../../../../ir/node.ts'
 import { entryOf, type ReductionName } from '../../../../ir/ops/index.ts'
 import type { ValueType } from '../../../../ir/type.ts'
 import { isFragment, isSplat } from '../assign.ts'
-import { all, code, plain, REGISTER, type Code, type Part } from '../code.ts'
+import { all, code, plain, REGISTER, type Code, type Part, type Variable } from '../code.ts'
 import type { Emission } from '../emission.ts'
 import { sliceIndex } from '../layout.ts'
 import { literal, registerType } from '../spell.ts'
@@ -108,8 +108,8 @@ function functionOf(node: Node): { readonly type: Code; readonly f: Code } {
   return { type, f: lambda(type, combineOf(node)) }
 }
 
-/** Reduces the thread's own elements of each row or column, and returns the name of the registers with the results. */
-function withinThread(node: Node, kind: 'rows' | 'columns', emission: Emission): string {
+/** Reduces the thread's own elements of each row or column, and returns the registers with the results. */
+function withinThread(node: Node, kind: 'rows' | 'columns', emission: Emission): Variable {
   const [source] = node.inputs
   const matrix = emission.plans.layouts.of(source)
   const { dtype } = node.type as ValueType
@@ -163,7 +163,7 @@ function toScalar(node: Node, emission: Emission): void {
   const { dtype } = node.type as ValueType
   const type = registerType(dtype)
   const combine = combineOf(node)
-  const partial = emission.names.take(verbOf(node))
+  const partial = emission.variable(verbOf(node))
   out.line(code`${type} ${partial} = ${neutral(node, dtype)};`, node.site)
   const guard = all([layout.isFirst, layout.exists(REGISTER)])
   out.unrolled(

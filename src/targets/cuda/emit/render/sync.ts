@@ -12,7 +12,11 @@ import type { Renderer } from './renderer.ts'
 import { lib } from '../library.ts'
 
 export const meet: Renderer = (node, emission) =>
-  node.attributes.joins === true ? emission.out.reach(node.site) : emission.meet(node.site)
+  node.attributes.of === 'warpgroup'
+    ? emission.out.line(code`${lib.group_barrier}(${emission.warpgroupBarrier()}, 128);`, node.site)
+    : node.attributes.joins === true
+      ? emission.out.reach(node.site)
+      : emission.meet(node.site)
 
 export const fenceAsync: Renderer = (node, { out }) =>
   out.line(
@@ -25,7 +29,9 @@ export const fenceAsync: Renderer = (node, { out }) =>
  */
 export const drain: Renderer = ({ attributes, site }, { out, group }) => {
   const wait = attributes.of === 'reads' ? lib.tma_store_wait_read : lib.tma_store_wait_done
-  out.line(code`${group.solo ? '' : 'if (thread % 128 == 0) '}${wait}<0>();`, site)
+  const { pending = 0 } = attributes as { pending?: number }
+  const why = pending > 0 ? '  // the box before last has left its staging tile' : ''
+  out.line(code`${group.solo ? '' : 'if (thread % 128 == 0) '}${wait}<${pending}>();${why}`, site)
 }
 
 interface FlagText {

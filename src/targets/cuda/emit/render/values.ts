@@ -11,7 +11,7 @@ import {
   group,
   integer,
   isNegative,
-  isWord,
+  nameOf as nameIn,
   ODD,
   plain,
   REGISTER,
@@ -82,7 +82,7 @@ function nameOf(node: Node, emission: Emission): string {
   }
   const known = (one: Node): string => {
     const own = one === node ? undefined : emission.scalar(one)
-    return own && isWord(own) ? own.text : one.op
+    return (own && nameIn(own)) ?? one.op
   }
   const name = describe(node)
   return name.length <= 32 ? name : node.op

@@ -1,7 +1,6 @@
 /** Renders stores and loads of flag-in-data words, whose low two bits hold the epoch. See ../words.ts. */
-import { walk, type Node } from '../../../../ir/node.ts'
+import { walk } from '../../../../ir/node.ts'
 import { paramName } from '../../../../ir/ops/index.ts'
-import { isFragment } from '../assign.ts'
 import { all, code, joined, REGISTER } from '../code.ts'
 import { wordOrder } from '../words.ts'
 import { stopped } from './control.ts'
@@ -45,9 +44,10 @@ export const until: Renderer = (node, emission) => {
     else emission.byLeader(told)
   })
   // The repeated block is a load or a loop, so its results are variables.
-  const nameOf = (value: Node): string =>
-    isFragment(value) ? emission.inArray(value) : emission.scalar(value).text
-  emission.results.set(node, body.results.map(nameOf))
+  emission.results.set(
+    node,
+    body.results.map((value) => emission.variableOf(value)),
+  )
 }
 
 export const post: Renderer = (node, emission) => {

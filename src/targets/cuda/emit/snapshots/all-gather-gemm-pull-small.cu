@@ -153,6 +153,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmPullK(
       u32 as_bf16[16];  // src/ops/gathered/product.ts:112
       #pragma unroll
       for (u32 p = 0; p < 16; ++p) as_bf16[p] = pack_bf16(acc[2 * p], acc[2 * p + 1]);
+      if (thread % 128 == 0) tma_store_wait_read<0>();
       #pragma unroll
       for (u32 box = 0; box < 1; ++box) {
         const u32 staging = shared + 24576 + box % 2 * 8192;
