@@ -188,7 +188,9 @@ describe('arke tune', () => {
   it('rejects invalid options before it measures', async () => {
     await expect(run({ shard: 'N' })).rejects.toThrow('--shard N: shard is K or M')
     await expect(run({ target: 'check' })).rejects.toThrow('--target check: it has no speed')
-    await expect(run({ target: 'abacus' })).rejects.toThrow('--target abacus: there is no such target; there is native, wasm, cuda')
+    await expect(run({ target: 'abacus' })).rejects.toThrow(
+      '--target abacus: there is no such target; there is native, wasm, cuda',
+    )
     await expect(run({ write: 'table.json' })).rejects.toThrow('--write table.json: it is a source file')
     await expect(run({ write: join(folder, 'none', 'table.ts') })).rejects.toThrow('cannot be written')
     await expect(run({}, 'gemm')).rejects.toThrow('there is no operation gemm')
