@@ -13,13 +13,18 @@ export interface SourcePosition {
 }
 
 /**
- * Stack frames in Arke's own code are left out, and the first other frame is the author's. The operations (src/ops) and
- * tests count as author code. Without source maps, the names of the built files identify those that contain operations.
- * Commander calls the command, so its frames are not the author's either.
+ * Files of Arke that count as author code, because they define kernels: the operations, the kernels that measure, and
+ * tests. Without source maps, the names of the built files identify those that contain operations.
+ */
+const withKernels =
+  /\/src\/(?:ops\/|runs\/(?:gate|bandwidth)\.ts$)|\/ops\/index\.js$|\/operations-\w+\.js$|\.test\.[jt]s$/
+
+/**
+ * Stack frames in Arke's other files are left out, and the first other frame is the author's. Commander calls the
+ * command, so its frames are not the author's either.
  */
 const isOwn = (url: string): boolean =>
-  url.includes('/node_modules/commander/') ||
-  (isOwnCode(url) && !/\/src\/ops\/|\/ops\/index\.js$|\/operations-\w+\.js$|\.test\.[jt]s$/.test(url))
+  url.includes('/node_modules/commander/') || (isOwnCode(url) && !withKernels.test(url))
 
 /**
  * The maximum number of stack frames to capture. There are fewer frames of Arke between a node and its author, and

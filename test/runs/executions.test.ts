@@ -49,11 +49,11 @@ describe('executions', () => {
 
   it('contain kernels that a fast rank ran before the gate opened, and not the next gate', () => {
     const timeline = timelineOf([
-      rank([kernel('gate', 0, 10), kernel('quick', 11, 15), kernel('gate', 16, 60)]),
-      rank([kernel('gate', 0, 20), kernel('slow', 20, 50), kernel('gate', 50, 60)]),
+      rank([kernel('gate', 0, 10), kernel('work', 11, 15), kernel('gate', 16, 60)]),
+      rank([kernel('gate', 0, 20), kernel('work', 20, 50), kernel('gate', 50, 60)]),
     ])
     const [first] = executionsOf(timeline, 'gate')
-    expect(read(timeline)[0]).toEqual([20, 50, [['quick'], ['slow']]])
+    expect(read(timeline)[0]).toEqual([20, 50, [['work'], ['work']]])
     const { ranks } = pictureOf(timeline, first, { bandwidth: 1 })
     expect(ranks[0].ledger.parts).toEqual({ useful: 0, launch: 0, wait: 30, transfer: 0, other: 0 })
     expect(ranks[1].ledger.parts).toEqual({ useful: 30, launch: 0, wait: 0, transfer: 0, other: 0 })
