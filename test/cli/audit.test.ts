@@ -31,7 +31,7 @@ describe('the demo', () => {
     const [written, , fix, culprit, tax] = lines.reverse()
     expect(written).toBe('Written: arke-report.html (open it in a browser)')
     expect(tax).toMatch(/^The biggest tax is bulk synchronous: .*waiting for the last rank/)
-    expect(culprit).toMatch(new RegExp(`^Rank ${STRAGGLER} kept the others waiting`))
+    expect(culprit).toMatch(new RegExp(`^Rank ${STRAGGLER} arrived last at`))
     expect(fix).toMatch(/^Fix first: /)
     expect(readFileSync(join(folder, 'arke-report.html'), 'utf8')).toMatch(/^<!doctype html>/)
   })

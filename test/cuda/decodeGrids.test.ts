@@ -32,7 +32,12 @@ function open(sms: readonly number[]) {
 
 describe.each([
   ['stream-K', { batch: 1, queryHeads: 100, kvHeads: 100, D: 16, tokens: 2048 }, { splits: 0 }, 0],
-  ['one split per program', { batch: 1, queryHeads: 32, kvHeads: 8, D: 16, tokens: 16_384 }, {}, 14],
+  [
+    'one split per program',
+    { batch: 1, queryHeads: 32, kvHeads: 8, D: 16, tokens: 16_384 },
+    { splits: 14 },
+    14,
+  ],
 ] as const)('ranks with different GPUs, %s', (_, shape, tiles, splits) => {
   const pairs = [
     [132, 114],
