@@ -59,7 +59,7 @@ describe('tuning', () => {
     expect(multiply.options.meta).toMatchObject(best.tiles)
     expect(notesOnLaunches('cuda', launched, 2)).toEqual([
       expect.stringMatching(
-        /^src\/ops\/allGatherGemm\/\w+\.ts:\d+:\d+: this product of f32 values does not use the matrix unit/,
+        /^src\/ops\/gathered\/\w+\.ts:\d+:\d+: this product of f32 values does not use the matrix unit/,
       ),
     ])
   })
