@@ -25,7 +25,7 @@ import {
   type SymmetricTensor,
   type World,
 } from '../../src/world/world.ts'
-import { itForSome } from '../long.ts'
+import { itForSome, long } from '../long.ts'
 import { realTargets } from '../targets/differential/targets.ts'
 
 const RANKS = 8
@@ -156,7 +156,7 @@ describe.each(await realTargets())('groups on %s', (target) => {
     },
   )
 
-  it('run every form of the shipped operations', { timeout: 60_000 }, async () => {
+  it('run every form of the shipped operations', long, async () => {
     const lists = isOnGpu
       ? [
           [1, 5],
