@@ -12,7 +12,14 @@ export type {
   Specialisation,
   TensorParam,
 } from './lang/kernel.ts'
-export type { LastOptions, LoopRange, PipelineOptions, WaitOptions } from './lang/program.ts'
+export type {
+  CopyOptions,
+  LastOptions,
+  LoopRange,
+  PersistentOptions,
+  PipelineOptions,
+  WaitOptions,
+} from './lang/program.ts'
 export type { Access, Atomics, Masked, Operand } from './lang/access.ts'
 export type { AnyValue, Carried } from './lang/carried.ts'
 export type { Rows, TensorRank, Tuple } from './lang/tensor.ts'
@@ -23,6 +30,7 @@ export type { Order, Scope } from './ir/ops/memory.ts'
 // The recorded form of a kernel.
 export type { Recorder } from './lang/recorder.ts'
 export type { Site } from './ir/site.ts'
+export type { Decision, Subject } from './ir/decisions.ts'
 export type { Attributes, AttributeValue, Block, KernelIR, Node } from './ir/node.ts'
 export type { OpName } from './ir/ops/index.ts'
 export type {
@@ -69,3 +77,4 @@ export type {
   Traffic as OperatorTraffic,
 } from './taxes/shapes.ts'
 export type { ElementType } from './taxes/dtypes.ts'
+export type { FlagsOptions } from './world/world.ts'

@@ -21,3 +21,5 @@ export type { Asked, Numbers } from '../tune/tables.ts'
 // because of the next line.
 export type { Kernel, World } from '../index.ts'
 export type { ShippedOperation } from './shipped.ts'
+export type { Drawing, Drawn, Elements, Sample } from './drawn.ts'
+export type { Layout } from './points.ts'
