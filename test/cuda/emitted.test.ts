@@ -208,8 +208,12 @@ describe('what is printed is what is launched', () => {
     },
   )
 
-  itForSome(cells, () => false)(`with all candidate tiles: ${cellName}`, async (cell) => {
-    await expectSame(cell, { ranks: cell.ranks, record: false, severalDevices: false }, (all) => all)
+  // All candidates do not fit in memory: a kernel keeps its recordings, and these their stages.
+  itForSome(cells, () => false)(`with many candidate tiles: ${cellName}`, async (cell) => {
+    const draw = drawing(1000 + cells.indexOf(cell))
+    await expectSame(cell, { ranks: cell.ranks, record: false, severalDevices: false }, (all) =>
+      all.filter(() => draw(Math.ceil(all.length / 8)) === 0),
+    )
   })
 
   const named = operations.flatMap((definition) => worlds.map((world) => ({ definition, ...world })))
