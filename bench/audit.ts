@@ -1,12 +1,12 @@
 /**
- * Measures the speed of reading traces:
+ * Measures how fast the audit reads traces:
  *
  *   npx tsx bench/audit.ts [--json] [--rounds N]
  *
  * On one core: a generated trace in PyTorch's format, uncompressed and in memory, is scanned and read to a linked
- * timeline. Real traces are also read, if there are any next to this checkout. For comparison, `JSON.parse` parses the
- * same bytes as a whole, in rounds that are interleaved with those of the reader. On two cores, several files on disk
- * are read. Finally, the ledger of a million events is computed.
+ * timeline. Real traces are also read, if a folder with traces lies next to this checkout. The benchmark also measures
+ * `JSON.parse` on the same trace as a whole, in rounds that are interleaved with those of Arke's reader. On two cores,
+ * several files on disk are read. Finally, the ledger of a million events is computed.
  */
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

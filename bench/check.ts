@@ -36,7 +36,9 @@ const passMessage = scenario('message passing', { ranks: 2 }, async (world) => {
   expectClose(await world.read(out, 1), [0, 1, 2, 3])
 })
 
-/** 4 ranks. On each rank, C has 4x4 tiles of 4x4 elements each, and each rank holds one tile along K. */
+/**
+ * The benchmark has 4 ranks. On each rank, C has 4x4 tiles of 4x4 elements each, and each rank holds one tile along K.
+ */
 function allGatherGemm(ranks: number): ReturnType<typeof scenario> {
   const [m, n, k] = [16, 16, 4]
   const matrix = (rows: number, columns: number, seed: number): Float64Array =>

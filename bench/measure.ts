@@ -15,7 +15,7 @@ export interface Figure extends Quantity {
 export interface Variant {
   readonly name: string
   readonly unit: string
-  /** Takes one sample, measured in `unit`. */
+  /** Takes one sample, measured in the unit `unit`. */
   readonly sample: () => number | Promise<number>
   readonly goal?: { readonly text: string; readonly reached: (median: number) => boolean }
 }

@@ -4,8 +4,8 @@
  *   npx tsx bench/report.ts [--json] [--rounds N]
  *
  * The report is written once and opened in the installed Chromium (headless, software rendering), in a fresh page per
- * round. `open` is the time from the start of the navigation to the first complete drawing, according to the page's own
- * marks. A pan frame is the time between two display frames while the pointer drags the tracks, at three
+ * round. The figure `open` is the time from the start of the navigation to the first complete drawing, according to the
+ * page's own marks. A pan frame is the time between two display frames while the pointer drags the tracks, at three
  * magnifications.
  */
 import { mkdtempSync, rmSync, statSync } from 'node:fs'

@@ -2,7 +2,7 @@
  * 00: load. Every rank reads one number from the next rank's memory.
  *
  * A tensor allocated on a world has one copy per rank. Inside a kernel, `x` is this rank's copy and `x.on(r)` is rank
- * r's copy. A load works on either. The host wrote `x` before the launch, so the load needs no further synchronisation.
+ * r's copy. A load works on any copy. The host wrote `x` before the launch, so the load needs no synchronisation.
  */
 import { expectClose, f32, kernel, scenario, tensor } from 'arke'
 import { show } from './show.ts'

@@ -2,7 +2,7 @@
  * 02: all-load. Every rank reads a tile from every rank and adds the tiles: an all-reduce that pulls.
  *
  * `t.for` carries state: it takes the initial sum, passes the current sum to the body, and returns the final sum. Each
- * rank starts with its own tile and continues with the next rank's, so the ranks do not all read from rank 0 at once.
+ * rank starts with its own tile and continues with the next rank's, so that the ranks do not all read from rank 0 at once.
  */
 import { expectClose, f32, kernel, scenario, tensor } from 'arke'
 import { show } from './show.ts'
@@ -12,7 +12,7 @@ const length = 6
 export const allLoad = kernel(
   'allLoad',
   { x: tensor(f32, 1), sum: tensor(f32, 1) },
-  { BLOCK: 8 }, // the tile is wider than the tensor: elements outside read as 0 and are not written
+  { BLOCK: 8 }, // The tile is wider than the tensor: elements outside read as 0.
   (t, { x, sum }, { BLOCK }) => {
     const total = t.for(t.world, t.zeros(f32, [BLOCK]), (step, soFar) => {
       const peer = t.rank.add(step).mod(t.world)

@@ -1,10 +1,10 @@
 /**
- * 06: message passing. Every rank puts a tile into the next rank's inbox and signals a flag. The next rank waits,
- * then reads.
+ * 06: message passing. Every rank puts a tile into the next rank's inbox and signals a flag. The next rank waits for
+ * the flag, then reads the tile.
  *
- * A launch does not order accesses of different ranks, so a flag must order the put before the read. `signal`
- * publishes everything done before it (a release), and `wait` observes it (an acquire). If the put and the signal are
- * exchanged, `arke check` names the two lines that race. examples/broken/message-passing.ts is that kernel.
+ * A launch does not order accesses of different ranks, so a flag must order the put before the read. `signal` publishes
+ * everything done before it (a release), and `wait` observes it (an acquire). If the put and the signal are exchanged,
+ * `arke check` names the two lines that race, as in examples/broken/message-passing.ts.
  */
 import { expectClose, f32, flags, kernel, scenario, tensor } from 'arke'
 import { show } from './show.ts'

@@ -2,9 +2,9 @@
  * 07: a fused operation, C = gather(A) x B. Rank r holds a slice of A's columns; every rank computes the product with
  * all of A.
  *
- * The bulk-synchronous way is to gather A, synchronise at a barrier, and multiply. Here the kernel copies each slice
- * of A from its owner into shared memory when it needs the slice, and starts with the local slice. The kernel
- * `publish` stands for the kernel that computes A. The other ranks wait only for its flag.
+ * The bulk-synchronous way is to gather A, synchronise at a barrier, and multiply. This kernel instead copies each
+ * slice of A from its owner into shared memory when it needs the slice, and starts with the local slice. The kernel
+ * `publish` stands for the kernel that computes A. The other ranks wait only for the flag of `publish`.
  */
 import { bf16, expectClose, f32, flags, kernel, scenario, tensor, type World } from 'arke'
 import { show } from './show.ts'
@@ -28,7 +28,7 @@ export const allGatherGemm = kernel(
     const bs = t.shared(bf16, [BK, BN])
     t.persistent(c.tiles([BM, BN]), (tile, [i, j]) => {
       const product = t.pipeline([t.world, slices], t.zeros(f32, [BM, BN]), ([step, k], sum) => {
-        const owner = t.rank.add(step).mod(t.world) // start at home
+        const owner = t.rank.add(step).mod(t.world) // start with the own slice
         t.wait(ready.on(owner))
         t.copy(a.on(owner).tile([i, k], [BM, BK]), as)
         t.copy(b.tile([owner.mul(slices).add(k), j], [BK, BN]), bs)
@@ -39,9 +39,9 @@ export const allGatherGemm = kernel(
   },
 )
 
-/** Extents and tiles. K is the number of columns of A per rank. */
+/** The extents of the matrices and of the tiles. K is the number of columns of A per rank. */
 const tiny = { M: 4, N: 4, K: 2, BM: 4, BN: 2, BK: 2 }
-/** TMA copies rows of at least 16 bytes. */
+/** The TMA copies rows of at least 16 bytes. */
 const forTma = { M: 8, N: 8, K: 8, BM: 8, BN: 8, BK: 8 }
 
 async function multiply(world: World, { M, N, K, BM, BN, BK }: typeof tiny): Promise<string[]> {

@@ -1,12 +1,12 @@
 /**
- * 08: ready-made operations. The product of example 07 in two of its variants: bulk synchronous, and in one fused
+ * 08: ready-made operations. The matrix product of example 07 in two variants: bulk synchronous, and in one fused
  * kernel.
  *
- * An operation of `arke/ops` is created once on a world, where it allocates its buffers and flags. It can then be
- * launched any number of times. An earlier launch on the same stream may write its inputs, as `double` does here.
- * Neither a host wait nor a barrier is needed in between, because each variant synchronises with the other ranks
- * inside its kernels. All variants compute the same result. They differ in the number of kernels and in what these
- * wait for.
+ * An operation of `arke/ops` is created once on a world, where it allocates its buffers and flags. An operation can be
+ * launched any number of times. An earlier launch on the same stream may write the operation's inputs, as `double` does
+ * here. Neither a host wait nor a barrier is needed between launches, because each variant synchronises with the other
+ * ranks inside its kernels. All variants compute the same result. The variants differ in the number of kernels and in
+ * the signals for which these wait.
  */
 import { expectClose, f32, kernel, scenario, tensor } from 'arke'
 import { allGatherGemm, type OperandDType } from 'arke/ops'

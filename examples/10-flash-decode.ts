@@ -1,12 +1,12 @@
 /**
- * 10: attention in parts. A sequence is divided among the ranks. Each rank attends to its own tokens, and the parts
- * are merged.
+ * 10: attention over a divided sequence. A sequence is divided among the ranks. Each rank computes attention to its own
+ * tokens, and the partial results are merged.
  *
- * A softmax needs the largest score of the whole sequence, which no single rank knows. A part therefore consists of
- * its own largest score m, the sum l of powers relative to m, and the values `sum` weighted by those powers. Two
- * parts are merged by scaling both to the larger m. Nothing overflows, however large the scores are. A part without
- * tokens has weight 0: its m is -1e30, because unlike -Infinity it can be subtracted from itself. Scores are in
- * powers of two.
+ * A softmax needs the largest score of the whole sequence, which no single rank knows. A partial result therefore
+ * consists of the rank's own largest score m, the sum l of powers relative to m, and the values `sum` weighted by those
+ * powers. Two partial results are merged by scaling both to the larger m. No sum overflows, however large the scores
+ * are. A partial result without tokens has weight 0: its m is -1e30, because unlike -Infinity it can be subtracted from
+ * itself. The scores in this example are in powers of two.
  */
 import { expectClose, f32, flags, kernel, scalar, scenario, tensor } from 'arke'
 import { show } from './show.ts'
@@ -19,7 +19,7 @@ export const decode = kernel(
     q: tensor(f32, 2),
     k: tensor(f32, 2),
     v: tensor(f32, 2),
-    length: scalar('i32'), // the number of tokens in this rank's part of the sequence
+    length: scalar('i32'), // the number of tokens of this rank
     sums: tensor(f32, 3),
     stats: tensor(f32, 3),
     arrived: flags(1),
@@ -66,7 +66,7 @@ export const decode = kernel(
 )
 
 const [heads, D, tokens] = [2, 2, 4]
-/** The number of tokens in each rank's part. Rank 1 has none. */
+/** The number of tokens of each rank. In this example, rank 1 has no tokens. */
 const lengths = [4, 0, 3]
 
 export const attention = scenario('attention in parts', { ranks: 3 }, async (world) => {

@@ -4,8 +4,8 @@
  *
  * The kernel is launched many times and no flag is reset. Every launch has its own epoch, and a wait requires the
  * signal of that epoch. Rank 0 waits for no data, so slots alone cannot keep it from overwriting a number that rank 1
- * has not read. The flag `taken` is a credit that the reader returns. With `lag` 3 and three slots, a rank waits
- * until its message of three launches ago was read. It can therefore be up to three launches ahead of the next rank.
+ * has not read. The flag `taken` is a credit that the reader returns. With `lag` 3 and three slots, a rank waits until
+ * its message of three launches ago was read. A rank can therefore be up to three launches ahead of the next rank.
  */
 import { expectClose, f32, flags, i32, kernel, scenario, tensor } from 'arke'
 import { show } from './show.ts'
@@ -15,7 +15,7 @@ export const passOn = kernel(
   { own: tensor(f32, 1), slots: tensor(f32, 1), results: tensor(f32, 1), sent: flags(), taken: flags() },
   { SLOTS: 3 },
   (t, { own, slots, results, sent, taken }, { SLOTS }) => {
-    const launch = t.epoch(sent).sub(1).to(i32) // epochs start at 1
+    const launch = t.epoch(sent).sub(1).to(i32) // The first epoch is 1.
     const slot = launch.mod(SLOTS)
     const mine = t.load(own.at([launch]))
     const sum = t.if(

@@ -1,6 +1,6 @@
 /**
- * 12: teams. The product of example 07 in one kernel whose programs divide the work: one program sends, the others
- * multiply.
+ * 12: teams. The matrix product of example 07 in one kernel whose programs divide the work: one program sends, and the
+ * others multiply.
  *
  * `t.teams` divides the programs of a launch. The sender pushes this rank's tiles of A into the peers' inboxes, with
  * one flag per tile and two slots as in example 09. The multipliers start with the local slice and use each other
@@ -56,9 +56,9 @@ export const sendAndMultiply = kernel(
   },
 )
 
-/** Extents and tiles. K is the number of columns of A per rank. */
+/** The extents of the matrices and of the tiles. K is the number of columns of A per rank. */
 const tiny = { M: 4, N: 2, K: 2, BM: 2, BN: 2, BK: 2 }
-/** TMA copies rows of at least 16 bytes. */
+/** The TMA copies rows of at least 16 bytes. */
 const forTma = { M: 4, N: 4, K: 4, BM: 2, BN: 4, BK: 4 }
 const launches = 3
 

@@ -2,9 +2,9 @@
  * 13: attention as on a GPU. Example 10 with the features of a real KV cache: batches, `G` query heads per KV head
  * (GQA), one length per batch entry, repeated launches, and tiles that are copied while the previous tile is multiplied.
  *
- * Each rank attends to its own shard and pushes the partial result (accumulator, maximum and sum of the softmax) to the
- * owner rank of the (batch, head). The owner merges partial results as they arrive. docs/lowering.md shows how this
- * kernel becomes GPU instructions. The operation `flashDecode` of `arke/ops` has several such kernels and more splits.
+ * Each rank attends to its own shard and pushes the partial result (accumulator, maximum and sum of the softmax) to the owner
+ * rank of the (batch, head). The owner merges partial results as they arrive. docs/lowering.md shows how this kernel becomes
+ * GPU instructions. The operation `flashDecode` of `arke/ops` has several such kernels and divides sequences into more splits.
  *
  *   q, out    [batch, kv heads, G, D]; the owner of a (batch, head) writes `out`
  *   k, v      [batch, kv heads, capacity, D]: this rank's shard; `lengths[batch]` tokens are valid, possibly 0
@@ -12,7 +12,7 @@
  *   arrived   [world, batch, kv heads]: the partial result of the source rank is in the inbox
  *   done      [world]: the rank has read its inbox; a slot is reused two launches later
  *
- * Scores are in powers of two. The initial maximum is -1e30: unlike -Infinity, it can be subtracted from itself.
+ * The scores in this example are in powers of two. The initial maximum is -1e30: unlike -Infinity, it can be subtracted from itself.
  */
 import { bf16, ceilDiv, expectClose, f32, flags, i32, kernel, scenario, tensor } from 'arke'
 import { show } from './show.ts'
@@ -109,7 +109,7 @@ export const decodeToOwners = kernel(
 )
 
 const [batch, heads, G, D, BN, capacity, scale] = [2, 1, 2, 4, 3, 5, 0.5]
-/** The lengths differ, and one of them is 0. */
+/** The lengths of the sequences differ, and one of them is 0. */
 const lengthOf = (rank: number, b: number): number => (rank === 1 && b === 0 ? 0 : [5, 2, 4][(rank + b) % 3])
 
 /** Multiples of 1/4 between -1 and 1, which are exact in bf16. */

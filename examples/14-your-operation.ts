@@ -2,9 +2,9 @@
  * 14: an operation of your own. C = sum over ranks of A x B, as in a tensor-parallel layer: every rank holds a slice of
  * the depth, and every rank needs the whole sum.
  *
- * `bsp` multiplies in one kernel and all-reduces in the next. In `fused`, one kernel sends each tile of the product to
- * all ranks as soon as it is computed, and the partial product is never written to memory. A file that exports an
- * operation can be measured and tuned like a shipped one:
+ * `bsp` multiplies in one kernel and all-reduces in the next. In `fused`, one kernel sends each tile of the matrix
+ * product to all ranks as soon as it is computed, and the partial product is never written to memory. A file that
+ * exports an operation can be measured and tuned like a shipped one:
  *
  *   arke bench examples/14-your-operation.ts --report page.html
  *   arke tune examples/14-your-operation.ts --shape M=16
@@ -31,7 +31,7 @@ type Sizes = { readonly BM: number; readonly BN: number; readonly BK: number }
 const sizes: Sizes = { BM: 16, BN: 64, BK: 64 }
 
 const factors = { a: tensor(f32, 2), b: tensor(f32, 2) }
-/** `inbox` is [2, source, M, N], with two slots selected by epoch parity. `arrived` is [source, i, j]. */
+/** Extents: `inbox` [2, source, M, N], with two slots selected by epoch parity; `arrived` [source, i, j]. */
 const mail = { c: tensor(f32, 2), inbox: tensor(f32, 4), arrived: flags(3) }
 interface Mail {
   readonly c: Tensor<'f32', 2>
@@ -39,7 +39,7 @@ interface Mail {
   readonly arrived: Flags<3>
 }
 
-/** Computes one tile of this rank's own product. */
+/** Computes one tile of this rank's own matrix product. */
 function product(
   t: Program,
   { a, b }: { readonly a: Tensor<'f32', 2>; readonly b: Tensor<'f32', 2> },
@@ -54,7 +54,7 @@ function product(
     })
 }
 
-/** Sends a tile of this rank's product to every rank. */
+/** Sends a tile of this rank's matrix product to every rank. */
 function send(t: Program, { inbox, arrived }: Mail, at: Tile, tile: Fragment<'f32', 2>, { BM, BN }: Sizes) {
   const slot = t.epoch(arrived).mod(2).to(i32)
   t.for(t.world, (step) => {
@@ -110,7 +110,7 @@ export const multiplyAndReduce = kernel(
 export const gemmAllReduce = defineOperation({
   name: 'gemmAllReduce',
   title: 'GEMM + All-Reduce',
-  shape: { M: 64, N: 1024, K: 1024 }, // K is the depth of one rank's slice
+  shape: { M: 64, N: 1024, K: 1024 }, // K is the depth of one rank's slice of A and B.
   dtypes: ['f32'],
   growing: { M: 'rounded' },
   tiles: ({ shape: { M } }) => ({ BM: Math.min(16, M), BN: 64, BK: 64 }),

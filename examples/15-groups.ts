@@ -1,18 +1,18 @@
 /**
  * 15: rank groups. One training step of a linear layer on 2 x 2 ranks: two tensor-parallel groups, each of which holds
- * the whole layer and its own data, and two data-parallel groups, whose ranks hold the same part of the layer.
+ * the whole layer and its own data, and two data-parallel groups, whose ranks hold the same rows of the layer.
  *
  *            tensor-parallel
  *   data 0   rank 0   rank 1
  *   data 1   rank 2   rank 3
  *
- * Each rank multiplies its part of the input by its rows of the weights. The ranks of a tensor-parallel group add their
- * partial outputs. Each rank then computes its part of the gradient, and the ranks of a data-parallel group add theirs.
- * A group is used like a world: `t.rank` and `t.world` are those of the group, and a collective takes the group in
- * place of the world. Every rank is in two groups. No barrier separates the launches, since each collective
- * synchronises the ranks of its own group.
+ * Each rank multiplies its columns of the input by its rows of the weights. The ranks of a tensor-parallel group add
+ * their partial outputs. Each rank then computes its rows of the gradient, and the ranks of a data-parallel group add
+ * their gradients. A group is used like a world: `t.rank` and `t.world` refer to the group, and a collective takes the
+ * group in place of the world. Every rank is in one tensor-parallel and in one data-parallel group. No barrier
+ * separates the launches, since each collective synchronises the ranks of its own group.
  *
- *   x   [K]: this rank's part of the input of its data
+ *   x   [K]: this rank's columns of the input of its data
  *   w   [K, N]: this rank's rows of the weights
  *   h   [N]: the output
  *   g   [K x N]: the gradient of w, where the gradient of the output is the output itself
@@ -42,7 +42,7 @@ export const outerProduct = kernel(
 )
 
 const inputOf = (rank: number): number[] => Array.from({ length: K }, (_, k) => rank + k + 1)
-/** Both data-parallel ranks of a part hold the same rows. */
+/** The two ranks of a data-parallel group hold equal weights. */
 const weightsOf = (rank: number): number[] => Array.from({ length: K * N }, (_, i) => (rank % 2) * 10 + i)
 const steps = 2
 

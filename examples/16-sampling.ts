@@ -19,7 +19,7 @@ export const sample = kernel(
     t.persistent(logits.tiles([ROWS, vocabulary]), (tile, [i]) => {
       const row = i.mul(ROWS).add(t.arange(ROWS))
       const place = row.mul(vocabulary).expand(1).add(t.arange(vocabulary).expand(0))
-      const uniform = t.random(f32, seed, [place, step]).add(2 ** -25) // never 0
+      const uniform = t.random(f32, seed, [place, step]).add(2 ** -25) // the random number is never 0 here
       const gumbel = uniform.log().neg().log().neg()
       const scaled = t.load(tile).div(temperature)
       t.assert(scaled.eq(scaled), 'no logit is NaN')
@@ -30,7 +30,7 @@ export const sample = kernel(
 
 export const sampling = scenario('sampling', { ranks: 2 }, async (world) => {
   const [batch, steps] = [8, 50]
-  // Token 3 is e times as likely as token 5. The others are almost impossible.
+  // Token 3 is e times as likely as token 5. All other tokens are almost impossible.
   const row = Array.from({ length: vocabulary }, (_, token) => (token === 3 ? 11 : token === 5 ? 10 : -10))
   const logits = world.from(f32, [batch, vocabulary], Array.from({ length: batch }, () => row).flat())
   const tokens = world.empty(i32, [batch], { name: 'tokens' })

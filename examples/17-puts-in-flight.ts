@@ -3,7 +3,7 @@
  * sent, the program computes the next one.
  *
  * `copyAsync` from a shared tile returns at once. Two rules apply until `quiet`: the program must not write the source,
- * and nobody may rely on the target. With two buffers, the program fills one while the other is sent. `quiet({ reads:
+ * and no agent may rely on the target. With two buffers, the program fills one while the other is sent. `quiet({ reads:
  * true })` waits only until the previous tile has left its buffer; the last `quiet` waits until all tiles have arrived.
  * A signal does not wait for copies in flight, so it comes after the `quiet`. `putSignal` is a put and a signal in one
  * operation: it sends the number of tiles and tells the next rank.
@@ -29,8 +29,8 @@ export const sendSquares = kernel(
     t.for(tiles, (i) => {
       const tile = t.load(x.tile([i], [TILE]))
       const buffer = buffers.pick(i.mod(2))
-      t.store(buffer, tile.mul(tile)) // the previous tile is still being sent from the other buffer
-      t.quiet({ reads: true }) // now it has left that buffer, and the next iteration may fill it
+      t.store(buffer, tile.mul(tile)) // The previous tile is still being sent from the other buffer.
+      t.quiet({ reads: true }) // Now that tile has left its buffer, and the next iteration may fill it.
       t.copyAsync(buffer, inbox.on(next).tile([i], [TILE]))
     })
     t.store(count.at([0]), tiles)

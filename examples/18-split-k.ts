@@ -1,10 +1,10 @@
 /**
- * 18: split-K. A product with few tiles and a long K is divided along K, so that more programs have work. The program
- * that finishes the last part of a tile adds the parts.
+ * 18: split-K. A matrix product with few tiles and a long K is divided along K, so that more programs have work. The
+ * program that finishes the last partial sum of a tile adds the partial sums.
  *
- * `t.last(body, { at, of, arrivals })` counts arrivals per index, here per tile of C. The body runs in the program whose
- * arrival completes the count, after everything that the other programs did before they arrived. The parts are added in
- * the order of K, so the result does not depend on which program comes last.
+ * `t.last(body, { at, of, arrivals })` counts arrivals per index, here per tile of C. The body runs in the program
+ * whose arrival completes the count, after everything that the other programs did before they arrived. The partial sums
+ * are added in the order of K, so the result does not depend on which program comes last.
  */
 import { ceilDiv, expectClose, f32, kernel, scenario, tensor, type World } from 'arke'
 import { show } from './show.ts'

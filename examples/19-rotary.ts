@@ -1,7 +1,7 @@
 /**
- * 19: rotary position embedding. Each row of x holds the heads of one token. A row is normalised by its root mean square
- * per head (RMS norm), its pairs of elements are rotated by an angle that grows with the position of the token, and GELU is
- * applied. The result is rounded to int8.
+ * 19: rotary position embedding. Each row of x holds the heads of one token. A row is normalised by its root mean
+ * square per head (RMS norm), its pairs of elements are rotated by an angle that grows with the position of the token,
+ * and GELU is applied. The final result of example 19 is rounded to int8.
  *
  * The functions of f32 are methods of values. `cumsum` of the mask gives each token its position among the tokens that are
  * not padding. `reshape` views a row as a matrix with one row per head, and `interleave` puts the rotated pairs back in
@@ -30,7 +30,7 @@ export const rotary = kernel(
         .div(2 * PAIRS)
         .add(1e-6)
         .rsqrt()
-        .expand(1) // one per head
+        .expand(1) // one row per head
       const frequency = t.constant(f32, base).pow(t.arange(PAIRS).to(f32).div(-PAIRS))
       const angle = frequency.mul(position).expand(0)
       const [cos, sin] = [angle.cos(), angle.sin()]

@@ -2,8 +2,8 @@
  * 20: a serving loop. The host launches several steps in advance. Each step waits on its rank until the host signals a
  * request, answers it and publishes its number. The host polls the number with `peek`, which waits for no launch.
  *
- * A second stream counts what was served. Events order it with the default stream, on which the steps run: a count follows
- * its step, and a step that overwrites the answers follows the count before it. `t.print` writes a line per step.
+ * A second stream counts served requests. Events order it with the default stream, on which the steps run: a count follows
+ * its step, and a step that overwrites the answers follows the count before it. Each step prints a line with `t.print`.
  */
 import { expectClose, flags, i32, kernel, scalar, scenario, tensor } from 'arke'
 import { show } from './show.ts'
@@ -62,7 +62,7 @@ export const serving = scenario('serve requests', { ranks: 2 }, async (world) =>
       world.write(prompt, rank, tokens)
       world.signal(request, rank)
       while ((await world.peek(served, rank))[0] !== step);
-      const answers = await world.peek(answer, rank) // the later steps still wait
+      const answers = await world.peek(answer, rank) // The later steps still wait for their requests.
       let sum = rank
       const expected = tokens.map((token) => (sum += token))
       expectClose(answers, expected)

@@ -1,9 +1,9 @@
 /**
- * 21: rounds of an exchange on one flag. A ring all-reduce of three ranks: each rank sends one chunk to the next rank in
- * every round. In the first rounds the chunks are added up, in the last rounds the sums travel on.
+ * 21: rounds of an exchange on one flag. A ring all-reduce of three ranks: each rank sends one chunk to the next rank
+ * in every round. In the first rounds the chunks are added up, and in the last rounds the sums are passed on.
  *
  * A counting flag is signalled once per round, and round k waits for k + 1 signals with `atLeast`. The flag has one
- * signaller, the previous rank, so the count tells which rounds have arrived. Each round has its own place in the inbox.
+ * signaller, the previous rank, so the count tells which rounds have arrived. Each round has its own slot in the inbox.
  */
 import { expectClose, f32, flags, kernel, scenario, tensor } from 'arke'
 import { show } from './show.ts'
@@ -21,7 +21,7 @@ export const ringAllReduce = kernel(
       const mine = t.rank
         .sub(k)
         .add(2 * RANKS)
-        .mod(RANKS) // the chunk that has changed last
+        .mod(RANKS) // the chunk that has changed last on this rank
       t.put(x.pick(mine).tile([0], [CHUNK]), inbox.on(next).pick(k).tile([0], [CHUNK]))
       t.signal(arrived.on(next))
       t.wait(arrived, { atLeast: k.add(1) })

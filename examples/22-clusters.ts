@@ -1,10 +1,10 @@
 /**
- * 22: a product in clusters. Programs that compute neighbouring tiles of C need the same tiles of A and B. With `cluster`,
- * consecutive programs take neighbouring tiles, and `multicast` promises that the programs along an axis of the cluster
- * copy the same elements: the programs of a row share a tile of A, and those of a column a tile of B.
+ * 22: a matrix product in clusters. Programs that compute neighbouring tiles of C need the same tiles of A and B. With
+ * `cluster`, consecutive programs take neighbouring tiles, and `multicast` promises that the programs along an axis of
+ * the cluster copy the same elements: the programs of a row share a tile of A, and those of a column a tile of B.
  *
- * A GPU fetches such a tile once and writes it into the shared tiles of all these programs. On a CPU every program copies
- * for itself. The checker reports a copy whose elements differ. The grid must be a multiple of the size of the cluster.
+ * A GPU fetches a multicast tile once and writes it into the shared tiles of all programs along the axis. On a CPU every
+ * program copies for itself. The checker reports copies with different elements. The grid must be a multiple of the cluster.
  */
 import { ceilDiv, expectClose, f32, kernel, scenario, tensor } from 'arke'
 import { show } from './show.ts'
@@ -20,8 +20,8 @@ export const clusteredGemm = kernel(
       c.tiles([BM, BN]),
       (tile, [i, j]) => {
         const sum = t.pipeline([ceilDiv(a.dim(1), BK)], t.zeros(f32, [BM, BN]), ([k], acc) => {
-          t.copy(a.tile([i, k], [BM, BK]), as, { multicast: 1 }) // along axis 1, i is the same
-          t.copy(b.tile([k, j], [BK, BN]), bs, { multicast: 0 }) // along axis 0, j is the same
+          t.copy(a.tile([i, k], [BM, BK]), as, { multicast: 1 }) // Along axis 1 of the cluster, i is the same.
+          t.copy(b.tile([k, j], [BK, BN]), bs, { multicast: 0 }) // Along axis 0 of the cluster, j is the same.
           return t.dot(as, bs, acc)
         })
         t.copy(sum, tile)

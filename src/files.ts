@@ -7,17 +7,17 @@
 /** True in the package that `npm run build` creates, false in a checkout. */
 export const isBuilt = !import.meta.url.endsWith('.ts')
 
-/** The URL of the package's folder. Undefined if another bundler has bundled Arke. */
+/** The URL of the package's folder. The URL is undefined if another bundler has bundled Arke. */
 const folder = isBuilt
   ? /^.*\/(?=dist\/)/.exec(import.meta.url)?.[0]
   : import.meta.url.slice(0, -'src/files.ts'.length)
 /** The URL of the package's folder, or of the folder of the bundle. */
 const root = folder ?? new URL('.', import.meta.url).href
 
-/** The folders of Arke's code. With source maps, frames of the built files are in the source folder, too. */
+/** The folders of Arke's code. If source maps are enabled, frames of the built files are in the source folder, too. */
 const codeFolders = folder === undefined ? [] : [`${folder}src/`, `${folder}dist/`]
 
-/** True for the URL of a file of Arke's own code. Examples and tests are not. */
+/** True for the URL of a file of Arke's own code. Examples and tests do not count as Arke's own code. */
 export const isOwnCode = (url: string): boolean => codeFolders.some((one) => url.startsWith(one))
 
 /** The URL of a file, given its path in the package, such as `examples`. */

@@ -1,6 +1,6 @@
 /**
- * Tests with the tag `long` run only in `npm run test:long`. `npm test` runs all other tests. A property with long
- * tests keeps at least one short test, which tries fewer cases of the same property.
+ * Tests with the tag `long` run only in `npm run test:long`. `npm test` runs all other tests. Every behaviour with long
+ * tests keeps at least one short test, which tries fewer cases of the same behaviour.
  */
 import { it } from 'vitest'
 

@@ -2,7 +2,10 @@
 const bits = new Uint32Array(1)
 const float = new Float32Array(bits.buffer)
 
-/** The position of an f32 number among all f32 numbers. Both zeros are at 0, and the infinities follow the largest. */
+/**
+ * The position of an f32 number among all f32 numbers. In this order, both zeros are at 0, and the infinities follow
+ * the largest numbers.
+ */
 function position(x: number): number {
   float[0] = x
   return bits[0] >>> 31 ? -(bits[0] & 0x7fffffff) : bits[0]

@@ -7,7 +7,10 @@ import { createRequire } from 'node:module'
 
 const require = createRequire(import.meta.url)
 
-/** Pins this thread and all threads that are started later. Returns the reason if pinning is impossible. */
+/**
+ * Pins this thread and all threads that are started later to one core. If pinning is impossible, the function returns
+ * the reason.
+ */
 export function stayOnOneCore(): { readonly core: number } | { readonly absent: string } {
   if (process.platform !== 'linux')
     return { absent: `pinning to a core is not implemented for ${process.platform}` }

@@ -3,11 +3,12 @@
  *
  *   npx tsx bench/cpu/latency.ts [--only launch|barrier] [--rounds N] [--json]
  *
- * A launch is measured on one rank, from the host's call until the host knows that the kernel has ended. `spinning`
- * measures a launch while the worker still polls for work. `asleep` measures a launch after a pause in which the worker
- * fell asleep. The message round trip of a plain worker is measured for comparison. For `asleep`, the lower bound is
- * also measured. It is the time in which `Atomics.notify` wakes a plain worker, and the worker wakes the host in the
- * same way. A barrier uses flags. A kernel contains many barriers, and the launch time is divided by their number.
+ * A launch is measured on one rank, from the host's call until the host knows that the kernel has ended. The variant
+ * `spinning` measures a launch while the worker still polls for work. The variant `asleep` measures a launch after a
+ * pause in which the worker fell asleep. The message round trip of a plain worker is measured for comparison. For
+ * `asleep`, the lower bound is also measured. The lower bound for `asleep` is the time in which `Atomics.notify` wakes
+ * a plain worker, and the worker wakes the host in the same way. The measured barrier between ranks uses flags. A
+ * measured kernel contains many barriers, and the launch time is divided by their number.
  */
 import { Worker } from 'node:worker_threads'
 import { flags, i32, kernel, openWorld, tensor, type World } from '../../src/index.ts'
@@ -28,10 +29,12 @@ const under = (limit: number): Variant['goal'] => ({
   reached: (median) => median < limit,
 })
 
-/** The variants of a comparison, keyed by name. `sample` returns microseconds. */
+/** The variants of a comparison, keyed by name. The function `sample` returns a time in microseconds. */
 type Contestants = ReadonlyMap<string, { readonly sample: () => Promise<number>; readonly goal?: number }>
 
-/** Runs every variant in every round. The order changes, so that each variant is first in some rounds. */
+/**
+ * Runs every variant of the comparison in every round. The order changes, so that each variant is first in some rounds.
+ */
 async function compare(contestants: Contestants, unit: string): Promise<Figure[]> {
   const all = [...contestants]
   const samples = new Map(all.map(([name]) => [name, [] as number[]]))
@@ -143,7 +146,7 @@ async function launches(): Promise<Figure[]> {
   return figures
 }
 
-/** Every rank signals all ranks, as in `src/ops/collectives/barrier.ts`. */
+/** In this barrier kernel, every rank signals all ranks, as in `src/ops/collectives/barrier.ts`. */
 const everybody = kernel('barriers', { arrived: flags(2) }, (t, { arrived }) => {
   t.for(arrived.dim(0), (n) => {
     t.signalAll(arrived.at([n, t.rank]))

@@ -1,7 +1,7 @@
 /**
  * Measures single-threaded f32 matrix products of other libraries: C[M, N] = A[M, K] x B[K, N]. If a library is not
- * installed, the reason is printed. `npm ci --prefix bench/cpu` installs the npm packages. OpenBLAS is in Debian's
- * package libopenblas0-pthread.
+ * installed, the benchmark prints the reason. `npm ci --prefix bench/cpu` installs the npm packages. OpenBLAS is in
+ * Debian's package libopenblas0-pthread.
  */
 import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -9,7 +9,7 @@ import { dirname } from 'node:path'
 import { pathToFileURL } from 'node:url'
 
 export interface Product {
-  /** Computes the matrix product once. `result` returns it. */
+  /** Computes the matrix product of a library once. The function `result` returns the computed matrix. */
   run(): void | Promise<void>
   result(): Float32Array | Promise<Float32Array>
   close(): void
@@ -201,8 +201,8 @@ interface JaxArray {
 }
 
 /**
- * Hides a global `Worker` that another library may have defined. If jax-js finds one, it assumes a browser and starts
- * threads.
+ * Hides a global `Worker` that another library may have defined. If jax-js finds a global `Worker`, it assumes a
+ * browser and starts threads.
  */
 async function withoutWorkers<T>(act: () => Promise<T>): Promise<T> {
   const globals = globalThis as { Worker?: unknown }

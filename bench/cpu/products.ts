@@ -1,10 +1,10 @@
 /**
- * Matrix products on one thread and one core, f32 (GEMV also bf16), compared with OpenBLAS and the WebAssembly
+ * Measures matrix products on one thread and one core, f32 (GEMV also bf16), compared with OpenBLAS and the WebAssembly
  * libraries of the JavaScript ecosystem:
  *
  *   npx tsx bench/cpu/products.ts [--only square|skinny|vector] [--rounds N] [--json]
  *
- * Libraries that are not installed are omitted, and the reason is printed.
+ * The benchmark omits libraries that are not installed and prints the reason.
  */
 import { openWorld } from '../../src/world/open.ts'
 import type { PackedTensor, SymmetricTensor, World } from '../../src/world/world.ts'
@@ -60,7 +60,7 @@ async function ours(
   }
 }
 
-/** Throws if a few sampled rows of a product differ from a float64 reference. */
+/** Throws an error if a few sampled rows of a matrix product differ from a float64 reference. */
 function expectProduct(
   name: string,
   c: ArrayLike<number>,

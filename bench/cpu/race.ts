@@ -1,6 +1,7 @@
 /**
- * Runs contestants interleaved in one process. A figure is the ratio of two contestants in the same round, so that a
- * temporary slowdown of the machine affects both. The median is reported with a 95 % interval.
+ * Runs contestants of a benchmark interleaved in one process. A figure is the ratio of two contestants in the same
+ * round, so that a temporary slowdown of the machine affects both. The median of the ratios is reported with a 95 %
+ * interval.
  */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
@@ -33,8 +34,8 @@ export async function race(
     /** The number of executions per round, which is large enough to make the wake-up time negligible. */
     executions = 1,
     /**
-     * Collects garbage before each contestant. Without this, one contestant's garbage would be collected during the
-     * time of the next contestant.
+     * Collects garbage before each contestant. Without a garbage collection before each contestant, one contestant's
+     * garbage would be collected during the time of the next contestant.
      */
     collects = true,
   } = {},

@@ -1,7 +1,7 @@
 /**
- * Reads memory on this thread as fast as one core can. It computes eight vector sums over a range, in native code if
- * there is a compiler, otherwise in wasm. The measured time is a lower bound for every kernel that must read that many
- * bytes.
+ * Reads memory on this thread as fast as one core can. The function computes eight vector sums over a memory range, in
+ * native code if there is a compiler, and otherwise in wasm. The measured time is a lower bound for every kernel that
+ * must read that many bytes.
  */
 import { add, address, codeFunction, constant, i32 } from '../../src/targets/cpu/build.ts'
 import type { CodeModule, Local, Machine } from '../../src/targets/cpu/code.ts'

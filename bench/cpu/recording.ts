@@ -1,6 +1,6 @@
 /**
- * Measures the overhead of recording. The same launches run on a world that records and on one that does not,
- * interleaved.
+ * Measures how much recording slows kernels down. The same launches run, interleaved, on a world that records and on a
+ * world that does not.
  *
  *   npx tsx bench/cpu/recording.ts [--rounds N] [--json]
  *
@@ -16,8 +16,8 @@ const at = process.argv.indexOf('--rounds')
 const rounds = at < 0 ? 400 : Number(process.argv[at + 1])
 
 /**
- * The kernel waits with computation in between. It waits as often per millisecond as a kernel that passes tiles between
- * ranks.
+ * The kernel waits with computation in between. The kernel waits as often per millisecond as a kernel that passes tiles
+ * between ranks.
  */
 const handing = kernel('handing', { arrived: flags(2) }, (t, { arrived }) => {
   t.for(arrived.dim(0), (n) => {

@@ -1,11 +1,11 @@
 /**
- * The time from the start of a process to the first result of a small product (64x64x64, f32) on the wasm target, with
- * the built package:
+ * Measures the time from the start of a process to the first result of a small matrix product (64x64x64, f32) on the
+ * wasm target, with the built package:
  *
  *   npm run build && npx tsx bench/cpu/start.ts [--rounds N] [--json]
  *
- * For comparison, the time in which Node starts and ends an empty program. The process also reports how its own time
- * divides into parts.
+ * For comparison, the benchmark measures the time in which Node starts and ends an empty program. The process also
+ * reports how its own time is divided.
  */
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -49,7 +49,10 @@ const program = `
   process.stdout.write(JSON.stringify(parts) + '\\n')
   await world.close()`
 
-/** Runs a program. Returns the time in milliseconds until the program's first output (or its end), and the output. */
+/**
+ * Runs a program in a new process. The result is the time in milliseconds until the program's first output (or its
+ * end), and the output.
+ */
 function run(text: string): Promise<{ readonly milliseconds: number; readonly said: string }> {
   return new Promise((resolve, reject) => {
     const start = performance.now()

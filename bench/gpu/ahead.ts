@@ -1,6 +1,6 @@
 /**
- * These worlds compile kernels but run nothing. The kernels of a cell are compiled into the cache on disk for a later
- * measurement. Many processes can compile concurrently, and no memory is needed for tensors.
+ * Opens worlds that compile kernels but run nothing. The kernels of a cell are compiled into the cache on disk for a
+ * later measurement. Many processes can compile concurrently, and no memory is needed for tensors.
  */
 import { findCuda, type Driver } from '../../src/targets/cuda/driver.ts'
 import type { EmittedKernel } from '../../src/targets/cuda/emit/recipe.ts'

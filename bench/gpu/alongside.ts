@@ -1,4 +1,4 @@
-/** Times Arke's contestants and the Python peers in alternating rounds. */
+/** Times Arke's contestants and the Python peers (PyTorch, Triton) in alternating rounds. */
 import { randomOrder } from '../../src/runs/contest.ts'
 import { quantityOf } from '../../src/runs/quantity.ts'
 import type { CellResult, Timing } from './cells.ts'

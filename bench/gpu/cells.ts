@@ -1,6 +1,7 @@
 /**
- * Defines what is measured. This includes the cells of every section, the lower bound on the time of each cell, and the
- * type of a result. All definitions are plain data, and the result file contains them unchanged.
+ * Defines the measurement cells of the GPU benchmark. The definitions include the cells of every section, the lower
+ * bound on the time of each cell, and the type of a result. All definitions are plain data, and the result file
+ * contains them unchanged.
  */
 import { layoutOf } from '../../src/operation/choice.ts'
 import { operations } from '../../src/ops/operations.ts'
@@ -23,7 +24,7 @@ export const sectionNames: readonly string[] = [
 ]
 export type SectionName = string
 
-/** The operation of a cell. Cells of old result files do not name it; then the section identifies it. */
+/** The operation of a cell. Cells of old result files do not name the operation; the section then identifies it. */
 export const operationOf = ({
   operation,
   section,
@@ -35,7 +36,7 @@ export const operationOf = ({
 /** One point of measurement. All contestants of a cell run interleaved. */
 export interface Cell {
   readonly section: SectionName
-  /** The name of the operation. Absent if none is measured. */
+  /** The name of the operation. The name is absent if the cell measures no operation. */
   readonly operation?: string
   /** The name of the cell, which is unique among all cells. */
   readonly key: string
@@ -54,11 +55,13 @@ export interface Cell {
  */
 export type Role = 'baseline' | 'fused' | 'between' | 'alone' | 'ours' | 'peer'
 
-/** A measured time in microseconds. */
+/** The median of a measured time in microseconds. */
 export interface Timing extends Quantity {
   readonly name: string
   readonly role: Role
-  /** Says whether the contestant was launched kernel by kernel or as one graph; it is '' if the name says so. */
+  /**
+   * States whether the contestant was launched kernel by kernel or as one graph; the value is '' if the name says so.
+   */
   readonly form: 'launches' | 'graph' | ''
 }
 
@@ -66,13 +69,13 @@ export interface CellResult extends Cell {
   /** The number of multiprocessors that each rank had. */
   readonly multiprocessors?: number
   /**
-   * In cells with communication, this is the time of one execution behind a start gate, minus the time of an empty
-   * execution. In cells without communication, this is the time per execution in a loop.
+   * In cells with communication, the timing is that of one execution behind a start gate, minus the time of an empty
+   * execution. In cells without communication, the timing is the time per execution in a loop.
    */
   readonly timings: readonly Timing[]
   /**
-   * The time per execution in a loop of several executions behind one gate. Ranks are not synchronised between these
-   * executions. The time is undefined if a loop would have only one execution.
+   * The time per execution in a loop of several executions behind one gate. Ranks are not synchronised between the
+   * executions of a loop. The time per execution in a loop is undefined if a loop would have only one execution.
    */
   readonly inLoop?: readonly Timing[]
   /**
@@ -81,8 +84,9 @@ export interface CellResult extends Cell {
    */
   readonly speedup?: Quantity
   /**
-   * If the first rounds showed no significant difference, the two fastest contestants ran in additional rounds. These
-   * are their times in those rounds. In this case `speedup` is the ratio of these times.
+   * If the first rounds showed no significant difference, the two fastest contestants ran in additional rounds. The
+   * additional times are those of the two fastest contestants in the additional rounds. If there are additional rounds,
+   * `speedup` is the ratio of their times.
    */
   readonly duel?: readonly [baseline: Timing, fused: Timing]
   /** The reasons why contestants were not timed, keyed by name. */
@@ -97,7 +101,7 @@ export interface CellResult extends Cell {
   readonly remoteBytes?: number
   /** True if the result is from an earlier run than the other results on the page. */
   readonly earlier?: boolean
-  /** Further remarks as text. */
+  /** Further remarks about the cell as text. */
   readonly notes?: readonly string[]
 }
 
@@ -116,21 +120,24 @@ export function limitOf(work: { bytes: number; flops: number; multiprocessors: n
   )
 }
 
-/** The lower bound on the time of an operation in microseconds, if each rank has this number of multiprocessors. */
+/**
+ * The lower bound on the time of an operation in microseconds, if each rank has the given number of multiprocessors.
+ */
 export function leastTime(cell: Cell, multiprocessors: number): number {
   const { bytes, flops } = operationOf(cell)!.gpu.work(cell)
   return limitOf({ bytes, flops, multiprocessors: cell.ranks * multiprocessors })
 }
 
 /**
- * The number of input sets. The input sets are used in rotation, and together they exceed the L2 cache. If one set has
- * more than 200 MB, a single set is enough.
+ * The number of input sets. The input sets are used in rotation, and together they exceed the L2 cache. If one input
+ * set has more than 200 MB, a single set is enough.
  */
 export const setsFor = (bytes: number): number => Math.min(8, Math.max(1, Math.ceil(200e6 / bytes)))
 
 /**
- * The number of executions per loop. A loop takes some milliseconds, so that the cost of the gate is small, and all of
- * its launches fit behind one gate. `limit` is in microseconds, `launches` is the number of launches per execution.
+ * The number of executions per loop. A loop of executions takes some milliseconds, so that the cost of the gate is
+ * small, and all of its launches fit behind one gate. The argument `limit` is in microseconds, and `launches` is the
+ * number of launches per execution.
  */
 export const repeatsFor = (limit: number, launches: number): number =>
   Math.max(1, Math.min(12, Math.floor(3000 / limit), Math.floor(mostBehindGateOnGpu / launches)))
@@ -162,7 +169,7 @@ export function layoutFrom(texts: readonly string[]): Layout {
 
 export interface PlanOptions {
   readonly quick: boolean
-  /** Layout options that differ from the operations' own. */
+  /** The layout options that differ from the defaults of the operation. */
   readonly layout?: Layout
 }
 
@@ -212,8 +219,8 @@ function attendCells(quick: boolean): Cell[] {
 }
 
 /**
- * Cells for strong scaling, in which the same work is done by more ranks. The ranks divide the columns of B among
- * themselves, or the tokens of the cache.
+ * Cells for strong scaling, in which the same work is done by more ranks. In strong scaling, the ranks divide the
+ * columns of B among themselves, or the tokens of the cache.
  */
 function scalingCells(quick: boolean): Cell[] {
   const cells = [1, 2, 4, 8].flatMap((ranks) =>

@@ -1,5 +1,6 @@
-// The vendor's GEMM as a baseline. It is cuBLAS with its default algorithm, and the fastest algorithm that cuBLASLt
-// proposes for a shape. The product is row-major C = A x B of bf16 or f16 with f32 accumulation, on a given stream.
+// The vendor's GEMM as a baseline. The baseline is cuBLAS with its default algorithm, or the fastest algorithm that
+// cuBLASLt proposes for a shape. The matrix product is row-major C = A x B of bf16 or f16 with f32 accumulation, on a
+// given stream.
 
 import { bindChecked } from '../../src/targets/cuda/driver.ts'
 import { openLibrary, toolkitFolders } from '../../src/targets/cuda/node.ts'
@@ -96,7 +97,7 @@ export interface Product {
  */
 export interface Proposals {
   readonly count: number
-  /** Enqueues the product, computed with the n-th algorithm. */
+  /** Enqueues the matrix product, computed with the n-th algorithm. */
   run(n: number, operands: Operands): void
   close(): void
 }

@@ -1,6 +1,6 @@
 /**
  * Measures a GEMM on the whole GPU. The contestants are Arke's GEMM, the fastest algorithm that cuBLASLt proposes,
- * PyTorch's and Triton's.
+ * PyTorch's GEMM and Triton's.
  */
 import { gemmKernel } from '../../src/ops/gemm.ts'
 import { sampleProduct } from '../../src/ops/drawn.ts'

@@ -1,13 +1,13 @@
 /**
- * The goals for one H200, and for each cell the judgement whether they were reached. Cells without a result are not
- * judged.
+ * Defines the performance goals for one H200, and judges for each cell whether they were reached. Cells without a
+ * result are not judged.
  */
 import { digits } from '../../src/report/format.ts'
 import { measured, type CellResult } from './cells.ts'
 import { bestOf, compare } from './tables.ts'
 
 export interface Judgement {
-  /** Goals of tier A must be reached, goals of tier B should be reached, and goals of tier C are aimed at. */
+  /** Goals of tier A are required, goals of tier B are expected, and goals of tier C are desirable. */
   readonly tier: 'A' | 'B' | 'C'
   readonly what: string
   readonly goal: string

@@ -1,6 +1,6 @@
 /**
- * The inputs of an operation at a cell, and the comparison of its results. The device draws the inputs if the operation
- * says how; otherwise the host generates them.
+ * Provides the inputs of an operation at a cell, and compares its results with a reference. If the operation says how,
+ * the device draws the inputs; if not, the host generates them.
  */
 import { dtypes, type StorageDType } from '../../src/ir/dtype.ts'
 import type { Operation, OperationOptions } from '../../src/operation/definition.ts'
@@ -25,7 +25,7 @@ export interface Prepared {
   check(results: readonly SymmetricTensor[], mostRead?: number): Check
 }
 
-/** The parts of the benchmark that depend on the operation. */
+/** The functions of the benchmark that depend on the operation. */
 export interface Inputs {
   sets(cell: Cell): number
   prepare(stage: Stage, cell: Cell, pattern: Pattern): Prepared
@@ -39,7 +39,7 @@ export const optionsOf = (definition: AnyDefinition, cell: Cell, variant: string
   ...{ shape: cell.shape, dtype: cell.dtype, variant },
 })
 
-/** Counts the bytes per rank that `allocate` allocates. It uses a world that has no memory. */
+/** Counts the bytes per rank that `allocate` allocates. The count uses a world that has no memory. */
 export function bytesOn(machine: Machine, ranks: number, allocate: (world: World) => void): number {
   let bytes = 0
   const count = (elements: readonly number[], each: number): void => {

@@ -17,7 +17,10 @@ const params = { x: tensor(i32, 1), value: scalar(i32) }
 const put = kernel('put', params, (t, { x, value }) => t.store(x.at([0]), value))
 const sourceOfPut = 'extern "C" __global__ void put(int* x, int value) { *x = value; }'
 const graphNodes = 100
-/** The number of samples of Arke that are not counted. JavaScript code is optimised after some ten thousand calls. */
+/**
+ * The number of warm-up samples of Arke, which are not counted. JavaScript code is optimised after some ten thousand
+ * calls.
+ */
 const warmingUp = 100
 
 interface Launcher {

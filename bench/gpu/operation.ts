@@ -1,6 +1,7 @@
 /**
- * Measures an operation at a cell. All of its variants run interleaved with the single step whose time is the lower
- * bound of all variants. If that step is only a matrix product, the vendor's product is measured in its place, too.
+ * Measures all variants of an operation at one cell of the benchmark. All variants of an operation run interleaved with
+ * the single step whose time is the lower bound of all variants. If the limiting step is only a matrix product, the
+ * vendor's product is measured in its place, too.
  */
 import type { Step } from '../../src/operation/definition.ts'
 import type { AnyDefinition } from '../../src/ops/operations.ts'
@@ -25,7 +26,7 @@ export const everyVariant = ({ variants, fused }: AnyDefinition): Entered[] =>
 /** The heap has this many spare bytes in addition to the counted allocations. */
 const spareBytes = 128 * 2 ** 20
 
-/** The launches of an execution whose product may be the vendor's. */
+/** The launches of an execution whose matrix product may be the vendor's. */
 const launchesOf = (steps: readonly Step[]): number =>
   steps.reduce((sum, { product }) => sum + (product ? mostVendorLaunches : 1), 0)
 

@@ -52,7 +52,7 @@ export class Pattern {
     return ((tensor * 64 + rank) * 4099) % blockRows
   }
 
-  /** The elements that `fill` writes. */
+  /** The elements that the function `fill` writes into a tensor. */
   drawn(tensor: number, rank: number): Drawn {
     const rows = this.#shift(tensor, rank)
     const [values, shift] = [this.#values, rows * rowElements]

@@ -1,7 +1,7 @@
 /**
- * Measures peers that need Python (PyTorch, Triton). One process of peers.py runs for the whole benchmark. It is asked
- * for one time after another, so that its executions alternate with Arke's on the same GPU. If Python or a library is
- * missing, the reason is reported once and all other measurements continue.
+ * Measures peers that need Python (PyTorch, Triton). One process of peers.py runs for the whole benchmark. The
+ * benchmark asks this process for one time after another, so that its executions alternate with Arke's on the same GPU.
+ * If Python or a library is missing, the reason is reported once and all other measurements continue.
  */
 import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -45,7 +45,7 @@ export class Peers {
   readonly #process: ChildProcessWithoutNullStreams
   readonly #waiting: ((line: string) => void)[] = []
   #ended: string | undefined
-  /** The versions of the Python libraries, as text. */
+  /** The versions of the Python libraries, as one line of text. */
   about = ''
 
   private constructor(process: ChildProcessWithoutNullStreams) {
@@ -64,7 +64,7 @@ export class Peers {
     })
   }
 
-  /** Starts the process. Returns the reason if the process cannot be started. */
+  /** Starts the Python process. If the process cannot be started, the function returns the reason. */
   static async open(): Promise<Peers | string> {
     if (script === undefined) return 'peers.py was not found'
     const peers = new Peers(spawn(process.env.ARKE_PYTHON ?? 'python3', [script]))
@@ -98,7 +98,7 @@ export class Peers {
     return { names, failed }
   }
 
-  /** Returns the device times of the executions in microseconds. `turn` selects the set of inputs. */
+  /** Returns the device times of the executions in microseconds. The argument `turn` selects the set of inputs. */
   async time(name: string, turn: number, executions: number): Promise<readonly number[]> {
     return (await this.#ask({ do: 'time', name, turn, executions })).us!
   }

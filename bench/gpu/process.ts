@@ -1,5 +1,5 @@
 /**
- * Starts the processes of a benchmark: processes that compile parts concurrently, and a new process after the device
+ * Starts the processes of a benchmark: processes that compile kernels concurrently, and a new process after the device
  * was lost.
  */
 import { spawnSync } from 'node:child_process'
@@ -25,8 +25,8 @@ export function fail(message: string): never {
 }
 
 /**
- * A lost device is usable again in a new process. The parent process therefore only starts child processes and never
- * returns from this function.
+ * A lost device is usable again in a new process. After a lost device, the parent process only starts child processes
+ * and never returns from this function.
  */
 export function surviveLostDevices(): void {
   if (process.env[isChild] !== undefined) return
@@ -40,8 +40,8 @@ export function surviveLostDevices(): void {
 }
 
 /**
- * Parses the text of a part, such as `0/8` for the first of eight parts. Returns a function that is true if the nth
- * item is in the part, or undefined if the text is malformed.
+ * Parses a fraction such as `0/8`, which means the first of eight groups. The result is a function that is true if the
+ * nth item is in the group, or undefined if the text is malformed.
  */
 export function partOf(text: string): ((n: number) => boolean) | undefined {
   const [part, parts] = text.split('/').map(Number)

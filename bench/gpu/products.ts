@@ -1,4 +1,4 @@
-/** The check of results by samples, and the vendor's product on all ranks of a stage. */
+/** Checks results by samples, and runs the vendor's matrix product on all ranks of a stage. */
 import { medianOf } from '../../src/runs/quantity.ts'
 import type { Timed } from '../../src/runs/gate.ts'
 import type { Sample } from '../../src/ops/drawn.ts'
@@ -7,15 +7,15 @@ import { proposalsOf, type Operands, type Product, type Proposals } from './cubl
 import { isWritten, poison, readSome } from './pattern.ts'
 import { expectSimilar, mostVendorLaunches, Wrong, type ForeignWays, type Stage } from './stage.ts'
 
-/** How long the algorithms that cuBLASLt proposes are compared. */
+/** The time for which the algorithms that cuBLASLt proposes are compared. */
 const trying = { seconds: 0.2, leastRounds: 7, mostRounds: 25 }
 
 /** A result with at most this many elements is read completely, to check that every element was written. */
 const usualRead = 8 * 2 ** 20
 
 /**
- * Poisons a result, runs the kernels that write it, and compares it with the samples. `samples` has one entry per rank.
- * A result with at most `mostRead` elements is read completely.
+ * Poisons a result, runs the kernels that write it, and compares it with the samples. The argument `samples` has one
+ * entry per rank. A result with at most `mostRead` elements is read completely.
  */
 export const productCheck =
   (
@@ -46,9 +46,9 @@ export const productCheck =
   }
 
 /**
- * The vendor's product on all ranks, for each set of operands (given by rank). The vendor's product uses the one of
- * eight proposed algorithms that was fastest while all ranks computed. It is chosen separately for single executions
- * and for loops. Algorithms that the device rejects are skipped.
+ * The vendor's matrix product on all ranks, for each set of operands (given by rank). The vendor's product uses the
+ * fastest of eight proposed algorithms, measured while all ranks compute. The algorithm of cuBLASLt is chosen
+ * separately for single executions and for loops. Algorithms that the device rejects are skipped.
  */
 export async function vendorProducts(
   stage: Stage,

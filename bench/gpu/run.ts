@@ -1,6 +1,7 @@
 /**
- * Measures all published figures of the CUDA target on the GPU of this machine; see `usage`. Results are written after
- * each cell. A run continues where the last run with the same file ended.
+ * Measures all published figures of the CUDA target on the GPU of this machine. The variable `usage` in this file lists
+ * the command-line options. The benchmark writes its results to the file after each cell. A run continues where the
+ * last run with the same file ended.
  */
 import { parseArgs } from 'node:util'
 import { findCuda } from '../../src/targets/cuda/driver.ts'

@@ -1,7 +1,7 @@
 /**
- * The stage on which a cell is measured: a world with a start gate, the contestants whose results were correct, and
- * their times. All contestants run interleaved in one process, in a new random order in every round, and each execution
- * starts behind the gate.
+ * Implements the stage on which a cell is measured: a world with a start gate, the contestants whose results were
+ * correct, and their times. All contestants run interleaved in one process, in a new random order in every round, and
+ * each execution starts behind the gate.
  */
 import { KernelError } from '../../src/ir/site.ts'
 import { randomOrder } from '../../src/runs/contest.ts'
@@ -22,15 +22,16 @@ export interface Effort {
   readonly mostRounds: number
 }
 
-/** The work that is enqueued behind one start gate. */
+/** The work that is enqueued behind one start gate of the benchmark. */
 export interface Turn extends Timed {
   /** The number of executions, which is 1 by default. */
   readonly executions?: number
 }
 
 /**
- * A contestant is timed in two ways: in single executions, and in loops. For each way there is one entry per input set,
- * and the execution or the loop begins with that set. The input sets are used in rotation.
+ * A contestant is timed in two ways: in single executions, and in loops. For single executions and for loops, there is
+ * one entry per input set, and the execution or the loop begins with that set. The input sets of a stage are used in
+ * rotation.
  */
 export interface Ways {
   readonly once: readonly Turn[]
@@ -80,14 +81,19 @@ const justOnce: Effort = { seconds: 0, leastRounds: 1, mostRounds: 1 }
 const timeout = 10_000
 const now = (): number => performance.now() * 1e6
 
-/** The number of random orders drawn so far in this process. It is used as a seed, so that no two orders are equal. */
+/**
+ * The number of random orders drawn so far in this process. The number of random orders is used as a seed, so that no
+ * two orders are equal.
+ */
 let drawn = 0
 
-/** Options that apply to all stages. Stages that only compile (ahead.ts) do not check results. */
+/**
+ * Options that apply to all stages of a benchmark process. Stages that only compile (ahead.ts) do not check results.
+ */
 export const stageOptions: {
   open: (options: GpuWorldOptions) => CudaWorld
   isMeasuring: boolean
-  /** Called with the step that the stage is about to run. */
+  /** A callback that receives the step that the stage is about to run. */
   onProgress: (what: string) => void
 } = {
   open: openCudaWorld,
@@ -128,7 +134,7 @@ export class Stage {
     this.#closing.push(close)
   }
 
-  /** Runs the body. If the function fails, the reason is stored under `name` in `failed`. */
+  /** Runs the body of a measurement. If the body fails, the reason is stored under `name` in `failed`. */
   async try(name: string, body: () => Promise<void>): Promise<void> {
     stageOptions.onProgress(name)
     try {
@@ -158,8 +164,8 @@ export class Stage {
   }
 
   /**
-   * Checks the results of the executions and adds them as a contestant, once as launches and once as a graph.
-   * `executionsInLoop` may be given if other executions are faster in a loop.
+   * Checks the results of the executions and adds them as a contestant, once as launches and once as a graph. The
+   * argument `executionsInLoop` may be given if other executions are faster in a loop.
    */
   async enter(
     name: string,
@@ -198,7 +204,7 @@ export class Stage {
 
   /**
    * Adds a contestant of another library that launches on the world's streams. Launches of another library cannot be
-   * captured as a graph on their own.
+   * captured as a CUDA graph on their own.
    */
   async enterForeign(
     name: string,
@@ -216,8 +222,8 @@ export class Stage {
   }
 
   /**
-   * Times all contestants in loops only. `afterRound` may run other work after each round. Rounds with a negative
-   * number do not count.
+   * Times all contestants in loops only. The function `afterRound` may run other work after each round. Rounds with a
+   * negative number do not count.
    */
   async times(effort: Effort, afterRound?: (round: number) => Promise<void>): Promise<Timing[]> {
     const turns = this.contestants.map(({ inLoop }) => inLoop)
@@ -234,7 +240,7 @@ export class Stage {
     effort: Effort,
   ): Promise<Pick<CellResult, 'timings' | 'inLoop' | 'speedup' | 'duel' | 'turn' | 'telling' | 'failed'>> {
     const { contestants, repeats } = this
-    // A single execution is shorter than a loop and varies more, so it runs three times per round.
+    // A single execution is shorter than a loop and varies more, so single executions run three times per round.
     const turns = Array.from({ length: repeats > 1 ? 3 : 1 }, () => [
       [nothing],
       ...contestants.map(({ once }) => once),
@@ -245,7 +251,7 @@ export class Stage {
     const telling = medianOf(onceOf(0))
     const looped = samples.slice(samples.length - loops.length)
     const timings = contestants.map((one, n) => timingOf(one, onceOf(n + 1), telling))
-    // For each round: the mean time of the executions of a contestant.
+    // The mean time of the executions of a contestant, for each round.
     const roundsOf = (n: number): number[] => {
       const each = turns.map((all, turn) => samples[turn * all.length + n])
       return each[0].map(
@@ -267,7 +273,7 @@ export class Stage {
 
   /**
    * Times the fastest baseline and the fastest fused contestant again without the others, with more rounds. The rounds
-   * so far decide which two contestants are the fastest.
+   * so far decide which two contestants are measured again.
    */
   async #duel(
     rounds: readonly (readonly number[])[],
@@ -297,7 +303,8 @@ export class Stage {
     stageOptions.onProgress(`timing ${turns.length} contestants, interleaved`)
     const samples = turns.map((): number[] => [])
     const random = randomOrder(Math.imul(++drawn, 0x9e3779b1))
-    // The number of executions that have run so far. This number selects the input set that was used least recently.
+    // The number of executions that have run so far. The number of executions selects the input set that was used least
+    // recently.
     let executions = 0
     const next = (ways: readonly Turn[]): Turn => {
       const turn = ways[executions % ways.length]
@@ -307,7 +314,7 @@ export class Stage {
     const start = performance.now()
     const isOver = (round: number): boolean =>
       round >= mostRounds || (round >= leastRounds && performance.now() - start > 1000 * seconds)
-    // The first two rounds do not count.
+    // The first two rounds of a measurement do not count.
     for (let round = -2; !isOver(round); round++) {
       const order = random(turns.length)
       const laps = await this.#gate.time(order.map((n) => next(turns[n])))
@@ -331,13 +338,13 @@ const timingOf = (
   repeats = 1,
 ): Timing => ({ name, role, form, ...quantityOf(samples.map((time) => (time - telling) / repeats)) })
 
-/** An incorrect result. */
+/** The error for an incorrect result. */
 export class Wrong extends Error {}
 
 /** The largest accepted relative error (L2 norm). Rounding to 16 bits alone causes 2e-3. */
 const mostDeviation = 1e-2
 
-/** Compares all elements of a result by one relative error. NaN never passes. */
+/** Compares all elements of a result by one relative error. A result that contains NaN never passes. */
 export function expectSimilar(what: string, found: ArrayLike<number>, expected: ArrayLike<number>): void {
   let [error, norm] = [0, 0]
   for (let i = 0; i < expected.length; i++) {

@@ -1,7 +1,7 @@
 /**
- * The result file. The result file is written before and after every cell and read at the start, so that a run
- * continues where the last run ended. If a cell was started twice without a result, it is skipped in all later runs,
- * because it makes the device unusable.
+ * Stores the results of the benchmark in a file. The result file is written before and after every cell and read at the
+ * start, so that a run continues where the last run ended. If a cell was started twice without a result, it is skipped
+ * in all later runs, because its kernels make the device unusable.
  */
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -21,7 +21,7 @@ export class Store<Result extends { readonly key: string } = CellResult> {
   readonly #path: string
   #results: Results<Result>
 
-  /** Opens the file. Throws if the results in the file are from a device of another name. */
+  /** Opens the result file. An error is thrown if the results in the file are from a device of another name. */
   constructor(path: string, machine: Results['machine'], date: string) {
     this.#path = path
     const found = existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as Results<Result>) : undefined
@@ -71,6 +71,9 @@ export class Store<Result extends { readonly key: string } = CellResult> {
 export const textOf = ({ cells, ...about }: Results<unknown>): string =>
   `${JSON.stringify(about).slice(0, -1)},"cells":[\n${cells.map((cell) => JSON.stringify(cell, shortNumber)).join(',\n')}\n]}\n`
 
-/** Rounds fractions to six digits, since no measured value is more precise. Integers such as extents stay exact. */
+/**
+ * Rounds fractions to six digits, since no measured value is more precise. Integers such as extents keep their exact
+ * value.
+ */
 const shortNumber = (_: string, value: unknown): unknown =>
   typeof value === 'number' && !Number.isInteger(value) ? Number(value.toPrecision(6)) : value

@@ -33,8 +33,8 @@ type Body = (...row: never[]) => unknown
 const rowOf = (entry: unknown): Rows => (Array.isArray(entry) ? (entry as Rows) : [entry])
 
 /**
- * Formats the title of a test case. `%s` and similar placeholders take the values of a row in order, and `$name` takes
- * that property of the first value.
+ * Formats the title of a test case. The placeholder `%s` and similar ones take the values of a row in order, and
+ * `$name` takes the field `name` of the first value.
  */
 const title = (pattern: string, row: Rows): string => {
   const [first] = row
@@ -48,8 +48,8 @@ const title = (pattern: string, row: Rows): string => {
 
 type Add = (name: string, body: () => unknown) => void
 /**
- * The arguments after the name of a test: the body, and either options before it or a timeout after it. Options and
- * timeouts have no effect here.
+ * The arguments after the name of a test: the body, and either options before it or a timeout after it. In this
+ * replacement of vitest, options and timeouts of tests have no effect.
  */
 type Given = readonly unknown[]
 const bodyOf = (given: Given): Body => given.find((one) => typeof one === 'function') as Body
@@ -59,7 +59,7 @@ const rowsWith =
   (add: Add, argumentsOf: (entry: unknown) => Rows) =>
   (rows: Rows) =>
   (pattern: string, ...given: Given): void => {
-    // The checker needs no GPU.
+    // The checker needs no GPU, so its test cases run on any machine.
     for (const entry of rows)
       if (entry !== 'check')
         add(title(pattern, rowOf(entry)), () => bodyOf(given)(...(argumentsOf(entry) as never[])))
@@ -88,7 +88,7 @@ export const it = Object.assign(tests, {
 })
 
 let lenient = false
-/** Disables all later expectations. */
+/** Disables all expectations that follow. */
 export const expectNothing = (): void => void (lenient = true)
 
 const demand = (holds: boolean, message: string): void => {
@@ -96,7 +96,10 @@ const demand = (holds: boolean, message: string): void => {
 }
 const shown = (value: unknown): string => (typeof value === 'string' ? value : format('%o', value))
 
-/** Throws unless all properties of `expected` are in `actual`. Arrays have the same length. */
+/**
+ * Throws an error unless all fields of `expected` are in `actual`. If `expected` contains an array, the actual array
+ * must have the same length.
+ */
 function includes(actual: unknown, expected: unknown, path = 'it'): void {
   if (typeof expected !== 'object' || expected === null) {
     demand(Object.is(actual, expected), `${path} is ${shown(actual)}, not ${shown(expected)}`)
@@ -121,7 +124,7 @@ function isThrown(error: unknown, wanted?: Message): void {
   demand(fits, `the error is ${message}, not ${String(wanted)}`)
 }
 
-/** Each matcher throws unless the expectation holds. */
+/** Each matcher throws an error unless the expectation holds. */
 const matchers = {
   toEqual: (actual: unknown, expected: unknown) => deepStrictEqual(actual, expected),
   toBe: (actual: unknown, expected: unknown) => deepStrictEqual(actual, expected),
@@ -191,7 +194,10 @@ export interface Result {
   readonly why?: string
 }
 
-/** The first lines of an error and of its causes. Properties name the error of a counterexample as their cause. */
+/**
+ * The first lines of an error and of its causes. Errors of property tests name the error of a counterexample as their
+ * cause.
+ */
 function reasonOf(error: Error): string {
   const told: string[] = []
   for (let one: unknown = error; one instanceof Error; one = one.cause) {

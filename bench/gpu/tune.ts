@@ -1,4 +1,7 @@
-/** Measures the tiles for the table that Arke ships, on the GPU of this machine; see `usage`. */
+/**
+ * Measures the tile sizes for the table that Arke ships, on the GPU of this machine. The variable `usage` in this file
+ * lists the command-line options.
+ */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { columns, digits } from '../../src/report/format.ts'

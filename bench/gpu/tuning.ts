@@ -1,6 +1,6 @@
 /**
  * Tunes the points of the table that Arke ships. Candidates whose sampled results are correct run interleaved on a
- * stage. The faster half of them continues to the next round of successive halving.
+ * stage. The faster half of the candidates continues to the next round of successive halving.
  */
 import { gemmKernel } from '../../src/ops/gemm.ts'
 import type { TilingWorld } from '../../src/operation/definition.ts'
@@ -30,7 +30,7 @@ export interface TunePoint extends Cell {
 }
 
 export interface TunePointResult extends TunePoint {
-  /** The result is undefined if the default tiles failed. */
+  /** The tuned tile sizes; undefined if the default tiles failed. */
   readonly tuned: Tuned | undefined
   /** The reasons why candidates were not timed, keyed by candidate. */
   readonly failed: Readonly<Record<string, string>>
@@ -67,13 +67,13 @@ interface Way {
 }
 
 /**
- * A result with at most this many elements is read completely. The number is small because there are many candidates.
+ * A result with at most this many elements is read completely. The limit is small because there are many candidates.
  */
 const mostRead = 2 ** 17
 const megabytes64 = 64 * 2 ** 20
 
 /**
- * If a result has more than this number of bytes, only one set of inputs is used. Its inputs are evicted from the cache
+ * If a result has more bytes than this limit, only one set of inputs is used. Its inputs are evicted from the cache
  * anyway, and more results would take too much memory.
  */
 const largeResult = 7.4e6
@@ -153,7 +153,7 @@ export async function tunePoint(
 ): Promise<TunePointResult> {
   const { ranks } = point
   const way = isProduct(point) ? gemmWay(point) : operationWay(point)
-  // The heap size depends on the number of candidates, so this number must be known before a world is open.
+  // The heap size depends on the number of candidates, so that number must be known before a world is open.
   const expected = { ranks, machine: expectedMachine(point) }
   const isWanted = (tiles: Numbers, n: number): boolean =>
     n === 0 || wanted.length === 0 || wanted.includes(Object.values(tiles).join(','))

@@ -1,6 +1,6 @@
 /**
- * The vendor's product in place of the product of `bsp`, both behind the other steps and alone: the baseline is tuned as
- * hard as Arke's own kernels.
+ * Runs the vendor's matrix product in place of the product of `bsp`, both behind the other steps and alone, so that the
+ * baseline is tuned as hard as Arke's own kernels.
  */
 import type { Operation } from '../../src/operation/definition.ts'
 import type { Timed } from '../../src/runs/gate.ts'
@@ -10,8 +10,9 @@ import { vendorProducts } from './products.ts'
 import { mostVendorLaunches, stageOptions, Wrong, type Stage } from './stage.ts'
 
 /**
- * Adds the contestants in which cuBLASLt replaces step `at` of `bsp`, if that step is only a matrix product. `made` is
- * `bsp` on each set of inputs, which has run before. `alone` is the name of the step when it is measured alone.
+ * Adds the contestants in which cuBLASLt replaces step `at` of `bsp`, if that step is only a matrix product. The
+ * argument `made` is `bsp` on each set of inputs, which has run before. `alone` is the name of the step when it is
+ * measured alone.
  */
 export async function enterVendor(
   stage: Stage,

@@ -1,6 +1,6 @@
 /**
- * Checks results on a GPU. It bundles the target tests (cases.ts) with a small replacement of vitest, and runs the
- * bundle.
+ * Checks the results of kernels on a GPU. The script bundles the target tests (cases.ts) with a small replacement of
+ * vitest, and runs the bundle.
  */
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'

@@ -93,9 +93,8 @@ export function refuseSeveralJobs(files: readonly TraceFile[], called: readonly 
 }
 
 /**
- * True if the only evidence for a second job is one file whose rank number and time coincide with those of another
- * file, while a rank of the job is missing. In this case the file most likely belongs to the missing rank and has a
- * wrong number.
+ * True if the only evidence for a second job is one file that has the same rank number and time as another file, while
+ * a rank of the job is missing. In this case the file most likely belongs to the missing rank and has a wrong number.
  */
 function isWrongNumber(jobs: readonly (readonly Recording[])[]): boolean {
   const [[stray, ...others], job] = [...jobs].sort((a, b) => a.length - b.length)

@@ -8,7 +8,7 @@ type Shape = Readonly<Record<string, number>>
 
 const operationNames = operations.map(commandName)
 
-/** Finds an operation by name, with or without hyphens. Returns undefined if there is none. */
+/** Finds an operation by name, with or without hyphens. If no operation has the name, the result is undefined. */
 export function operationNamed(name: string): AnyDefinition | undefined {
   const plain = (text: string): string => text.toLowerCase().replaceAll('-', '')
   return operations.find((one) => plain(one.name) === plain(name))
@@ -23,16 +23,16 @@ export function operationCalled(name: string): AnyDefinition {
 
 /** The options of the command line that describe the layout of the inputs. */
 export interface LayoutOptions {
-  /** `--layout`: NAME=VALUE, any number of times. */
+  /** The option `--layout`: NAME=VALUE, any number of times. */
   readonly layout?: readonly string[]
-  /** `--shard`, which is short for `--layout shard=VALUE`. */
+  /** The option `--shard`, which is short for `--layout shard=VALUE`. */
   readonly shard?: string
   readonly pack?: boolean
 }
 
 /**
- * The layout of the inputs: a value for each layout option of the operation, by default its own. The result is empty
- * for an operation with only one layout.
+ * The layout of the inputs: a value for each layout option of the operation. The layout is empty for an operation with
+ * only one layout.
  */
 export function layoutOf(
   operation: AnyOperation,
@@ -77,7 +77,10 @@ export function dtypeCalled(name: string): OperandDType {
   return dtype
 }
 
-/** The requested dtype, or the operation's default. Throws if the kernels do not accept it. */
+/**
+ * The dtype that the user requested, or the operation's default. An error is thrown if the kernels do not accept the
+ * dtype.
+ */
 export function dtypeOf({ name, dtypes, defaults }: AnyOperation, given: string | undefined): OperandDType {
   const dtype = dtypeCalled(given ?? defaults.dtype)
   if (dtypes && !dtypes.includes(dtype))
@@ -130,7 +133,7 @@ function extentOf(option: string, text: string, value: string): number {
   return Number(value)
 }
 
-/** Parses `1..1024` as all powers of two in the range, including both ends, and `1,3,7` as a list. */
+/** Parses `1..1024` as all powers of two in the range, including both ends. Parses `1,3,7` as a list. */
 function valuesOf(text: string, values: string): readonly number[] {
   const range = /^(\d+)\s*\.\.\s*(\d+)$/.exec(values)
   if (!range) return values.split(',').map((value) => extentOf('--sweep', text, value.trim()))
@@ -141,7 +144,7 @@ function valuesOf(text: string, values: string): readonly number[] {
   return [...found, to]
 }
 
-/** Parses skews in percent. The first skew of the result is 0. */
+/** Parses a list of skews in percent. The first skew of the parsed list is 0. */
 export function skewsOf(text: string): readonly number[] {
   const skews = text.split(',').map((part) => {
     const value = part.trim() === '' ? NaN : Number(part)

@@ -1,6 +1,6 @@
 /**
- * Colours for a terminal. They are off if the output is not a terminal, if NO_COLOR is set (https://no-color.org), and
- * if TERM is `dumb`.
+ * Adds colours to text for a terminal. Colours are off if the output is not a terminal, if NO_COLOR is set
+ * (https://no-color.org), and if TERM is `dumb`.
  */
 import { styleText } from 'node:util'
 import { plain, type Style } from '../report/style.ts'

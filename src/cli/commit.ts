@@ -1,4 +1,4 @@
-/** The commit of the code that runs, for the provenance of results. */
+/** Finds the git commit of the code that runs, which the results of measurements state. */
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -7,7 +7,10 @@ import { isBuilt, ownFile, packageFile } from '../files.ts'
 /** The file in which `npm run build` states the commit that it built, relative to `dist`. */
 export const builtCommitFile = 'commit.json'
 
-/** The commit that was built, or else the commit of the checkout. Null if neither is known. */
+/**
+ * The commit from which the package was built, or the commit of the checkout. The commit is null if neither the package
+ * nor a checkout states it.
+ */
 export function commitOfCode(): string | null {
   if (!isBuilt) return commitOfCheckout()
   const file = fileURLToPath(ownFile(builtCommitFile))
@@ -15,8 +18,8 @@ export function commitOfCode(): string | null {
 }
 
 /**
- * The abbreviated commit, with the suffix `-dirty` if tracked files were changed. Null without a checkout: git would
- * otherwise name the commit of the project in which the package is installed.
+ * The abbreviated commit, with the suffix `-dirty` if tracked files were changed. The commit is null outside a
+ * checkout: git would otherwise name the commit of the project in which the package is installed.
  */
 export function commitOfCheckout(): string | null {
   if (!existsSync(fileURLToPath(packageFile('.git')))) return null

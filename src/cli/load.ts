@@ -22,7 +22,7 @@ export interface Source {
   readonly operations: readonly AnyOperation[]
 }
 
-/** True if an argument names a file and not an operation. `FILE#NAME` is an operation of a file. */
+/** True if an argument names a file and not an operation. The form `FILE#NAME` names an operation of a file. */
 export const isFileName = (text: string): boolean =>
   [...typescript, ...javascript].includes(extname(text.split('#')[0])) || /[\\/]/.test(text)
 
@@ -55,7 +55,7 @@ export async function load(file: string): Promise<Source> {
   return { file, kernels, scenarios, operations }
 }
 
-/** True if Node can already load TypeScript. This is the case if Arke itself runs from its source. */
+/** True if Node can already load TypeScript. Node can load TypeScript if Arke itself runs from its source. */
 let enabled = !isBuilt
 
 async function enableTypeScript(): Promise<void> {
@@ -66,7 +66,7 @@ async function enableTypeScript(): Promise<void> {
   esm.register()
 }
 
-/** Returns the line of a syntax error. Node reports this line only when it prints the error. */
+/** Returns the line of a syntax error. Node reports the line of a syntax error only when it prints the error. */
 function syntaxErrorPlace(path: string): string {
   const { stderr } = spawnSync(process.execPath, ['--check', path], { encoding: 'utf8' })
   const line = /:(\d+)\r?\n/.exec(stderr)?.[1]

@@ -1,4 +1,7 @@
-/** The notes of a target for the author of a kernel. The emitters' analyses need neither the device nor a compiler. */
+/**
+ * Collects the notes of a target for the author of a kernel. The analyses that produce notes need neither the device
+ * nor a compiler.
+ */
 import { KernelError } from '../ir/site.ts'
 import type { Kernel, Meta } from '../lang/kernel.ts'
 import { forms } from '../targets/forms.ts'

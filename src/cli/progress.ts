@@ -1,4 +1,7 @@
-/** Shows the current progress on one line of a terminal. Prints nothing if the stream is not a terminal. */
+/**
+ * Shows the current progress of a command on one line of a terminal. The progress is not shown if the stream is not a
+ * terminal.
+ */
 import { reportPrint, type OnPrint } from '../world/prints.ts'
 
 export class Progress {

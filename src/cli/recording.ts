@@ -1,6 +1,7 @@
 /**
- * The recording that ships with Arke: an output of `arke bench --json`, made on a GPU. The demo draws its timelines,
- * with the machine, the day and the commit of the recording. docs/reproduce.md states the command that makes the file.
+ * Reads the recording that ships with Arke: an output of `arke bench --json`, made on a GPU. The demo draws its
+ * timelines, with the machine, the day and the commit of the recording. docs/reproduce.md states the command that makes
+ * the file.
  */
 import { readFileSync } from 'node:fs'
 import { packageFile } from '../files.ts'

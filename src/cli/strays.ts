@@ -1,12 +1,16 @@
 /**
  * Collects uncaught errors of the author's code: rejected promises that nothing awaits, and errors thrown in a timer.
- * Node would end the process. A check instead reports the error with its scenario and continues.
+ * By default, Node would end the process at an uncaught error. A check therefore reports an uncaught error with its
+ * scenario and continues.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { RunOver } from '../targets/check/findings.ts'
 import { describeError } from './errors.ts'
 
-/** An uncaught error. The message contains the author's line. */
+/**
+ * The error that stands for an uncaught error of the author's code. The message of a stray error contains the author's
+ * source line.
+ */
 export class Stray extends Error {
   override readonly name = 'Stray'
 }
@@ -23,7 +27,7 @@ export class Strays<Owner extends object> {
       this.#note(reason, 'throws an error outside of any call that could catch it'),
   }
 
-  /** Replaces all existing listeners until `close`. */
+  /** Replaces all existing listeners until `close` is called. */
   constructor() {
     for (const event of events) {
       process.removeAllListeners(event)
@@ -39,12 +43,15 @@ export class Strays<Owner extends object> {
     if (!this.#found.has(owner)) this.#found.set(owner, new Stray(`${place}the scenario ${what}: ${why}`))
   }
 
-  /** Runs `act`. Uncaught errors of all work that `act` starts, even later, are assigned to `owner`. */
+  /**
+   * Calls `act` and observes its uncaught errors. Uncaught errors of all work that `act` starts, even later, are
+   * assigned to `owner`.
+   */
   within<T>(owner: Owner, act: () => T): T {
     return this.#owner.run(owner, act)
   }
 
-  /** Returns the first uncaught error of the owner since the last call, or one without a known owner. */
+  /** Returns the first uncaught error of the owner since the last call, or an uncaught error without a known owner. */
   take(owner: Owner): Stray | undefined {
     const found = this.#found.get(owner) ?? this.#found.get(undefined)
     this.#found.delete(owner)
@@ -52,7 +59,10 @@ export class Strays<Owner extends object> {
     return found
   }
 
-  /** Returns the errors that were not taken. Waits for the event loop first, because Node reports errors only there. */
+  /**
+   * Returns the uncaught errors that no caller has taken. The function first waits for the event loop, because Node
+   * reports errors only there.
+   */
   async rest(): Promise<readonly (readonly [Owner | undefined, Stray])[]> {
     await turn()
     return [...this.#found]
@@ -69,8 +79,8 @@ export class Strays<Owner extends object> {
 export const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 /**
- * Runs `act`. Throws if the process has no work left, because `act` then awaits a promise that nothing resolves.
- * Without this check, Node would end silently.
+ * Calls `act` and waits for its promise. An error is thrown if the process has no work left, because `act` then awaits
+ * a promise that no code resolves. Without the check for remaining work, Node would end silently.
  */
 export async function unlessIdle<T>(act: () => Promise<T>): Promise<T> {
   let stop: (() => void) | undefined

@@ -6,7 +6,7 @@ import { walk, type KernelIR } from './node.ts'
 
 const all = new Map<string, (ir: KernelIR) => unknown>()
 
-/** Kernels for which it is known that every op has a record. */
+/** Kernels in which every op is known to have a record. */
 const known = new WeakSet<KernelIR>()
 
 function expectKnownOps(ir: KernelIR): void {
@@ -16,8 +16,8 @@ function expectKnownOps(ir: KernelIR): void {
 }
 
 /**
- * Registers an analysis. If the analysis takes more arguments than the kernel, `probe` calls it with minimal
- * arguments.
+ * Registers an analysis. If the analysis takes more arguments than the kernel, the function `probe` calls it with
+ * minimal arguments.
  */
 export function analysis<Rest extends readonly unknown[], T>(
   name: string,
@@ -36,5 +36,5 @@ export function analysis<Rest extends readonly unknown[], T>(
   return checked
 }
 
-/** The analyses of all modules that are loaded. */
+/** The analyses that the loaded modules have registered. */
 export const analyses: ReadonlyMap<string, (ir: KernelIR) => unknown> = all

@@ -1,16 +1,20 @@
 /**
  * Clusters: consecutive programs of a launch that process neighbouring items of a `persistent` loop at the same time.
- * The loop's attribute `cluster` holds the extents of a cluster. The last axes of the loop are the places in it, the
- * last one varying fastest, so that the place of a program follows from its index.
+ * The attribute `cluster` of a `persistent` loop holds the extents of its clusters. The last axes of the loop number
+ * the programs inside a cluster, and the last axis varies fastest. Because the last axis varies fastest, the position
+ * of a program in its cluster follows from its index.
  */
 import { analysis } from './analysis.ts'
 import { walk, type KernelIR, type Node } from './node.ts'
 import { KernelError } from './site.ts'
 
-/** The most programs of a cluster. All GPUs with clusters support this number. */
+/** The maximum number of programs in a cluster. All GPUs with clusters support clusters of up to this many programs. */
 export const MOST_IN_CLUSTER = 8
 
-/** The extents of the clusters of a kernel, or undefined if it has none. Throws if two loops differ. */
+/**
+ * The extents of the clusters of a kernel, or undefined if the kernel has no clusters. An error is thrown if two loops
+ * have clusters of different extents.
+ */
 export const clusterOf = analysis('cluster of a kernel', findCluster)
 
 function findCluster({ name, body }: KernelIR): readonly number[] | undefined {
@@ -27,7 +31,7 @@ function findCluster({ name, body }: KernelIR): readonly number[] | undefined {
   return found && extentsOf(found)
 }
 
-/** The extents of the cluster that a loop or copy names. */
+/** The extents of the cluster that a loop or copy states in its attribute. */
 export const extentsOf = ({ attributes }: Node): readonly number[] => attributes.cluster as readonly number[]
 
 export const sizeOf = (cluster: readonly number[]): number =>
@@ -36,13 +40,18 @@ export const sizeOf = (cluster: readonly number[]): number =>
 /** The distance between the indices of two programs that are neighbours along an axis of their cluster. */
 export const strideOf = (cluster: readonly number[], axis: number): number => sizeOf(cluster.slice(axis + 1))
 
-/** The places of a cluster that differ from `place` only along `axis`, including `place` itself, in order. */
+/**
+ * The positions in a cluster that differ from `place` only along `axis`, in order. The result includes `place` itself.
+ */
 export function alongOf(cluster: readonly number[], axis: number, place: number): number[] {
   const stride = strideOf(cluster, axis)
   const first = place - (Math.floor(place / stride) % cluster[axis]) * stride
   return Array.from({ length: cluster[axis] }, (_, i) => first + i * stride)
 }
 
-/** The number of programs of a launch with clusters: what fits, in whole clusters if there is room for one. */
+/**
+ * The number of programs of a launch with clusters: the number that fits, rounded down to whole clusters if at least
+ * one cluster fits.
+ */
 export const wholeClusters = (programs: number, size: number): number =>
   programs < size ? programs : programs - (programs % size)

@@ -1,25 +1,29 @@
 /**
- * The decisions that stages have made about a kernel, as data for a reader. A pass adds what it has decided to the kernel
- * that it returns, under the name of its stage. No pass reads this record. `arke emit --stage decide` prints all of it.
+ * The decisions that stages have made about a kernel, as data for a reader. Each pass adds its decisions, under the
+ * name of its stage, to the kernel that it returns. No pass reads the decisions of another pass. `arke emit --stage
+ * decide` prints all decisions.
  */
 import type { KernelIR, Node } from './node.ts'
 import { origin, paramName } from './ops/index.ts'
 import type { OpName } from './ops/table.ts'
 import type { Site } from './site.ts'
 
-/** An op or a parameter that a decision is about. It keeps no node, so that earlier stages can be freed. */
+/**
+ * An op or a parameter that a decision is about. A subject of a decision keeps no reference to an IR node, so that the
+ * IR of earlier stages can be freed.
+ */
 export interface Subject {
   readonly op: OpName
-  /** The name of a parameter. */
+  /** The name of the parameter that the decision is about. */
   readonly name?: string
   readonly site: Site | undefined
 }
 
 export interface Decision {
-  /** What the decision is about; absent if it is about the kernel. */
+  /** The op or parameter that the decision is about; absent if the decision is about the whole kernel. */
   readonly of?: Subject
   readonly what: string
-  /** The subjects that end the sentence. */
+  /** The ops or parameters that are named at the end of the decision's sentence. */
   readonly others?: readonly Subject[]
 }
 
@@ -31,7 +35,7 @@ export function baseOf(ref: Node): Subject {
   return base.op === 'param' ? { op: 'param', name: paramName(base), site: base.site } : subjectOf(base)
 }
 
-/** A subject, the way a reader finds it in the printed stages. */
+/** The name of a decision's subject as it appears in the printed IR. */
 export const named = ({ op, name, site }: Subject): string =>
   name ?? `${op}${site ? ` at ${String(site)}` : ''}`
 
@@ -40,7 +44,7 @@ export function withDecisions(ir: KernelIR, stage: string, decisions: readonly D
   return { ...ir, decisions: { ...before, [stage]: [...(before[stage] ?? []), ...decisions] } }
 }
 
-/** The decisions of a stage as lines, each once. */
+/** The decisions of a stage as lines of text, without duplicates. */
 export function decisionLines({ decisions = {} }: KernelIR, stage: string): string[] {
   const lines = (decisions[stage] ?? []).map(({ of, what, others = [] }) => {
     const text = [what, ...(others.length > 0 ? [others.map(named).join(', ')] : [])].join(' ')

@@ -1,21 +1,22 @@
 /**
- * Compares two forms of one kernel node by node. Both were made from the same recorded kernel, so a node and its counterpart have
- * the same op, type and site (the same object). In each block, nodes are aligned in order. Aligned nodes are compared by their
- * attributes, operands, blocks and what the caller knows about each. Nodes without a counterpart in their block may have moved.
+ * Compares two forms of one kernel node by node. Both forms were made from the same recorded kernel, so a node and its
+ * counterpart have the same op, type and source position (the same object). In each block, the nodes of both forms are
+ * aligned in order. Aligned nodes are compared by their attributes, operands and blocks, and by the facts that the
+ * caller supplies about each node. Nodes without a counterpart in their block may have moved.
  */
 import type { Block, Node } from './node.ts'
 import type { Site } from './site.ts'
 import { typeName } from './type.ts'
 
-/** What is known about a node besides the node itself, by name. */
+/** Facts about a node that the caller supplies, by name. */
 export type Details = Readonly<Record<string, string | undefined>>
 
 export type Difference =
-  /** A node of one form only. */
+  /** A node that exists in only one of the two forms of the kernel. */
   | { readonly kind: 'only here' | 'only there'; readonly node: Node }
-  /** A node of both forms, at different places. */
+  /** A node that exists in both forms of the kernel, at different positions. */
   | { readonly kind: 'moved'; readonly node: Node }
-  /** A property of a node, with its value in both forms. */
+  /** An attribute or fact of a node, with its value in both forms of the kernel. */
   | {
       readonly kind: 'differs'
       readonly node: Node
@@ -37,7 +38,10 @@ export function difference(
   }
   const keyOf = keys()
 
-  /** True if the operands differ, and not only because one of them has no counterpart, which is a difference of its own. */
+  /**
+   * True if the operands of two nodes differ for a reason other than an operand without a counterpart, which is
+   * reported as a difference of its own.
+   */
   const areOthers = (some: readonly Node[], others: readonly Node[]): boolean =>
     some.length !== others.length ||
     some.some((one, i) => {
@@ -94,7 +98,7 @@ const textsOf = ({ attributes }: Node): Details =>
     ),
   )
 
-/** Returns a function that gives a node and its counterpart the same key. */
+/** Returns a function that computes the same key for a node and its counterpart. */
 function keys(): (node: Node) => string {
   const sites = new Map<Site | undefined, number>()
   const numberOf = (site: Site | undefined): number => {
@@ -104,14 +108,14 @@ function keys(): (node: Node) => string {
   return ({ op, type, site }) => `${op} ${typeName(type)} ${numberOf(site)}`
 }
 
-/** Aligns two sequences so that most nodes have a counterpart, in order. */
+/** Aligns two sequences of nodes, in order, so that as many nodes as possible have a counterpart. */
 function* aligned(
   here: readonly Node[],
   there: readonly Node[],
   keyOf: (node: Node) => string,
 ): Generator<readonly [Node | undefined, Node | undefined]> {
   const [own, others] = [here.map(keyOf), there.map(keyOf)]
-  // longest[i][j]: the most pairs among here[i..] and there[j..].
+  // The entry longest[i][j] is the largest number of node pairs among here[i..] and there[j..].
   const longest = Array.from({ length: own.length + 1 }, () => new Uint32Array(others.length + 1))
   for (let i = own.length - 1; i >= 0; i--)
     for (let j = others.length - 1; j >= 0; j--)
@@ -126,7 +130,7 @@ function* aligned(
   }
 }
 
-/** Nodes with equal keys that each form has without a counterpart are one node that has moved. */
+/** If both forms have a node with the same key and without a counterpart, the node has moved. */
 function withMoves(found: readonly Difference[], keyOf: (node: Node) => string): readonly Difference[] {
   const left = new Map<string, Difference[]>()
   for (const one of found)

@@ -1,20 +1,20 @@
 /**
  * Element types and their arithmetic, in plain TypeScript.
  *
- * A value of any dtype is held as a JavaScript number that the dtype can represent exactly. `round` maps a real
- * number to the nearest representable one (ties to even; integers wrap), and is the definition that every target
- * is tested against. i64 exists for indices: it is exact up to 2^53, and a result beyond that is an error.
+ * A value of any dtype is held as a JavaScript number that the dtype can represent exactly. `round` maps a real number
+ * to the nearest number that the dtype can represent (ties to even; integers wrap around). Tests compare every target
+ * with `round`. The dtype i64 exists for indices: it is exact up to 2^53, and a result beyond that is an error.
  */
 export type DType =
   'f32' | 'f16' | 'bf16' | 'f8e4m3' | 'f8e5m2' | 'i8' | 'u8' | 'i32' | 'u32' | 'i64' | 'bool'
 
-/** The dtypes on which arithmetic is defined. Values of other dtypes must be cast first. */
+/** The dtypes on which arithmetic is defined. Values of dtypes without arithmetic must be cast first. */
 export type ArithmeticDType = 'f32' | 'i32' | 'u32' | 'i64'
 export type IntegerDType = 'i32' | 'u32' | 'i64'
 export type FloatDType = 'f32' | 'f16' | 'bf16' | 'f8e4m3' | 'f8e5m2'
 /** The dtypes that a tensor or a shared tile can hold: all except bool. */
 export type StorageDType = Exclude<DType, 'bool'>
-/** The dtypes of the operands of `dot`. */
+/** The dtypes that the operands of `dot` may have. */
 export type DotDType = 'f32' | 'f16' | 'bf16' | 'f8e4m3' | 'f8e5m2' | 'i8'
 /** The dtypes that atomics support. */
 export type AtomicDType = 'i32' | 'u32' | 'i64' | 'f32'
@@ -56,14 +56,20 @@ export const dtypes: Readonly<Record<DType, DTypeInfo>> = {
   bool: { bytes: 1, kind: 'bool', arithmetic: false, min: 0, max: 1 },
 }
 
-/** An arithmetic operation without a result. This is a mistake in the kernel, not in the code that evaluates it. */
+/**
+ * The error for an arithmetic operation without a result, such as a division by zero. An arithmetic error is a mistake
+ * in the kernel, not in the code that evaluates it.
+ */
 export class ArithmeticError extends RangeError {}
 
 export function isDType(name: unknown): name is DType {
   return typeof name === 'string' && Object.hasOwn(dtypes, name)
 }
 
-/** The dtype to cast `dtype` to, for an operation that is defined on `allowed`. Floats become f32 unless only integers are allowed. */
+/**
+ * The dtype to which a value of `dtype` must be cast before an operation that is defined only on `allowed`. Values of
+ * float dtypes are cast to f32 unless only integers are allowed.
+ */
 export function castFor(dtype: DType, allowed: readonly DType[]): DType {
   const isFloat = allowed.includes('f32') && (dtypes[dtype].kind === 'float' || !allowed.includes('i32'))
   return isFloat ? 'f32' : 'i32'
@@ -72,7 +78,8 @@ export function castFor(dtype: DType, allowed: readonly DType[]): DType {
 const scratch = new DataView(new ArrayBuffer(8))
 
 /**
- * Rounds to `mantissa` explicit bits with exponents down to `minExponent`, ties to even. The caller handles overflow.
+ * Rounds a number to `mantissa` explicit bits with exponents down to `minExponent`, ties to even. The caller of this
+ * rounding function handles overflow.
  */
 function roundFloat(x: number, mantissa: number, minExponent: number): number {
   if (x === 0 || !Number.isFinite(x)) return x
@@ -92,8 +99,8 @@ const f16Infinity = 65520
 const f8e5m2Infinity = 61440
 
 /**
- * The nearest number that `dtype` can represent. Of the float dtypes only f8e4m3 saturates, because it has no
- * infinity.
+ * The number nearest to a given number that `dtype` can represent. Of the float dtypes, only f8e4m3 saturates, because
+ * it has no infinity.
  */
 export function round(dtype: DType, x: number): number {
   switch (dtype) {

@@ -1,7 +1,8 @@
 /**
- * Decides whether a kernel only moves data between ranks, or only waits for other ranks. Such a kernel reads, writes,
- * signals or waits across ranks, and stores only values that it loaded. An all-gather is such a kernel; a kernel that
- * sums loaded values is not. The time of such a kernel counts as communication.
+ * Decides whether a kernel only moves data between ranks, or only waits for other ranks. A kernel that only moves data
+ * reads, writes, signals or waits across ranks, and stores only values that it loaded. For example, an all-gather only
+ * moves data, whereas a kernel that sums loaded values does not. The time of a kernel that only moves data counts as
+ * communication.
  */
 import { analysis } from './analysis.ts'
 import { type KernelIR, type Node, walk } from './node.ts'
@@ -32,8 +33,8 @@ const usesFlag = (node: Node): boolean =>
 const isOnAnotherRank = (node: Node): boolean => node.type.kind === 'ref' && isRemote(node)
 
 /**
- * True if a value was loaded or is constant, possibly converted to another shape or type. Values carried by a loop
- * are unknown and do not count.
+ * True if a value was loaded from memory or is constant, possibly converted to another shape or type. The result is
+ * false for values carried by a loop, because their origin is unknown.
  */
 function isMoved(value: Node): boolean {
   const { numbers } = opOf(value)

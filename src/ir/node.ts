@@ -1,10 +1,10 @@
 /**
  * The IR consists of one node type and one block type.
  *
- * A node is an op applied to inputs. The op's record infers the node's type, and the node's attributes are plain
- * data. Nodes with effects execute in the order of their block. Control flow is structured: a node may own blocks.
- * The parameters of a block are `param` nodes, and its results are the values that it yields. A node with several
- * values is followed by one `result` node per value.
+ * A node is an op applied to inputs. The record of an op infers the type of a node, and the attributes of a node are
+ * plain data. Nodes with effects execute in the order of their block. Control flow in the IR is structured: a node may
+ * own blocks. The parameters of a block are `param` nodes, and the results of a block are the values that it yields. A
+ * node with several values is followed by one `result` node per value.
  */
 import type { Decision } from './decisions.ts'
 import { opOf, type OpName } from './ops/table.ts'
@@ -20,7 +20,7 @@ export class Node {
   readonly inputs: readonly Node[]
   readonly attributes: Attributes
   readonly blocks: readonly Block[]
-  /** The location in the author's source. */
+  /** The source position at which the author's code created the node. */
   readonly site: Site | undefined
 
   constructor(
@@ -46,30 +46,36 @@ export class Block {
   results: readonly Node[] = []
 }
 
-/** A recorded kernel. Its parameters are the params of the body, in order, with their names as an attribute. */
+/**
+ * A kernel after recording, as IR. The parameters of a kernel are the `param` nodes of its body, in order, with their
+ * names as an attribute.
+ */
 export interface KernelIR {
   readonly name: string
   readonly body: Block
-  /** The world size for which the kernel was specialised. */
+  /** The number of ranks for which the kernel was specialised. */
   readonly world: number
   readonly meta: Readonly<Record<string, unknown>>
-  /** The last stage that the kernel has passed: `recorded`, or a stage of a target's list (stages.ts). */
+  /** The last compiler stage that the kernel has passed: `recorded`, or a stage of a target's list (stages.ts). */
   readonly stage: string
-  /** All stages that the kernel has passed, in order; undefined for a recorded kernel. */
+  /** All compiler stages that the kernel has passed, in order; undefined for a recorded kernel. */
   readonly passed?: readonly string[]
-  /** Ops that its stages have replaced. The verifier rejects a kernel that contains one. */
+  /**
+   * Ops that the kernel's compiler stages have replaced. The verifier rejects a kernel that still contains a replaced
+   * op.
+   */
   readonly removed?: readonly OpName[]
   /** Tensors that may use flag-in-data words, with the name of their flags (see `tensor`). */
   readonly carried?: Readonly<Record<string, string>>
-  /** What each stage has decided, for a reader (decisions.ts). */
+  /** The decisions of each compiler stage, for a human reader (decisions.ts). */
   readonly decisions?: Readonly<Record<string, readonly Decision[]>>
-  /** Messages from passes to the author. */
+  /** Notes from compiler passes to the author of the kernel. */
   readonly notes?: readonly string[]
 }
 
 /**
- * Yields every node of a block and of the blocks inside it, in program order. Throws an error for an op without a
- * record.
+ * Yields every node of a block and of the blocks inside it, in program order. The function throws an error for an op
+ * without a record.
  */
 export function* walk(block: Block): Generator<Node> {
   for (const node of block.nodes) {

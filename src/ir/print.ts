@@ -4,7 +4,7 @@ import { entryOf, type ControlName } from './ops/index.ts'
 import { typeName } from './type.ts'
 
 export interface PrintOptions {
-  /** Append the author's lines. */
+  /** If true, the author's source lines are appended to the printed nodes. */
   readonly sites?: boolean
 }
 
@@ -73,7 +73,10 @@ export function print(ir: KernelIR, options: PrintOptions = {}): string {
   return `${lines.join('\n')}\n`
 }
 
-/** The titles of an op's blocks. With `names`, the titles are in the node's attribute `names`. */
+/**
+ * The titles that the printer gives to the blocks of an op. If an op has the attribute `names`, it contains the titles
+ * of its blocks.
+ */
 const titles: Readonly<Record<ControlName, 'names' | readonly string[]>> = {
   for: ['do'],
   persistent: ['do'],

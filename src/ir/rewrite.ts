@@ -1,6 +1,7 @@
 /**
- * Rebuilds IR. Passes never modify a node in place; they copy a block and replace some of its nodes. A Copier maps
- * old nodes to new nodes and infers their types again, so a pass cannot leave an outdated type.
+ * Helpers that build a changed copy of the IR. Passes never modify a node in place; they copy a block and replace some
+ * of its nodes. A Copier maps old nodes to new nodes and infers their types again, so a pass cannot leave an outdated
+ * type.
  */
 import { Block, Node, type Attributes } from './node.ts'
 import { inferType, type OpName } from './ops/index.ts'
@@ -11,8 +12,8 @@ export class Copier {
   readonly map = new Map<Node, Node>()
   #block = new Block()
   /**
-   * Called for every node of every copied block. Returns the node's replacement, or undefined to copy the node
-   * unchanged.
+   * This function is called for every node of every copied block. The callback returns the node's replacement, or
+   * undefined to copy the node unchanged.
    */
   readonly replace: (node: Node, copier: Copier) => Node | 'drop' | undefined
 
@@ -26,7 +27,7 @@ export class Copier {
     return mapped
   }
 
-  /** The nodes of the current block so far. */
+  /** The nodes that have been appended to the current block. */
   get nodes(): readonly Node[] {
     return this.#block.nodes
   }
@@ -48,7 +49,9 @@ export class Copier {
     return this.emit('const', [], { dtype: 'i32', value }, [], site)
   }
 
-  /** Builds a block with `fill`, which appends nodes through this copier and returns the block's results. */
+  /**
+   * Builds a block with the function `fill`, which appends nodes through this copier and returns the block's results.
+   */
   block(
     params: readonly { type: Type; name: string; site?: Site }[],
     fill: (params: readonly Node[]) => readonly Node[],
@@ -63,7 +66,7 @@ export class Copier {
     return block
   }
 
-  /** Copies a block, including its params. */
+  /** Copies a block, including its parameters. */
   copyBlock(source: Block): Block {
     const params = source.params.map((param) => ({
       type: param.type,

@@ -1,26 +1,28 @@
 /**
- * What passes and targets agree on about the roles that passes make: how many warps they have, and what they are for.
- * A warp is the group of threads that run in lockstep (`Device.warp`). All of this is data.
+ * Defines, as plain data, how many warps each role of a program has and what each role is for. Compiler passes and
+ * targets share the definitions of roles. A warp is the group of threads that run in lockstep (`Device.warp`).
  */
 import type { Node } from './node.ts'
 
 /**
- * The sizes of the roles that passes make. They follow from the machine's hardware, so each target passes its own to
- * `lowerFor` and to the passes behind it.
+ * The number of warps of each role that a compiler pass creates. The number of warps depends on the hardware, so each
+ * target passes its own numbers to `lowerFor` and to the later passes.
  */
 export interface RoleShape {
-  /** The warps of a producer. */
+  /** The number of warps of a producer. */
   readonly producerWarps: number
-  /** Those of the producer's warps that become a courier. */
+  /** The number of the producer's warps that become a courier (a role that sends data to other ranks). */
   readonly courierWarps: number
-  /** The warps of a consumer, by the rows of its largest product: of the entries that apply, the last. */
+  /**
+   * The number of warps of a consumer, by the rows of its largest matrix product: the last entry that applies counts.
+   */
   readonly consumers: readonly { readonly fromRows: number; readonly warps: number }[]
-  /** The most warps in one program. */
+  /** The maximum number of warps in one program. */
   readonly mostWarps: number
 }
 
 /**
- * What a role does in a program that a pass has divided into roles:
+ * The task of a role in a program that a compiler pass has divided into roles:
  *
  * producer  waits for flags and copies tiles
  * courier   sends data to other ranks, on some of the producer's warps
@@ -28,6 +30,9 @@ export interface RoleShape {
  */
 export type Duty = 'producer' | 'courier' | 'consumer'
 
-/** The duty of each role of a `roles` node, in order. Empty if the author of the kernel wrote the roles. */
+/**
+ * The task of each role of a `roles` node, in order. The list of tasks is empty if the author of the kernel wrote the
+ * roles.
+ */
 export const dutiesOf = ({ attributes }: Node): readonly Duty[] =>
   (attributes.duties as readonly Duty[] | undefined) ?? []

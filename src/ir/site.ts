@@ -1,8 +1,9 @@
 /**
  * The location in the author's source at which a node was recorded.
  *
- * A site is taken for every node, so it must be cheap. It therefore keeps an Error. The JavaScript engine formats its
- * stack, with source maps if they are enabled, only when the position is read.
+ * A source position (site) is recorded for every node, so recording it must be cheap. A site therefore keeps a
+ * JavaScript Error object. The JavaScript engine formats the stack of the Error, with source maps if they are enabled,
+ * only when the position is read.
  */
 import { isOwnCode } from '../files.ts'
 
@@ -13,22 +14,22 @@ export interface SourcePosition {
 }
 
 /**
- * Files of Arke that count as author code, because they define kernels: the operations, the kernels that measure, and
- * tests. Without source maps, the names of the built files identify those that contain operations.
+ * Files of Arke that count as author code, because they define kernels: the operations, the kernels for measurements,
+ * and the tests. Without source maps, the names of the bundled files identify those that contain operations.
  */
 const withKernels =
   /\/src\/(?:ops\/|runs\/(?:gate|bandwidth)\.ts$)|\/ops\/index\.js$|\/operations-\w+\.js$|\.test\.[jt]s$/
 
 /**
- * Stack frames in Arke's other files are left out, and the first other frame is the author's. Commander calls the
- * command, so its frames are not the author's either.
+ * Stack frames in Arke's other files are skipped, and the first remaining frame is the author's. Frames of the command
+ * line library Commander are not the author's either, because Commander calls the command.
  */
 const isOwn = (url: string): boolean =>
   url.includes('/node_modules/commander/') || (isOwnCode(url) && !withKernels.test(url))
 
 /**
- * The maximum number of stack frames to capture. There are fewer frames of Arke between a node and its author, and
- * capturing more would cost time.
+ * The maximum number of stack frames to capture. There are fewer frames of Arke between a node and its author than this
+ * number, and capturing more frames would cost time.
  */
 const frames = 14
 
@@ -58,7 +59,7 @@ export class Site {
     return this.#position ?? undefined
   }
 
-  /** `file:line` without the column; undefined if the position is unknown. */
+  /** The position as `file:line`, without the column; undefined if the position is unknown. */
   get line(): string | undefined {
     const at = this.position
     return at && `${shorten(at.file)}:${at.line}`
@@ -70,7 +71,7 @@ export class Site {
   }
 }
 
-/** The first frame outside Arke. A frame of a package in node_modules is used only if there is no other. */
+/** The first stack frame outside Arke. A frame of a package in node_modules is used only if there is no other frame. */
 function authorFrame(stack: string): SourcePosition | undefined {
   let packaged: SourcePosition | undefined
   for (const line of stack.split('\n').slice(1)) {

@@ -1,7 +1,7 @@
 /**
- * The stages through which a kernel passes between the author's code and the generated text. Each target has one list
- * of stages, which begins with the stages of this file. Every stage has a name. Its result is verified, and can be
- * printed (`arke emit --stage`) and checked (`arke check --stage`).
+ * Defines the compiler stages through which a kernel passes between the author's code and the generated code. Each
+ * target has one list of compiler stages, which begins with the stages of this file. Every compiler stage has a name.
+ * The result of every stage is verified, and can be printed (`arke emit --stage`) and checked (`arke check --stage`).
  */
 import type { KernelIR } from './node.ts'
 import type { OpName } from './ops/table.ts'
@@ -13,26 +13,26 @@ import { separatePuts } from './passes/puts.ts'
 import type { RoleShape } from './roles.ts'
 import { verify } from './verify.ts'
 
-/** A stage. `Facts` holds what a target knows about the world and the arguments for which a kernel is compiled. */
+/** A compiler stage of a target. `Facts` describes the world and the arguments for which a kernel is compiled. */
 export interface Stage<Facts = unknown> {
   readonly name: string
   readonly passes: readonly ((ir: KernelIR, facts: Facts) => KernelIR)[]
-  /** Ops that no kernel contains after this stage. */
+  /** Ops that no kernel contains after this compiler stage. */
   readonly removes?: readonly OpName[]
 }
 
-/** The name of the kernel as written: every list begins with it. */
+/** The name of the first stage, the kernel as its author wrote it; every list of stages begins with it. */
 export const RECORDED = 'recorded'
 
 /**
- * Programs store what they print in a buffer. This stage is the first, because a world finds the printed line of a number by
- * the order in which the author wrote the ops `print`.
+ * In the stage `prints`, programs store the values that they print in a buffer. The stage `prints` is the first,
+ * because a world finds the source line of a printed number by the order in which the author wrote the ops `print`.
  */
 export const prints: Stage = { name: 'prints', passes: [storePrints], removes: ['print'] }
 
 /**
- * Constants are folded, dead code is removed, and a put with a signal becomes two ops. The peers of all present targets
- * have addresses.
+ * The second stage folds constants, removes dead code, and replaces a put with a signal by two ops. On all present
+ * targets, other ranks' memory has addresses.
  */
 export const simplified: Stage = {
   name: 'simplified',
@@ -40,20 +40,22 @@ export const simplified: Stage = {
   removes: ['put.signal'],
 }
 
-/** The name of the stage after which pipelines are roles. */
+/** The name of the stage after which pipelines have become roles. */
 export const LOWERED = 'lowered'
 
-/** Pipelines become roles of these sizes, with rings of buffers, asynchronous copies and barriers. */
+/**
+ * Lowers pipelines to roles with the given numbers of warps, with rings of buffers, asynchronous copies and barriers.
+ */
 const pipelined = (shape: RoleShape): Stage => ({
   name: LOWERED,
   passes: [(ir) => lowerPipelines(ir, shape), fold, removeDead],
   removes: ['pipeline'],
 })
 
-/** The stages of all targets whose programs have roles, in order. */
+/** The compiler stages that all targets with roles share, in order. */
 export const roleStages = (shape: RoleShape): readonly Stage[] => [prints, simplified, pipelined(shape)]
 
-/** Applies the given stages, which follow the kernel's own stage, and returns the result. */
+/** Applies the given stages, which follow the kernel's own last stage, and returns the resulting kernel. */
 export function through<Facts>(given: KernelIR, stages: readonly Stage<Facts>[], facts: Facts): KernelIR {
   let ir = given
   for (const { name, passes, removes = [] } of stages) {
@@ -76,8 +78,8 @@ function expectSound(ir: KernelIR): void {
 const lowered = new WeakMap<RoleShape, WeakMap<KernelIR, KernelIR>>()
 
 /**
- * The lowered form of a recorded kernel, with explicit roles of these sizes, asynchronous copies and barriers, and
- * without dead code.
+ * The lowered form of a recorded kernel: explicit roles with the given numbers of warps, asynchronous copies and
+ * barriers, and no dead code.
  */
 export function lowerFor(ir: KernelIR, shape: RoleShape): KernelIR {
   const known = lowered.get(shape) ?? new WeakMap<KernelIR, KernelIR>()

@@ -1,13 +1,13 @@
 /**
- * Traffic: the bytes that one program of a launch reads from and writes to each tensor, on its own rank and on
- * others, and the flags that it signals and waits for. The result is exact if control flow, tile indices and owners
- * follow from ids, extents and arguments. A site that depends on loaded data is listed in `unknown`, and the sums of
- * its parameters are then lower bounds.
+ * Computes the traffic of a kernel: the bytes that one program of a launch reads from and writes to each tensor, on its
+ * own rank and on others, and the flags that it signals and waits for. The computed traffic is exact if control flow,
+ * tile indices and owners follow from ids, extents and arguments. An access that depends on loaded data is listed in
+ * `unknown`, and the byte counts of its parameters are then lower bounds.
  *
- * Elements outside a tensor do not count. If a mask can be computed, only its active lanes count. An atomic both
- * reads and writes. The body of `last` counts for the program with the highest number. A load or wait that both roles
- * of a lowered pipeline execute counts once, so a kernel and its lowered form have the same traffic. Every poll of a
- * flag is assumed to find the flag reached.
+ * Elements outside a tensor do not count as traffic. If the value of a mask can be computed, only its active lanes
+ * count as traffic. An atomic counts as both a read and a write. The body of `last` counts for the program with the
+ * highest index. A load or wait that both roles of a lowered pipeline execute counts once, so a kernel and its lowered
+ * form have the same traffic. The traffic analysis assumes that every poll of a flag succeeds.
  */
 import type { KernelIR, Node } from './node.ts'
 import { opOf, origin, paramName } from './ops/index.ts'
@@ -20,7 +20,7 @@ export interface Binding {
   /** The extents of each tensor, and of each flag set that has axes. */
   readonly extents: Readonly<Record<string, readonly number[]>>
   readonly scalars?: Readonly<Record<string, number>>
-  /** The epochs of flag sets, for kernels that read them. */
+  /** The epochs of flag sets, for kernels whose traffic depends on them. */
   readonly epochs?: Readonly<Record<string, number>>
   readonly rank: number
   readonly program: number
@@ -105,7 +105,7 @@ function bindingsOf(ir: KernelIR, launch: LaunchBinding): Binding[] {
   return bindings.flat()
 }
 
-/** Sums the traffic of some programs, one access of the kernel after the other. */
+/** Sums the traffic of several programs, one memory access of the kernel after the other. */
 class Analysis {
   readonly #plan: Plan
   readonly #limit: number
@@ -198,7 +198,7 @@ class Analysis {
   }
 }
 
-/** The sums on this rank and on other ranks. */
+/** The sums of the traffic on the program's own rank and on other ranks. */
 function sides(counts: ByOwner, rank: number): { readonly local: number; readonly remote: number } {
   let [local, remote] = [0, 0]
   for (const [owner, amount] of counts)
@@ -208,7 +208,8 @@ function sides(counts: ByOwner, rank: number): { readonly local: number; readonl
 }
 
 /**
- * The parameters that an access reads (or that hold its flag) and writes. Undefined means the program's own memory.
+ * The parameters whose memory (or flags) an access reads, and those whose memory it writes. An undefined parameter
+ * stands for the program's own memory.
  */
 function parametersOf(counted: Node): readonly (string | undefined)[] {
   const { source, target } = accessParts(counted) ?? { source: counted.inputs[0] }

@@ -1,5 +1,5 @@
 /**
- * Types of IR nodes. Shapes of values, tiles and shared memory are static; extents of tensors are not.
+ * Defines the types of IR nodes. Shapes of values, tiles and shared memory are static; extents of tensors are not.
  *
  *   value     a scalar (shape []) or a fragment: elements in registers
  *   tensor    a view of a symmetric tensor on one rank's heap; extents are known at launch
@@ -72,8 +72,8 @@ export function sameType(a: Type, b: Type): boolean {
 }
 
 /**
- * The common shape of two shapes under NumPy's broadcasting rule: axes are aligned at the last axis, and an extent of
- * 1 is repeated. Returns undefined if the shapes are incompatible.
+ * The common shape of two shapes under NumPy's broadcasting rule: axes are aligned at the last axis, and an extent of 1
+ * is repeated. The result is undefined if the shapes are incompatible.
  */
 export function broadcastShapes(a: Shape, b: Shape): Shape | undefined {
   const rank = Math.max(a.length, b.length)

@@ -12,7 +12,7 @@ export interface Access {
   readonly scope?: Scope
 }
 export interface Masked<R extends number> {
-  /** The lanes for which the mask is true take part in the access. */
+  /** A mask: only the lanes for which it is true take part in the access. */
   readonly mask?: Value<'bool', 0 | (R & Rank)>
 }
 /** An operand for elements of dtype D and rank R: a number, a scalar for all elements, or one value per element. */
@@ -33,8 +33,8 @@ export function operand(recorder: Recorder, ref: Ref, value: number | Value): No
 }
 
 /**
- * The nine atomic operations. Their default is relaxed order at system scope. Each returns the previous value of the
- * element.
+ * The nine atomic operations of the language. Atomic operations have relaxed order at system scope by default. Each
+ * atomic operation returns the previous value of the element.
  */
 export class Atomics {
   readonly #recorder: Recorder

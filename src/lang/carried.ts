@@ -1,6 +1,6 @@
 /**
- * Loop-carried state: a value, or an array or record of values. The state is flattened for the IR and restored to its
- * original form for the kernel's author.
+ * Handles loop-carried state, which is a value, or an array or record of values. The carried state is flattened for the
+ * IR and restored to its original form for the kernel's author.
  */
 import type { Node } from '../ir/node.ts'
 import { KernelError, Site } from '../ir/site.ts'
@@ -32,7 +32,7 @@ export function flatten(state: unknown, what: string): Node[] {
   )
 }
 
-/** The names of the flattened nodes: the key in a record, otherwise the position. */
+/** The names of the flattened state values: the key in a record, or the position in an array. */
 export function namesOf(state: unknown): string[] {
   const names = (part: unknown, name: string): string[] => {
     if (part instanceof Value) return [name]
@@ -46,7 +46,7 @@ export function namesOf(state: unknown): string[] {
   return state instanceof Value ? ['state0'] : names(state, 'state')
 }
 
-/** Builds a structure with the form of `like` from the flattened nodes. */
+/** Builds a structure with the same form as `like` from the flattened nodes. */
 export function unflatten<C>(recorder: Recorder, like: C, nodes: readonly Node[]): C {
   let next = 0
   const build = (part: unknown): unknown => {

@@ -1,4 +1,4 @@
-/** The dtypes as constants that a kernel can pass to functions. */
+/** The dtypes as constants that authors pass to functions of the language. */
 export const f32 = 'f32'
 export const f16 = 'f16'
 export const bf16 = 'bf16'

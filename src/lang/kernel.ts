@@ -1,9 +1,9 @@
 /**
- * `kernel` defines a named function of `t` and its arguments. The kernel is recorded on demand for a world size and a
- * set of meta-parameters.
+ * `kernel` defines a named kernel as a function of `t` and the kernel's arguments. A kernel is recorded on demand for a
+ * world size and a set of meta-parameters.
  *
- * Recording calls the function once with symbolic values and verifies the resulting IR. The IR is cached, so a kernel
- * is recorded once per specialisation.
+ * Recording calls the author's function once with symbolic values and verifies the resulting IR. The recorded IR is
+ * cached, so a kernel is recorded once per specialisation.
  */
 import type { DType, StorageDType } from '../ir/dtype.ts'
 import { isDType } from '../ir/dtype.ts'
@@ -48,14 +48,15 @@ export type MetaValue = number | string | boolean
 export type Meta = Readonly<Record<string, MetaValue>>
 
 /**
- * A tensor on the symmetric heap: one copy per rank.
+ * A tensor parameter on the symmetric heap, which has one copy per rank.
  *
- * `carries` names the flags that signal only tiles of this tensor, whose dtype must be f32. With these flags a GPU
- * may use flag-in-data words, as in NCCL's LL protocol: the low two bits of each f32 hold the epoch, and a load polls
- * the words until all have arrived. Each tile must be stored as a whole, once per launch, in two slots selected by
- * the epoch. The same kernel must load each tile as a whole, after a wait for the tile's flag. The tensor must be
- * zero initially. Other readers must treat its contents as unspecified, because the elements may be stored in a
- * different order.
+ * `carries` names the flags that signal only tiles of this tensor, whose dtype must be f32. For a tensor with
+ * `carries`, a GPU may use flag-in-data words, as in NCCL's LL protocol: the low two bits of each f32 hold the epoch,
+ * and a load polls the words until all have arrived. Each tile of a tensor with `carries` must be stored as a whole,
+ * once per launch, in two slots selected by the epoch. The same kernel must load each tile of a tensor with `carries`
+ * as a whole, after a wait for the tile's flag. A tensor with `carries` must be zero initially. Other readers must
+ * treat the contents of a tensor with `carries` as unspecified, because the elements may be stored in a different
+ * order.
  */
 export function tensor<D extends StorageDType, R extends TensorRank>(
   dtype: D,
@@ -71,7 +72,10 @@ export function tensor<D extends StorageDType, R extends TensorRank>(
   return { kind: 'tensor', dtype, rank, ...options }
 }
 
-/** A set of flags with `rank` axes, on every rank. A flag is signalled for an epoch after `arrivals` signals. */
+/**
+ * A parameter for a set of flags with `rank` axes, which exists on every rank. A flag is signalled for an epoch after
+ * `arrivals` signals.
+ */
 export function flags(): FlagsParam<0>
 export function flags<R extends 0 | 1 | 2 | 3>(
   rank: R,
@@ -89,13 +93,13 @@ export function flags(
   return { kind: 'flags', rank, arrivals }
 }
 
-/** A number that is passed at launch. */
+/** A parameter for a number that is passed at launch. */
 export function scalar<D extends 'i32' | 'u32' | 'i64' | 'f32'>(dtype: D): ScalarParam<D> {
   return { kind: 'scalar', dtype }
 }
 
 /**
- * The world size and meta-parameters for which a kernel is recorded. Meta-parameters that are absent keep their
+ * The world size and meta-parameters for which a kernel is recorded. Meta-parameters that are not given keep their
  * defaults.
  */
 export interface Specialisation {
@@ -118,7 +122,10 @@ export class Kernel<P extends Params = Params, M extends Meta = Meta> {
     this.#body = body
   }
 
-  /** The verified IR for a world size and meta-parameters. Meta-parameters that are absent keep their defaults. */
+  /**
+   * The verified IR of the kernel for a world size and meta-parameters. Meta-parameters that are not given keep their
+   * defaults.
+   */
   record(specialisation: Specialisation): KernelIR {
     const { world } = specialisation
     if (!Number.isInteger(world) || world < 1)
@@ -191,13 +198,19 @@ function paramType(param: Param): Type {
   }
 }
 
-/** Widens `true` and `false` to boolean: a default of `true` does not restrict a meta-parameter to `true`. */
+/**
+ * Widens the types `true` and `false` to boolean, so that a default of `true` does not restrict a meta-parameter to
+ * `true`.
+ */
 type Widened<M extends Meta> = { readonly [K in keyof M]: M[K] extends boolean ? boolean : M[K] }
 
-/** The meta-parameters of a kernel that declares none. */
+/** The type of the meta-parameters of a kernel that declares none. */
 export type NoMetaParameters = { readonly [_ in never]: MetaValue }
 
-/** Defines a kernel. `meta` holds its compile-time parameters with their defaults and may be omitted. */
+/**
+ * Defines a kernel from a name, its parameters and a function. The argument `meta` holds the kernel's compile-time
+ * parameters with their defaults and may be omitted.
+ */
 export function kernel<P extends Params>(
   name: string,
   params: P,

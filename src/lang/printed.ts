@@ -4,10 +4,13 @@ import { KernelError, Site } from '../ir/site.ts'
 import { elements } from '../ir/type.ts'
 import { constant, stretch, Value } from './value.ts'
 
-/** The most elements of a fragment that are printed. */
+/** The maximum number of elements of a fragment that `t.print` shows. */
 const most = 8
 
-/** The first elements in row-major order. Each is the only term of a sum that is not zero, so its value is exact. */
+/**
+ * The first elements of a fragment in row-major order, each as a scalar. Each scalar is computed as a sum in which all
+ * other terms are zero, so its value is exact.
+ */
 export function firstElements(value: unknown): Value[] {
   if (!(value instanceof Value))
     throw new KernelError(

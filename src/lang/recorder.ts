@@ -1,16 +1,20 @@
 /**
- * The recorder appends nodes to the current block and tracks the scope of each value. It reports a violated signature
- * as an error at the author's line.
+ * The recorder appends nodes to the current block and tracks the scope of each value. The recorder reports a call that
+ * violates the signature of an op as an error at the author's line.
  */
 import { Block, Node, type Attributes } from '../ir/node.ts'
 import { inferType, SpecError, type OpName } from '../ir/ops/index.ts'
 import { KernelError, Site } from '../ir/site.ts'
 import type { Type } from '../ir/type.ts'
 
-/** Throws if a body is async. A body is recorded while it runs, so operations after an `await` would be lost. */
+/**
+ * Throws an error if the body of a kernel or loop is async. A body is recorded while it runs, so operations after an
+ * `await` would be lost.
+ */
 export function expectSynchronous(returned: unknown, what: string, site = Site.here()): void {
   if (!(returned instanceof Promise)) return
-  returned.catch(() => undefined) // The promise would be rejected anyway, and the error below explains why.
+  // The promise of an async body would be rejected anyway, and the error that is thrown next explains why.
+  returned.catch(() => undefined)
   throw new KernelError(
     `${what}: its body is recorded at once and cannot be async; await before the kernel`,
     site,
@@ -59,7 +63,7 @@ export class Recorder {
     return node
   }
 
-  /** Records `body` into `block`. The nodes that the body returns become the block's results. */
+  /** Records the operations of `body` into `block`. The nodes that the body returns become the block's results. */
   within(block: Block, body: () => readonly Node[]): Block {
     this.#open.push(block)
     try {

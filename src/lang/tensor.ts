@@ -1,5 +1,5 @@
 /**
- * Memory in the language: tensors on the symmetric heap, references to their elements, shared tiles, flags and
+ * Defines memory in the language: tensors on the symmetric heap, references to their elements, shared tiles, flags and
  * barriers.
  */
 import type { DType, StorageDType } from '../ir/dtype.ts'
@@ -35,7 +35,9 @@ export type Tuple<T, R extends number> = R extends 0
 type Less<R extends number> = R extends 4 ? 3 : R extends 3 ? 2 : R extends 2 ? 1 : 0
 type Vector = Fragment<'i32', 1>
 type Matrix = Fragment<'i32', 2>
-/** The rank of the places at `I`, one index per axis: that of the widest index. */
+/**
+ * The type-level number of axes of the elements that the indices `I` select: that of the index with the most axes.
+ */
 type RankAt<
   I extends readonly unknown[],
   W = Extract<I[number], { readonly rank: Rank }>['rank'],
@@ -58,7 +60,7 @@ export class Ref<
   declare readonly space: S
 }
 
-/** A tile in the program's shared memory. With a leading axis of stages, `pick(i)` is stage i. */
+/** A tile in the program's shared memory. If the tile has a leading axis of stages, `pick(i)` selects stage i. */
 export class Shared<D extends DType = DType, R extends 1 | 2 | 3 = 1 | 2 | 3> extends Ref<D, R, 'shared'> {
   pick(
     this: Only<R, 2 | 3, Shared<D, R>, 'a tile of one axis has no stages to pick from'>,
@@ -67,7 +69,7 @@ export class Shared<D extends DType = DType, R extends 1 | 2 | 3 = 1 | 2 | 3> ex
     const { recorder, node } = this as Shared<D, R>
     return new Shared<D, Less<R> & (1 | 2 | 3)>(recorder, recorder.emit('pick', [node, index(recorder, i)]))
   }
-  /** A view of the same elements with rows and columns exchanged. No data are moved. */
+  /** A view of the same elements with rows and columns exchanged. A transposed view moves no data. */
   transpose(
     this: Only<R, 2, Shared<D, R>, 'only a tile of two axes is transposed'>,
   ): Only<R, 2, Shared<D, 2>, Refused> {
@@ -92,7 +94,7 @@ export class Tensor<
     return new Tensor<D, E>(this.recorder, this.recorder.emit(...args))
   }
 
-  /** Rank `rank`'s copy of this tensor. */
+  /** The copy of this tensor on rank `rank`. */
   on(rank: Index): Tensor<D, R> {
     return this.#view('on', [this.node, index(this.recorder, rank)])
   }
@@ -104,7 +106,7 @@ export class Tensor<
     const { recorder, node } = this
     return this.#view('slice', [node, index(recorder, start), index(recorder, size)], { axis })
   }
-  /** The subtensor at index `i` of the first axis. */
+  /** The subtensor at index `i` of the first axis, without that axis. */
   pick(
     this: Only<
       R,
@@ -118,8 +120,8 @@ export class Tensor<
     return tensor.#view<Less<R> & TensorRank>('pick', [tensor.node, index(tensor.recorder, i)])
   }
   /**
-   * The tile of `shape` at a tile index. A tile at the edge is masked: elements outside the tensor read as 0 and are
-   * not written.
+   * The tile of `shape` at a tile index. A tile at the edge of the tensor is masked: elements outside the tensor read
+   * as 0 and are not written.
    */
   tile(
     this: Only<R, 1 | 2, Tensor<D, R>, Untiled<R>>,
@@ -133,7 +135,7 @@ export class Tensor<
       recorder.emit('tile', [node, ...indices], { shape: shape as readonly number[] }),
     )
   }
-  /** All tiles of `shape`, for `t.persistent`. */
+  /** All tiles of size `shape` of this tensor. `t.persistent` accepts them as a space. */
   tiles(
     this: Only<R, 1 | 2, Tensor<D, R>, Untiled<R>>,
     shape: Tuple<number, R>,
@@ -159,14 +161,14 @@ export class Rows<D extends StorageDType> {
     this.#tensor = tensor
     this.#indices = indices
   }
-  /** Column tile `j` of width `width` of the rows. */
+  /** Tile `j` of the selected rows, counted along the columns in units of `width`. */
   tile(j: Index, width: number): Ref<D, 2, 'global'> {
     const { recorder, node } = this.#tensor
     return new Ref(recorder, recorder.emit('rows', [node, this.#indices.node, index(recorder, j)], { width }))
   }
 }
 
-/** The tiles that cover a tensor. Tiles at the edge may extend beyond the tensor. */
+/** The tiles that cover a tensor. Tiles at the edge of a tensor may extend beyond it. */
 export class TileSpace<D extends StorageDType, R extends TensorRank> {
   readonly tensor: Tensor<D, R>
   readonly shape: Tuple<number, R>
@@ -182,7 +184,10 @@ export class TileSpace<D extends StorageDType, R extends TensorRank> {
 
 type Countable = number | Scalar<'i32'>
 
-/** `value` divided by `by`, rounded up, of numbers that are not negative: a number if both are numbers, otherwise a symbol. */
+/**
+ * Divides `value` by `by` and rounds up; both must be non-negative. The rounded-up quotient is a number if both
+ * arguments are numbers, and a symbol if one is a symbol.
+ */
 export function ceilDiv<V extends Countable, B extends Countable>(
   value: V,
   by: B,

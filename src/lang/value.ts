@@ -1,9 +1,9 @@
 /**
- * Values: scalars (rank 0) and fragments (rank 1 and 2), whose elements are stored in registers.
+ * Defines values: scalars (rank 0) and fragments (rank 1 and 2), whose elements are stored in registers.
  *
- * Arithmetic is written with methods. Scalars and axes of extent 1 are broadcast as in NumPy; `expand` makes a vector
- * compatible with a matrix. Arithmetic is defined for f32, i32, u32 and i64. Values of the other dtypes must be cast
- * first, because those dtypes are for storage only.
+ * Arithmetic on values is written with methods. Scalars and axes of extent 1 are broadcast as in NumPy; `expand` makes
+ * a vector compatible with a matrix. Arithmetic is defined for f32, i32, u32 and i64. Values of the other dtypes must
+ * be cast first, because those dtypes are for storage only.
  */
 import type { ArithmeticDType, DType, FloatDType, IntegerDType } from '../ir/dtype.ts'
 import { dtypes, isDType, round } from '../ir/dtype.ts'
@@ -16,8 +16,8 @@ import type { Recorder } from './recorder.ts'
 export type Rank = 0 | 1 | 2
 
 /**
- * The base class of everything that is recorded. JavaScript operators cannot be overloaded, so coercing a symbolic
- * value throws an error.
+ * The base class of all values and views that a kernel records. JavaScript operators cannot be overloaded, so coercing
+ * a symbolic value throws an error.
  */
 export abstract class Symbolic {
   readonly node: Node
@@ -38,8 +38,8 @@ export abstract class Symbolic {
 }
 
 /**
- * The ranks allowed for the right operand of an operation on rank R. A scalar combines with any rank, and a fragment
- * with its own rank or a scalar.
+ * The ranks allowed for the right operand of an operation on rank R. A scalar can be combined with any rank, and a
+ * fragment with its own rank or with a scalar.
  */
 type Fits<R extends Rank> = R extends 0 ? Rank : 0 | R
 /** The rank of the result of an operation on rank R and operand `O`. */
@@ -47,15 +47,19 @@ type Joined<R extends Rank, O> = R extends 0 ? (O extends { readonly rank: infer
 type Smaller<R extends Rank> = R extends 2 ? 1 : 0
 
 /**
- * `Yes` if T is one of `Allowed`, otherwise `No`. A method that not every dtype or rank has uses it twice. For its `this`, `No` is a
- * sentence, which TypeScript prints at the call because no object has such a type. For its result, `No` is `Refused`.
+ * The type `Yes` if T is one of `Allowed`, and the type `No` if it is not. A method that only some dtypes or ranks have
+ * uses the type `Only` twice. As the type of `this`, `No` is a sentence, which TypeScript prints at the call because no
+ * object has such a type. As the type of the result of a method, `No` is `Refused`.
  */
 export type Only<T, Allowed, Yes, No> = [T] extends [Allowed] ? Yes : No
 /** The result of a call that TypeScript has refused: the calls on this result raise no error, so one mistake gives one error. */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any
 export type Refused = any
 
-/** The dtypes that have each group of operations. The names of the groups are part of error messages. */
+/**
+ * The groups of operations, each with the dtypes that have it. The names of these groups of operations are part of
+ * TypeScript error messages.
+ */
 type Operations = {
   readonly arithmetic: ArithmeticDType
   readonly 'signed arithmetic': 'f32' | 'i32' | 'i64'
@@ -65,7 +69,10 @@ type Operations = {
   readonly comparison: ArithmeticDType | 'bool'
 }
 type Operation = keyof Operations
-/** The dtype to cast D to, for an operation on `Allowed`. Recording has the same rule: `castFor` in src/ir/dtype.ts. */
+/**
+ * The dtype to which D must be cast for an operation on the dtypes `Allowed`. When a kernel is recorded, the function
+ * `castFor` in src/ir/dtype.ts computes the dtype to cast to in the same way.
+ */
 type CastFor<D, Allowed> = 'f32' extends Allowed
   ? D extends FloatDType
     ? 'f32'
@@ -73,29 +80,32 @@ type CastFor<D, Allowed> = 'f32' extends Allowed
       ? 'i32'
       : 'f32'
   : 'i32'
-/** Why D does not have the operations of group K. */
+/** The error text that explains why dtype D does not have the operations of group K. */
 type Lacking<D, K extends Operation> = D extends Operations[K]
   ? never
   : `${D & string} has no ${D extends ArithmeticDType ? K : 'arithmetic'}: cast first, x.to(${CastFor<D, Operations[K]>})`
-/** Why an operand of dtype E does not match D. */
+/** The error text that explains why an operand of dtype E does not match D. */
 type Unlike<E, D extends DType> = E extends D
   ? never
   : `${E & string} does not match ${D}: cast first, y.to(${D})`
-/** The `this` of a method in group K. */
+/** The type of `this` in a method of group K. */
 type Having<K extends Operation, D extends DType, R extends Rank> = Only<
   D,
   Operations[K],
   Value<D, R>,
   Lacking<D, K>
 >
-/** The result of a method in group K. */
+/** The type of the result of a method of group K. */
 type Result<K extends Operation, D extends DType, S extends Rank, E extends DType = D> = Only<
   D,
   Operations[K],
   Value<E, S>,
   Refused
 >
-/** The operand `O` if it is a number, or of dtype D and one of `Ranks`; otherwise a sentence that says why it does not match D and R. */
+/**
+ * The type `O` if it is a number, or has dtype D and one of `Ranks`; in all other cases, a sentence that says why `O`
+ * does not match D and R.
+ */
 export type Matching<D extends DType, R extends number, Ranks, O> = O extends number
   ? O
   : O extends Value<infer E, infer S>
@@ -105,7 +115,7 @@ type RankUnlike<
   S extends Rank,
   R extends number,
 > = `rank ${S} does not match rank ${R}: y.expand(0) makes a row of a vector, y.expand(1) a column`
-/** The right side of an operation on dtype D and rank R. */
+/** The type of the right operand of an operation on dtype D and rank R. */
 type Right<D extends DType, R extends Rank, O> = Matching<D, R, Fits<R>, O>
 /** The dtype of an operand, or `Otherwise` for a number. */
 type DTypeOf<O, Otherwise extends DType> = O extends Value<infer E, Rank> ? E : Otherwise
@@ -119,7 +129,10 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
     return (this.node.type as ValueType).shape
   }
 
-  /** Never read at run time. It lets the type checker distinguish ranks. */
+  /**
+   * The field that marks the rank of a value is never read at run time. The rank marker lets the type checker
+   * distinguish values of different rank.
+   */
   declare readonly rank: R
 
   #make<E extends DType, S extends Rank>(op: OpName, inputs: readonly Node[], attributes = {}): Value<E, S> {
@@ -151,7 +164,7 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
   mul<O>(this: Having<'arithmetic', D, R>, other: Right<D, R, O>): Result<'arithmetic', D, Joined<R, O>> {
     return (this as Value<D, R>).#binary('mul', other)
   }
-  /** Division; integer division rounds towards zero. */
+  /** Division of this value by `other`; integer division rounds towards zero. */
   div<O>(this: Having<'arithmetic', D, R>, other: Right<D, R, O>): Result<'arithmetic', D, Joined<R, O>> {
     return (this as Value<D, R>).#binary('div', other)
   }
@@ -254,19 +267,19 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
   exp(this: Having<'float arithmetic', D, R>): Result<'float arithmetic', D, R> {
     return (this as Value<D, R>).#unary('exp')
   }
-  /** The natural logarithm. */
+  /** The natural logarithm of this value. */
   log(this: Having<'float arithmetic', D, R>): Result<'float arithmetic', D, R> {
     return (this as Value<D, R>).#unary('log')
   }
-  /** The sine of an angle in radians. */
+  /** The sine of this value, an angle in radians. */
   sin(this: Having<'float arithmetic', D, R>): Result<'float arithmetic', D, R> {
     return (this as Value<D, R>).#unary('sin')
   }
-  /** The cosine of an angle in radians. */
+  /** The cosine of this value, an angle in radians. */
   cos(this: Having<'float arithmetic', D, R>): Result<'float arithmetic', D, R> {
     return (this as Value<D, R>).#unary('cos')
   }
-  /** The error function. */
+  /** The error function (erf) of this value. */
   erf(this: Having<'float arithmetic', D, R>): Result<'float arithmetic', D, R> {
     return (this as Value<D, R>).#unary('erf')
   }
@@ -276,11 +289,11 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
   ceil(this: Having<'float arithmetic', D, R>): Result<'float arithmetic', D, R> {
     return (this as Value<D, R>).#unary('ceil')
   }
-  /** The nearest integer; ties go to the even one. */
+  /** The integer nearest to this value; ties go to the even integer. */
   round(this: Having<'float arithmetic', D, R>): Result<'float arithmetic', D, R> {
     return (this as Value<D, R>).#unary('round')
   }
-  /** This value to the power of `other`, as C's `pow`: x to the 0 is 1, also for NaN. */
+  /** This value to the power of `other`, like C's `pow`: x to the power of 0 is 1, also for NaN. */
   pow<O>(
     this: Having<'float arithmetic', D, R>,
     other: Right<D, R, O>,
@@ -300,7 +313,11 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
     return (this as Value<D, R>).#unary('sigmoid')
   }
 
-  /** For each element of this mask: `yes` if the mask is true, otherwise `no`. A number takes the dtype of the other choice; two numbers are f32. */
+  /**
+   * Selects, for each element of this mask, the element of `yes` where the mask is true and the element of `no` where
+   * it is false. If only one of the two choices is a number, it takes the dtype of the other; if both are numbers, the
+   * result is f32.
+   */
   select<Y, N>(
     this: Only<D, 'bool', Value<D, R>, 'select needs a mask: compare first, x.gt(0).select(yes, no)'>,
     yes: Right<DType, R, Y>,
@@ -330,7 +347,7 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
     return this.#make('cast', [this.node], { dtype })
   }
 
-  /** The sum along an axis. For a matrix, axis 1 yields one number per row. */
+  /** The sum of the elements along an axis. For a matrix, axis 1 yields one number per row. */
   sum(this: Having<'arithmetic', D, R>, axis?: number): Result<'arithmetic', D, Smaller<R>> {
     return (this as Value<D, R>).#reduce('reduce.sum', axis)
   }
@@ -364,7 +381,7 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
     return value.#make('cumsum', [value.node], { axis: axis ?? 0 })
   }
 
-  /** The same elements in row-major order, in another shape. */
+  /** The same elements in row-major order, as a fragment of another shape. */
   reshape<const S extends Shape>(
     this: Only<R, 1 | 2, Value<D, R>, 'only a fragment is reshaped; a scalar is broadcast'>,
     shape: S,
@@ -381,7 +398,7 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
     return value.#make('interleave', [value.node, expectValue(other, 'interleave').node])
   }
 
-  /** Adds an axis of extent 1. For a vector, `expand(1)` makes a column and `expand(0)` makes a row. */
+  /** Adds an axis of extent 1. For a vector, `expand(1)` makes a column matrix and `expand(0)` makes a row matrix. */
   expand(
     this: Only<R, 1, Value<D, R>, 'only a vector is expanded; a scalar is broadcast without it'>,
     axis: 0 | 1,
@@ -432,7 +449,7 @@ function expectValue(value: unknown, what: string): Value {
   )
 }
 
-/** Whether all elements hold. */
+/** True if the condition holds in all elements. */
 export function all(condition: Value<'bool'>): Value<'bool', 0> {
   const value = expectValue(condition, 'a condition') as Value<'bool'>
   if (value.dtype !== 'bool' || value.shape.length === 0) return value as Value<'bool', 0>

@@ -1,7 +1,7 @@
 /**
- * Reports symbolic values that are used as numbers or booleans where JavaScript raises no error. A symbolic value is
- * an object, so a condition on it is always true, and === compares object identity. Recording a kernel already
- * rejects arithmetic and < on symbolic values; this rule reports them before the kernel runs.
+ * Reports symbolic values that are used as numbers or booleans where JavaScript raises no error. A symbolic value is an
+ * object, so a condition on it is always true, and === compares object identity. Recording a kernel already rejects
+ * arithmetic and < on symbolic values; the ESLint rule reports them before the kernel runs.
  *
  * The rule ignores tests for whether an optional value was given (`if (options.mask)`, `x === undefined`).
  */
@@ -9,8 +9,8 @@ import type { Rule } from 'eslint'
 import type { Type, TypeChecker } from 'typescript'
 
 /**
- * The services that typescript-eslint's parser offers to typed rules. They are declared here so that this file needs
- * neither package at run time.
+ * The services that typescript-eslint's parser offers to typed rules. The types are declared here so that this file
+ * needs neither package at run time.
  */
 interface ParserServices {
   readonly program?: { getTypeChecker(): TypeChecker } | null

@@ -1,9 +1,10 @@
 /**
- * Chooses the variant for `auto`. It is the fastest variant at the measured point that is nearest to the requested
- * point. Only points with the same family of machines, the same layout and the same kind of memory count. The kind of
- * memory is either one memory that all ranks share, or several memories with links between them. The distance between
- * two points is the sum of the doublings between their extents and numbers of ranks. Measurements that the program made
- * itself (`rememberMeasurements`, from the output of `arke bench --json`) take precedence over shipped measurements.
+ * Chooses the variant of an operation for `variant: 'auto'`. For `auto`, the chosen variant is the fastest one at the
+ * measured point that is nearest to the requested point. Only measurements from the same family of machines, with the
+ * same layout and the same kind of memory, are considered. The kind of memory is either one memory that all ranks
+ * share, or several memories with links between them. The distance between two points is the sum of the doublings
+ * between their extents and numbers of ranks. Measurements that the program made itself (`rememberMeasurements`, from
+ * the output of `arke bench --json`) take precedence over shipped measurements.
  */
 import { isOneMemory } from '../world/machine.ts'
 import type { OperationDefinition, OperationOptions, TilingWorld } from './definition.ts'
@@ -28,7 +29,7 @@ export type Asked = Omit<Measurement, 'times'>
 
 export interface Choice {
   readonly variant: string
-  /** A sentence that tells the user the reason. */
+  /** A sentence that tells the user why the variant was chosen. */
   readonly reason: string
 }
 
@@ -40,8 +41,8 @@ export function rememberMeasurements(measurements: readonly Measurement[]): void
 }
 
 /**
- * The requested variant, or the variant chosen for `auto`. The machine may be that of a world, or only the description
- * of a machine.
+ * The requested variant, or the variant chosen for `auto`. The argument `machine` may be the machine of a world, or the
+ * description of a machine that is not present.
  */
 export function variantOf<Options extends OperationOptions>(
   definition: Pick<OperationDefinition<Options, never>, 'name' | 'variants' | 'layouts' | 'measurements'>,
@@ -68,7 +69,7 @@ export function layoutOf(
   return Object.fromEntries(Object.keys(layouts).map((name) => [name, String(given[name])]))
 }
 
-/** Chooses one of `variants`. If no measurement applies, the last variant is chosen. */
+/** Chooses one of the variants in the list `variants`. If no measurement applies, the last variant is chosen. */
 export function choose(asked: Asked, variants: readonly string[], shipped: readonly Measurement[]): Choice {
   for (const table of [remembered, shipped]) {
     const nearest = nearestOf(asked, table)

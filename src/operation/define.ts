@@ -1,10 +1,10 @@
 /**
  * `defineOperation` turns one record into the definition of an operation: its inputs, its variants, its reference and
- * its work. Everything that measures, tunes or emits shipped operations then works with it, too. docs/your-operations.md
- * explains the record.
+ * its work. All code that measures, tunes or emits shipped operations can then use the new operation, too.
+ * docs/your-operations.md explains the record.
  *
- * By default the inputs hold random numbers, different on every rank. The output is one tensor per rank. A row of the
- * output is its last axis, and rows are numbered over all other axes.
+ * By default, the inputs of an operation hold random numbers, different on every rank. The output is one tensor per
+ * rank. A row of the output is its last axis, and rows are numbered over all other axes.
  */
 import { Site } from '../ir/site.ts'
 import { fewestProcessors, type Machine } from '../world/machine.ts'
@@ -31,7 +31,7 @@ import {
 } from './definition.ts'
 import { packWeights, unpackWeights, weightsIn } from './weights.ts'
 
-/** What an operation is made for: a shape and a dtype, on the ranks of a machine. */
+/** The point for which an operation is made: a shape, a dtype, and the ranks of a machine. */
 export interface OperationPoint<Shape extends Numbers = Numbers, D extends OperandDType = OperandDType> {
   readonly shape: Shape
   readonly dtype: D
@@ -39,7 +39,7 @@ export interface OperationPoint<Shape extends Numbers = Numbers, D extends Opera
   readonly machine: Machine
 }
 
-/** Everything that a variant needs to allocate its buffers and to build its launches. */
+/** The data that a variant needs to allocate its buffers and to build its launches. */
 export interface OperationPlan<
   Shape extends Numbers,
   D extends OperandDType,
@@ -53,7 +53,10 @@ export interface OperationPlan<
   readonly output: Output
   /** The grid and the stream of every launch. */
   readonly options: Pick<LaunchOptions, 'grid' | 'stream'>
-  /** A weight as the kernel should read it: packed, if it has been packed. Call it at every launch. */
+  /**
+   * A weight in the form in which the kernel should read it: packed, if it has been packed. A variant must call
+   * `packed` at every launch.
+   */
   readonly packed: <W extends OperandDType>(
     weight: SymmetricTensor<W>,
   ) => SymmetricTensor<W> | PackedTensor<W>
@@ -72,12 +75,12 @@ export interface DefinedOptions<
   readonly dtype: D
   readonly variant: Variant | 'auto'
   readonly tiles?: Partial<Tiles>
-  /** The number of programs per rank. By default, as many as can be resident at once. */
+  /** The number of programs per rank. By default, as many programs run as can be resident at the same time. */
   readonly grid?: LaunchOptions['grid']
   readonly stream?: number
 }
 
-/** The extents of a shape as numbers, whatever their defaults are. */
+/** The extents of a shape as numbers, independent of their default values. */
 export type ExtentsOf<Shape> = { readonly [Name in keyof Shape]: number }
 
 /** The record that `defineOperation` takes. */
@@ -89,42 +92,54 @@ export interface OperationRecipe<
   Output extends SymmetricTensor,
   Variant extends string,
 > {
-  /** The name, in camel case. `arke bench FILE#NAME` chooses an operation by it. */
+  /** The name of the operation, in camel case. `arke bench FILE#NAME` chooses an operation by its camel-case name. */
   readonly name: string
-  /** The name in headings; `name` by default. */
+  /** The name of the operation in headings; `name` by default. */
   readonly title?: string
-  /** The default extents. */
+  /** The default extents of the operation's shape. */
   readonly shape: Shape
-  /** The dtypes that the kernels accept, with the default first. All operand dtypes by default, with f32 first. */
+  /**
+   * The dtypes that the kernels accept, with the default first. If absent, the dtypes are all operand dtypes, with f32
+   * first.
+   */
   readonly dtypes?: readonly D[]
-  /** Other names of extents on the command line, in lower case. */
+  /** Additional names of extents on the command line, in lower case. */
   readonly aliases?: Readonly<Record<string, keyof Shape & string>>
-  /** The extents that grow with the amount of work. Shapes of one class share tuned tiles, which must fit all of them. */
+  /**
+   * The extents that grow with the amount of work. Shapes that are equal after rounding the growing extents up to a
+   * power of two share tuned tiles, which must fit all of them.
+   */
   readonly growing?: Growing
   /** The default tiles at a point. */
   tiles?(point: OperationPoint<ExtentsOf<Shape>, D>): Tiles
-  /** Further tiles that `arke tune` tries. */
+  /** Additional tile sizes that `arke tune` tries. */
   candidates?(point: OperationPoint<ExtentsOf<Shape>, D>): readonly Tiles[]
-  /** Allocates the inputs on a world. */
+  /** Allocates the inputs of the operation on a world. */
   inputs(world: World, point: OperationPoint<ExtentsOf<Shape>, D>): Inputs
-  /** Allocates the output on a world. */
+  /** Allocates the output of the operation on a world. */
   output(world: World, point: OperationPoint<ExtentsOf<Shape>, D>): Output
   /** The inputs that stay constant and are packed once, for variants that read them through `packed`. */
   readonly weights?: readonly (keyof NoInfer<Inputs> & string)[]
   /**
-   * The variants, from bulk synchronous (`bsp`, which must exist) to fused. Each allocates its own buffers and returns
-   * the launches of one execution, in order.
+   * The variants, from bulk synchronous (`bsp`, which must exist) to fused. Each variant allocates its own buffers and
+   * returns the launches of one execution, in order.
    */
   readonly variants: {
     readonly [Name in Variant]: (
       plan: OperationPlan<ExtentsOf<Shape>, D, Tiles, Inputs, Output>,
     ) => readonly Step[]
   }
-  /** The variants in which the kernel that computes also communicates. By default all except `bsp`. */
+  /**
+   * The variants in which the kernel that computes also communicates. If absent, the fused variants are all variants
+   * except `bsp`.
+   */
   readonly fused?: readonly NoInfer<Variant>[]
-  /** The step of `bsp` whose inputs are all on its own rank. Its time is a lower bound on the time of every variant. */
+  /**
+   * The step of `bsp` whose inputs are all on its own rank. The time of the limiting step is a lower bound on the time
+   * of every variant.
+   */
   readonly limit: { readonly step: string; readonly name: string }
-  /** Random contents. By default every input of every rank has numbers between -1 and 1. */
+  /** Returns random contents for the inputs. By default, every input of every rank has numbers between -1 and 1. */
   random?(point: OperationPoint<ExtentsOf<Shape>, D>, seed: number): OperationContents<Inputs>
   /** A row of the expected output of a rank, computed in float64. */
   reference(
@@ -134,7 +149,7 @@ export interface OperationRecipe<
   ): ArrayLike<number>
   /** The largest difference from the reference that rounding can explain, for random contents. */
   tolerance(point: OperationPoint<ExtentsOf<Shape>, D>): number
-  /** Floating-point operations of the busiest rank. A multiply-add counts as two. */
+  /** Floating-point operations of the busiest rank. A multiply-add counts as two floating-point operations. */
   flops(point: OperationPoint<ExtentsOf<Shape>, D>): number
   /** The minimum number of bytes that the busiest rank receives from other ranks. */
   remoteBytes(point: OperationPoint<ExtentsOf<Shape>, D>): number
@@ -249,7 +264,7 @@ export function defineOperation<
 
 const required = ['inputs', 'output', 'reference', 'tolerance', 'flops', 'remoteBytes'] as const
 
-/** Rejects a record that a program in JavaScript has left incomplete. */
+/** Rejects a record that a JavaScript program has left incomplete. */
 function expectRecipe(
   recipe: Readonly<Record<(typeof required)[number] | 'name' | 'variants' | 'limit', unknown>>,
 ): void {
@@ -268,7 +283,7 @@ function expectRecipe(
   if (typeof step !== 'string') throw wrong(`${name} has no limit.step, which names a step of bsp`)
 }
 
-/** Throws, at the line of `defineOperation`, unless the limit is a step of `bsp`. */
+/** Throws an error, at the line of `defineOperation`, unless the field `limit` names a step of `bsp`. */
 function expectLimit(name: string, limit: string, steps: readonly Step[], site: Site): void {
   const names = steps.map((step) => step.name)
   if (!names.includes(limit))
@@ -280,7 +295,7 @@ function expectLimit(name: string, limit: string, steps: readonly Step[], site: 
 
 const sizeOf = ({ shape }: SymmetricTensor): number => shape.reduce((product, extent) => product * extent, 1)
 
-/** Numbers between -1 and 1, different for every input and rank. */
+/** Random numbers between -1 and 1, different for every input and rank. */
 function randomContents<Inputs extends Readonly<Record<string, SymmetricTensor>>>(
   inputs: Inputs,
   ranks: number,

@@ -4,9 +4,10 @@
  * interface only.
  *
  * One execution (`launch`) is enqueued on all ranks without a host wait, and the next execution may be enqueued
- * immediately. The kernels of every variant synchronise on the device. They wait until the inputs of peers are ready
- * and until buffers may be overwritten. A kernel that a rank launches earlier on the same stream may write the inputs.
- * A kernel that a rank launches later on that stream may read the outputs and overwrite the inputs.
+ * immediately. The kernels of every variant synchronise on the device. Kernels wait until the inputs of other ranks are
+ * ready and until buffers may be overwritten. A kernel that a rank launches before an execution on the same stream may
+ * write the inputs. A kernel that a rank launches after an execution on the same stream may read the outputs and
+ * overwrite the inputs.
  */
 import { round } from '../ir/dtype.ts'
 import type { Tiling, TilesFrom } from '../tune/configurations.ts'
@@ -14,7 +15,7 @@ import type { Measurement } from './choice.ts'
 import type { Growing } from '../tune/tables.ts'
 import type { SymmetricTensor, World } from '../world/world.ts'
 
-/** The dtypes that operands may have. Products are accumulated in f32. */
+/** The dtypes that operands may have. Matrix products are accumulated in f32. */
 export type OperandDType = 'f32' | 'f16' | 'bf16'
 export const operandDTypes: readonly OperandDType[] = ['f32', 'f16', 'bf16']
 
@@ -30,14 +31,15 @@ export interface Traffic {
   readonly launches: number
 }
 
-/** One kernel launch of an execution. */
+/** One kernel launch of an operation's execution. */
 export interface Step {
   readonly name: string
   /** Launches the kernel on all ranks and returns without waiting for the device. */
   launch(): void
   /**
-   * The operands, if the step does nothing but c = a x b on every rank, with row-major matrices and without flags. A
-   * benchmark measures the product of a vendor's library in its place. `a` may have more rows than `c`.
+   * The operands of a step that only computes c = a x b on every rank, with row-major matrices and without flags. A
+   * benchmark measures the matrix product of a vendor's library in place of a step that is only a matrix product. The
+   * operand `a` may have more rows than `c`.
    */
   readonly product?: {
     readonly a: SymmetricTensor
@@ -47,8 +49,8 @@ export interface Step {
 }
 
 /**
- * An operation with a fixed variant and shape, allocated on a world. `Contents` is the type of the data that fills the
- * inputs of all ranks.
+ * An operation with a fixed variant and shape, allocated on a world. The type `Contents` is the type of the data that
+ * fills the inputs of all ranks.
  */
 export interface Operation<Contents = never> {
   readonly name: string
@@ -59,7 +61,7 @@ export interface Operation<Contents = never> {
   readonly inputs: Readonly<Record<string, SymmetricTensor>>
   readonly outputs: Readonly<Record<string, SymmetricTensor>>
   readonly traffic: Traffic
-  /** The tile sizes of the kernels. `tilesFrom` says how the tiles were chosen. */
+  /** The tile sizes of the kernels. The field `tilesFrom` says how the tiles were chosen. */
   readonly tiles: Readonly<Record<string, number>>
   readonly tilesFrom: TilesFrom
   /**
@@ -70,21 +72,23 @@ export interface Operation<Contents = never> {
   /** Enqueues one execution on all ranks and returns without waiting for the device. */
   launch(): void
   /**
-   * Converts inputs that stay constant, such as weights, into the layout that the target reads fastest. `fill` discards
-   * the converted inputs.
+   * Converts inputs that stay constant, such as weights, into the layout that the target reads fastest. The method
+   * `fill` discards the converted inputs.
    */
   pack(): Promise<void>
   /** Returns random contents, rounded to values that the dtype can represent. */
   random(seed: number): Contents
   /**
-   * Writes the contents into the inputs of every rank. The write does not wait for launches that may still be running.
+   * Writes the contents into the inputs of every rank. `fill` does not wait for launches that may still be running.
    */
   fill(contents: Contents): void
-  /** Waits for all launches so far and returns the output of a rank, in row-major order and without padding. */
+  /**
+   * Waits for all launches enqueued so far and returns the output of a rank, in row-major order and without padding.
+   */
   result(rank: number): Promise<Float64Array>
   /**
-   * The expected output of a rank, computed in float64. If `rows` is given, only those rows of the output are computed,
-   * where a row runs along the last axis.
+   * The expected output of a rank, computed in float64. If `rows` is given, only the given rows of the output are
+   * computed, where a row runs along the last axis.
    */
   reference(contents: Contents, rank: number, rows?: readonly number[]): Float64Array
   /** The largest difference from the reference that rounding can explain if the contents are random. */
@@ -92,12 +96,12 @@ export interface Operation<Contents = never> {
 }
 
 /**
- * The machine for which tiles are chosen. It is a world, or the description of a machine that is not present
- * (src/world/machine.ts).
+ * The machine for which tiles are chosen. The machine for the tiles is a world, or the description of a machine that is
+ * not present (src/world/machine.ts).
  */
 export type TilingWorld = Pick<World, 'ranks' | 'machine'>
 
-/** The options that all operations accept. `variant` may also be `auto`, which choice.ts resolves. */
+/** The options that all operations accept. The option `variant` may also be `auto`, which choice.ts resolves. */
 export interface OperationOptions {
   readonly shape: Readonly<Record<string, number>>
   readonly dtype: OperandDType
@@ -116,18 +120,21 @@ export interface OperationDefinition<Options extends OperationOptions, Contents>
   /** The variants in which the kernel that computes also communicates. */
   readonly fused: readonly Options['variant'][]
   readonly defaults: Options
-  /** The dtypes that the kernels accept. The default is all operand dtypes. */
+  /** The dtypes that the kernels accept. By default, the kernels accept all operand dtypes. */
   readonly dtypes?: readonly OperandDType[]
-  /** Additional command-line names, in lower case, for extents of the shape. Example: { kv: 'tokens' }. */
+  /**
+   * Additional command-line names, in lower case, for extents of the shape. An example of additional extent names is {
+   * kv: 'tokens' }.
+   */
   readonly aliases?: Readonly<Record<string, keyof Options['shape'] & string>>
   /**
-   * The options that describe the layout of the inputs, each with its possible values. An example is { shard: ['K',
-   * 'M'] }. A measurement applies to only one layout.
+   * The options that describe the layout of the inputs, each with its possible values. An example of layout options is
+   * { shard: ['K', 'M'] }. A measurement applies to only one layout of the inputs.
    */
   readonly layouts?: Readonly<Record<string, readonly string[]>>
   /**
-   * The extents that grow with the amount of work, such as rows and tokens. Shapes that differ only slightly in them
-   * share tuned tiles. Other extents must be equal.
+   * The extents that grow with the amount of work, such as rows and tokens. Shapes that differ only slightly in growing
+   * extents share tuned tiles. Extents that do not grow must be equal.
    */
   readonly growing?: Growing
   /** True if some inputs are weights, which `Operation.pack` converts into the target's layout. */
@@ -137,13 +144,13 @@ export interface OperationDefinition<Options extends OperationOptions, Contents>
   /** The default tile choice, used when the caller does not specify tiles. */
   tiling(world: TilingWorld, options: Omit<Options, 'tiles'>): Tiling
   /**
-   * Allocates the operation. If `inputs` come from an operation of the same shape, dtype and layout, both operations
-   * share these inputs, including packed weights.
+   * Allocates the operation on a world. If `inputs` come from an operation of the same shape, dtype and layout, both
+   * operations share these inputs, including packed weights.
    */
   make(world: World, options: Options, inputs?: Operation['inputs']): Operation<Contents>
   /**
-   * A step of `bsp` whose inputs are all on the rank that runs it. The time of that step is a lower bound on the time
-   * of every variant.
+   * A step of `bsp` whose inputs are all on the rank that runs it. The time of the limiting step is a lower bound on
+   * the time of every variant.
    */
   readonly limit: { readonly step: string; readonly name: string }
 }
@@ -151,7 +158,9 @@ export interface OperationDefinition<Options extends OperationOptions, Contents>
 /** An operation of any kind. Each operation validates its own options. */
 export type AnyOperation = OperationDefinition<OperationOptions, unknown>
 
-/** True if a value looks like the definition of an operation. It may come from another copy of this package. */
+/**
+ * True if a value looks like the definition of an operation. The definition may come from another copy of this package.
+ */
 export function isOperation(value: unknown): value is AnyOperation {
   if (typeof value !== 'object' || value === null) return false
   const { name, variants, defaults, make, tiling } = value as Partial<AnyOperation>
@@ -161,7 +170,7 @@ export function isOperation(value: unknown): value is AnyOperation {
   )
 }
 
-/** For each dtype: the largest relative error of rounding to it. */
+/** The largest relative error of rounding to each dtype. */
 export const roundoff: Readonly<Record<OperandDType, number>> = {
   f32: 2 ** -24,
   f16: 2 ** -11,
@@ -169,7 +178,8 @@ export const roundoff: Readonly<Record<OperandDType, number>> = {
 }
 
 /**
- * Calls `make` only once per choice. A kernel object keeps its recorded IR, so each kernel must be created only once.
+ * Calls `make` only once for each choice of options. A kernel object keeps its recorded IR, so each kernel must be
+ * created only once.
  */
 export function oncePer<Choice, Made>(make: (choice: Choice) => Made): (choice: Choice) => Made {
   const made = new Map<string, Made>()
@@ -182,8 +192,8 @@ export function oncePer<Choice, Made>(make: (choice: Choice) => Made): (choice: 
 }
 
 /**
- * The random numbers repeat after this many numbers. The period of the random numbers is a prime, so that rows of the
- * usual lengths do not repeat each other.
+ * The number of random numbers after which they repeat. The period of the random numbers is a prime, so that rows of
+ * the usual lengths do not repeat each other.
  */
 const period = 1_048_573
 
@@ -207,7 +217,7 @@ export function expectExtents(what: string, extents: Readonly<Record<string, num
       throw new RangeError(`${what}: ${name} is ${extent}; it must be a whole number of at least ${least}`)
 }
 
-/** Returns the table entry with the given name, or throws an error that lists all names. */
+/** Returns the table entry with the given name, or throws an error that lists all valid names. */
 export function chosen<T>(what: string, table: Readonly<Record<string, T>>, name: string): T {
   if (!Object.hasOwn(table, name))
     throw new RangeError(`${what}: there is no ${name}; choose one of ${Object.keys(table).join(', ')}`)
@@ -215,8 +225,8 @@ export function chosen<T>(what: string, table: Readonly<Record<string, T>>, name
 }
 
 /**
- * Throws if the caller gave an option that only other variants support. With `auto`, options of other variants are
- * ignored, because the chosen variant may not support them.
+ * Throws an error if the caller gave an option that only other variants support. With `variant: 'auto'`, options of
+ * other variants are ignored, because the chosen variant may not support them.
  */
 export function expectOptionsOf(
   what: string,

@@ -1,14 +1,14 @@
-/** Inputs that stay constant, such as weights, are packed once into the layout that the target reads fastest. */
+/** Packs inputs that stay constant, such as weights, once into the layout that the target reads fastest. */
 import type { PackedTensor, SymmetricTensor, World } from '../world/world.ts'
 import type { OperandDType } from './definition.ts'
 
 /**
- * The packed form of each weight tensor, present as long as both hold the same values. Operations that share weights
- * share the packed form.
+ * The packed form of each weight tensor, which exists as long as both hold the same values. Operations that share
+ * weights share the packed form.
  */
 const packedOf = new WeakMap<SymmetricTensor, PackedTensor>()
 
-/** The packed form of the weights if `packWeights` has made one, otherwise the weights themselves. */
+/** Returns the packed form of the weights if `packWeights` has made one, and otherwise the weights themselves. */
 export const weightsIn = <D extends OperandDType>(
   weights: SymmetricTensor<D>,
 ): SymmetricTensor<D> | PackedTensor<D> => (packedOf.get(weights) as PackedTensor<D> | undefined) ?? weights
@@ -17,7 +17,7 @@ export async function packWeights(world: World, weights: SymmetricTensor): Promi
   if (!packedOf.has(weights)) packedOf.set(weights, await world.pack(weights))
 }
 
-/** Discards the packed form. Call this function before the weights are written again. */
+/** Discards the packed form of the weights. The packed form must be discarded before the weights are written again. */
 export function unpackWeights(world: World, weights: SymmetricTensor): void {
   const packed = packedOf.get(weights)
   if (packed && packed.source !== weights) world.free(packed)

@@ -1,5 +1,5 @@
 /**
- * Inputs that a benchmark draws on the device, because the host would take too long to generate them, and elements of
+ * Inputs that a benchmark draws on the device, because the host would take too long to generate them, and samples of
  * the results that are compared with float64.
  */
 import type { OperationOptions } from '../operation/definition.ts'
@@ -8,10 +8,10 @@ import type { GpuCell } from './points.ts'
 /** The elements of a tensor on a rank, as a function of the row-major index. */
 export type Elements = (index: number) => number
 
-/** The random contents of a rank's copy of an input. They consist of rows of 128 elements, which repeat. */
+/** The random contents of a rank's copy of an input. The random contents consist of rows of 128 elements, which repeat. */
 export interface Drawn {
   readonly element: Elements
-  /** The block of all distinct rows, and the offset in this block of a row of the tensor. */
+  /** The block of all distinct rows, and the offset in the block at which a row of the tensor starts. */
   readonly values: Float64Array
   place(row: number): number
   /** The number of rows after which rows repeat. */
@@ -27,11 +27,11 @@ export interface Sample {
 }
 
 export interface Drawing<Options extends OperationOptions = OperationOptions> {
-  /** The inputs with random contents. `isEqual`: all ranks have the same. `isShared`: one tensor serves all input sets. */
+  /** The inputs with random contents: `isEqual` if all ranks have the same, `isShared` if one tensor serves all input sets. */
   readonly inputs: Readonly<Record<string, { readonly isEqual?: boolean; readonly isShared?: boolean }>>
   /** The number that each other input contains in all its elements. */
   constants?(shape: Options['shape']): Readonly<Record<string, number>>
-  /** The number of input sets. By default, the sets together exceed the caches. */
+  /** The number of input sets. By default, the input sets together exceed the caches. */
   readonly sets?: number
   /** Samples of the result of each rank, given the drawn inputs. */
   samples(
@@ -40,7 +40,7 @@ export interface Drawing<Options extends OperationOptions = OperationOptions> {
   ): readonly Sample[]
 }
 
-/** Computes some elements of A x B in float64. They are in the first and last rows and columns, and in between. */
+/** Computes some elements of A x B in float64. The elements lie in the first and last rows and columns, and between them. */
 export function sampleProduct(
   { M, N, K }: { readonly M: number; readonly N: number; readonly K: number },
   a: (row: number, k: number) => number,

@@ -1,6 +1,6 @@
 /**
- * The matrix product C = A x B on one rank. Fused variants are compared with this kernel. Shapes need not be multiples
- * of the tiles.
+ * The matrix product C = A x B on one rank. Benchmarks compare fused variants with this kernel. The shape of the
+ * matrices need not be a multiple of the tiles.
  */
 import { bf16, f32 } from '../lang/dtypes.ts'
 import { kernel, tensor } from '../lang/kernel.ts'
@@ -9,8 +9,8 @@ import { oncePer, type OperandDType } from '../operation/definition.ts'
 
 const matrices = (dtype: OperandDType) => ({ a: tensor(dtype, 2), b: tensor(dtype, 2), c: tensor(dtype, 2) })
 /**
- * Besides the extents of a tile and the number of stages: the programs of a cluster along M and along N. Programs along M
- * share the tiles of B, and programs along N those of A.
+ * Besides the extents of a tile and the number of stages, the meta-parameters hold the number of programs of a cluster
+ * along M and along N. Programs along M share the tiles of B, and programs along N those of A.
  */
 const tiles = { BM: 128, BN: 256, BK: 64, stages: 4, CM: 1, CN: 1 }
 export const gemmKernel = oncePer((dtype: OperandDType) =>

@@ -1,4 +1,4 @@
-/** Ready-made operations. Every variant is a kernel written in the Arke language. */
+/** Exports the ready-made operations. Every variant is a kernel written in the Arke language. */
 export * from './collectives/index.ts'
 export * from './registry.ts'
 export { operations, type AnyDefinition } from './operations.ts'
@@ -18,7 +18,7 @@ export type { CpuPoint, Form, GpuCell, GpuPoints, Points, Setting, Without } fro
 export type { TilesFrom, Tiling } from '../tune/configurations.ts'
 export type { Asked, Numbers } from '../tune/tables.ts'
 // A program that imports only `arke/ops` gets declarations that name types of `arke`. TypeScript finds the entry `arke`
-// because of the next line.
+// because of the next line of this file.
 export type { Kernel, World } from '../index.ts'
 export type { ShippedOperation } from './shipped.ts'
 export type { Drawing, Drawn, Elements, Sample } from './drawn.ts'

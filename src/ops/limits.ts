@@ -19,7 +19,7 @@ export const tileMemory = ({
 export const stageBytes = ({ BM, BN, BK }: Omit<Tiles, 'stages'>, dtype: OperandDType): number =>
   (BM + BN) * BK * dtypes[dtype].bytes
 
-/** The numbers of rows that a tile may have in a product of `m` rows (`ProductLimits`). */
+/** The numbers of rows that a tile may have in a matrix product of `m` rows (`ProductLimits`). */
 export function tileRows(
   { name, products }: Pick<Machine, 'name' | 'products'>,
   m: number,
@@ -28,7 +28,7 @@ export function tileRows(
   return products.tileRows.find(([covering]) => covering >= m) ?? products.tileRows.at(-1)!
 }
 
-/** True if products of this dtype run on the matrix unit. Products of f32 never run on the matrix unit. */
+/** True if matrix products of this dtype run on the matrix unit. Matrix products of f32 never run on the matrix unit. */
 export const usesMatrixUnit = (
   { capabilities }: Pick<Machine, 'capabilities'>,
   dtype: OperandDType,

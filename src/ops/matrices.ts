@@ -1,4 +1,4 @@
-/** Matrices on the host: windows of a matrix that become shards. */
+/** Functions for matrices on the host, which cut windows out of a matrix that become shards. */
 
 /**
  * Copies a window of `height` x `width` elements whose first element is at row `top` and column `left`. Elements of the

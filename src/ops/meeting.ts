@@ -1,4 +1,4 @@
-/** Rank barriers inside a kernel, for kernels that synchronise in bulk. */
+/** Implements rank barriers inside a kernel, for bulk-synchronous kernels. */
 import type { Program } from '../lang/program.ts'
 import type { Flags } from '../lang/tensor.ts'
 
@@ -10,7 +10,7 @@ export function announce(t: Program, entered: Flags<1>): void {
   t.if(t.program.eq(0), () => t.signalAll(entered.at([t.rank])))
 }
 
-/** A rank barrier at the end of a kernel. The launch ends once all programs of all ranks have called this function. */
+/** A rank barrier at the end of a kernel. The launch ends once all programs of all ranks have called this end barrier. */
 export function leaveTogether(t: Program, left: Flags<1>): void {
   t.last(() => {
     t.signalAll(left.at([t.rank]))

@@ -7,7 +7,7 @@ import type { Machine } from '../world/machine.ts'
 import type { Drawing } from './drawn.ts'
 import type { OperandDType, OperationOptions } from '../operation/definition.ts'
 
-/** The properties that decide which kernels exist: machine, number of ranks, dtype and shape. */
+/** The facts that decide which kernels exist: machine, number of ranks, dtype and shape. */
 export interface Setting<Options extends OperationOptions = OperationOptions> {
   readonly machine: Machine
   readonly ranks: number
@@ -29,8 +29,8 @@ export interface CpuPoint<Options extends OperationOptions = OperationOptions> {
 }
 
 /**
- * The value is the share of an execution that the other ranks can finish without the late rank. It is 'its work' if
- * they can also do the late rank's work once its inputs are ready.
+ * The value is the share of an execution that the other ranks can finish without the late rank. The value is 'its work'
+ * if the other ranks can also do the late rank's work once its inputs are ready.
  */
 export type Without = { readonly share: number } | 'its work'
 
@@ -38,7 +38,7 @@ export type Without = { readonly share: number } | 'its work'
 export const powers = (from: number, to: number, by: number): number[] =>
   from > to ? [] : [from, ...powers(from * by, to, by)]
 
-/** Values of layout options; see `OperationDefinition.layouts`. */
+/** Values of the layout options of an operation; see `OperationDefinition.layouts`. */
 export type Layout = Readonly<Record<string, string>>
 
 /** A point that is measured on a GPU. */
@@ -48,7 +48,7 @@ export interface GpuCell<Options extends OperationOptions = OperationOptions> {
   readonly ranks: number
   readonly dtype: 'bf16' | 'f16'
   readonly shape: Options['shape']
-  /** The layout of the inputs. The operation's defaults apply to options that are absent. */
+  /** The layout of the inputs of a measured point. The operation's defaults apply to options that are absent. */
   readonly layout?: Layout
 }
 
@@ -57,11 +57,11 @@ export interface GpuPoints<Options extends OperationOptions = OperationOptions> 
   readonly section: string
   /** The heading of the results table. */
   readonly heading: string
-  /** The step from `OperationDefinition.limit` has this name in the results when it is measured alone. */
+  /** The name of the limiting step (`OperationDefinition.limit`) in the results when it is measured alone. */
   readonly alone: string
   /**
-   * The lower bound with which times are compared. It is the time of that step alone, or the minimum work divided by
-   * the device's peak rate.
+   * The lower bound with which times are compared. The lower bound is the time of the limiting step alone, or the
+   * minimum work divided by the device's peak rate.
    */
   readonly floor: 'alone' | 'least work'
   /** The variants whose tiles are tuned for the table that Arke ships. */
@@ -75,23 +75,23 @@ export interface GpuPoints<Options extends OperationOptions = OperationOptions> 
   /** The minimum number of bytes that a rank receives from other ranks. */
   remoteBytes(cell: Omit<GpuCell<Options>, 'key'>): number
   /**
-   * The performance goal. The value 'recover' means to recover the cost of bulk synchronous execution, 'no slower'
-   * means no slower than `bsp`, and 'near alone' means close to the time of the step alone.
+   * The performance goal of a point that is measured. The value 'recover' means to recover the cost of bulk synchronous
+   * execution, 'no slower' means no slower than `bsp`, and 'near alone' means close to the time of the step alone.
    */
   goal(shape: Options['shape']): 'recover' | 'no slower' | 'near alone'
-  /** How inputs are drawn on the device. By default the host generates them. */
+  /** The way in which inputs are drawn on the device. By default, the host generates the inputs. */
   readonly drawing?: Drawing<Options>
 }
 
 export interface Points<Options extends OperationOptions = OperationOptions, Contents = never> {
   /**
-   * Named sets of options that select among the kernels. Together, these sets of options launch every kernel of the
+   * Named sets of options that select among the kernels. Together, the named sets of options launch every kernel of the
    * operation.
    */
   forms(setting: Setting<Options>): Readonly<Record<string, Form<Options>>>
-  /** Named realistic shapes. Tests run all sets of options at the first shape and some of them at the other shapes. */
+  /** Realistic shapes by name. Tests run all sets of options at the first shape and some at the other shapes. */
   readonly usual: Readonly<Record<string, Options['shape']>>
-  /** Named tile sizes around the default tile size. The first entry is the default and has an empty name. */
+  /** Named tile sizes around the default tile size. The first entry of the tile sizes is the default and has an empty name. */
   cuts?(tiles: Numbers, machine: Machine): Readonly<Record<string, Numbers>>
   /** Small shapes in which no extent is a multiple of a tile extent, so that tiles divide the shapes unevenly. */
   readonly odd: readonly { readonly shape: Options['shape']; readonly tiles: Numbers }[]
@@ -102,8 +102,8 @@ export interface Points<Options extends OperationOptions = OperationOptions, Con
   /** The name of the input to which the results are proportional. */
   readonly factor: string
   /**
-   * Contents of the inputs that cover cases which random contents do not reach. `round` is the number of the test
-   * round.
+   * Contents of the inputs that cover cases which random contents do not reach. The argument `round` is the number of
+   * the test round.
    */
   contents?(random: Contents, shape: Options['shape'], round: number): Contents
 }

@@ -1,4 +1,4 @@
-/** What a ready-made operation defines in addition to the common interface, for tests, benchmarks and the audit. */
+/** Defines what a ready-made operation has in addition to the common interface, for tests, benchmarks and the audit. */
 import type { OperationDefinition, OperationOptions } from '../operation/definition.ts'
 import type { Recogniser } from '../taxes/recognition.ts'
 import type { Points } from './points.ts'
@@ -14,6 +14,6 @@ export interface ShippedOperation<Options extends OperationOptions, Contents> ex
    * execution.
    */
   readonly demo?: { readonly shape: Partial<Options['shape']>; readonly skews: readonly number[] }
-  /** Returns the options of this operation if a chain of kernels in a trace computes the same thing. */
+  /** Returns the options of this operation if a chain of kernels in a trace computes the same result. */
   readonly recognise?: Recogniser['recognise']
 }

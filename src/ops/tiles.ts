@@ -1,4 +1,4 @@
-/** The default tiles of a matrix product on one rank. */
+/** Chooses the default tiles of a matrix product on one rank. */
 import { productCandidates } from '../tune/candidates.ts'
 import { tilesFor, type Tiling } from '../tune/configurations.ts'
 import { fewestProcessors, isCached, type Machine } from '../world/machine.ts'
@@ -27,13 +27,13 @@ export const upTo = (extent: number, most: number, step: number): number =>
   Math.min(most, Math.ceil(extent / step) * step)
 
 /**
- * Default tiles for a machine with scratch memory, such as a GPU. They are reduced until they fit into that memory.
+ * Default tiles for a machine with scratch memory, such as a GPU. Default tiles are reduced until they fit into the scratch memory.
  *
- * Products of few rows are limited by memory bandwidth. By default, products of few rows use small tiles in deep
- * pipelines. If wide tiles keep nearly all processors busy with one tile each, products of few rows use wide
- * tiles. If each processor has many tiles, the tiles are small enough for two programs per processor. One
- * program can then copy while the other finishes. Products of many rows use the largest tiles that the registers hold,
- * unless that leaves processors without a tile.
+ * Matrix products of few rows are limited by memory bandwidth. By default, products of few rows use small tiles in deep
+ * pipelines. If wide tiles keep nearly all processors busy with one tile each, products of few rows use wide tiles. If
+ * each processor has many tiles, the tiles are small enough for two programs per processor. If two programs share a
+ * processor, one of them can copy while the other finishes. Products of many rows use the largest tiles that the
+ * registers hold, unless that leaves processors without a tile.
  */
 export function scratchTiles(machine: Machine, shape: Omit<ProductShape, 'k'>): Tiles {
   return fitted(machine, wantedTiles(machine, shape), shape.dtype)
@@ -59,8 +59,8 @@ function wantedTiles(machine: Machine, { m, n, dtype }: Omit<ProductShape, 'k'>)
 }
 
 /**
- * Shrinks tiles until they fit into the scratch memory. It first reduces the stages (to three at least), then the
- * width, then the depth, and finally the stages again (to two at least).
+ * Shrinks tiles until they fit into the scratch memory. The function first reduces the stages (to three at least), then
+ * the width, then the depth, and finally the stages again (to two at least).
  */
 function fitted(machine: Machine, tiles: Tiles, dtype: OperandDType): Tiles {
   const fitting = Math.floor(tileMemory(machine) / stageBytes(tiles, dtype))
@@ -70,7 +70,7 @@ function fitted(machine: Machine, tiles: Tiles, dtype: OperandDType): Tiles {
   return { ...tiles, stages: Math.max(2, fitting) }
 }
 
-/** How tiles are chosen for a product on one rank. */
+/** The options for choosing the tiles of a matrix product on one rank. */
 export function gemmTiling(machine: Machine, shape: ProductShape): Tiling<Tiles> {
   const { m, n, k, dtype } = shape
   const fallback = (): Tiles =>
@@ -96,8 +96,8 @@ export const gemmTiles = (machine: Machine, shape: ProductShape): Tiles =>
   isCached(machine) ? cachedTiles(machine, shape) : tilesFor(gemmTiling(machine, shape)).tiles
 
 /**
- * Default tiles for a machine that holds tiles in caches. The default tiles are as large as the caches allow, because
- * each copied element is then used more often. A packed operand needs no copy, so its tiles can be narrower.
+ * Default tiles for a machine that holds tiles in caches. The default tiles are as large as the caches allow, because each copied
+ * element is then used more often. A packed operand needs no copy, so its tiles can be narrower than those of other operands.
  */
 function cachedTiles({ panelSteps = 256 }: Machine, { m, n, k, packed = false }: ProductShape): Tiles {
   return {

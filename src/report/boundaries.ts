@@ -1,5 +1,5 @@
 /**
- * The sorted starts and ends of a rank's events. A change from one part of a rank's time to the next nearly always
+ * The sorted starts and ends of a rank's events. A change from one category of a rank's time to another nearly always
  * coincides with the start or the end of an event. The page data therefore stores the number of event boundaries to
  * skip instead of the time, which halves the data.
  */

@@ -16,7 +16,7 @@ export interface PageFiles {
   readonly style: string
 }
 
-/** There is one page for the audit, and one for measured runs. */
+/** The kinds of pages: one for the audit, and one for measured runs. */
 export type PageName = 'page' | 'runs'
 
 const kept = new Map<PageName, PageFiles>()

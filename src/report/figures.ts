@@ -1,4 +1,4 @@
-/** The report's tables of figures, which are given per rank and per process group, and for the clocks. */
+/** Writes the tables of numbers in the report: per rank, per process group, and for the clocks. */
 import type { AuditDocument, RankDocument } from './document.ts'
 import { ranges } from '../timeline/ranges.ts'
 import { bytes, percent } from './format.ts'

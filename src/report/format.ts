@@ -21,8 +21,8 @@ export function shorten(text: string, width: number): string {
 }
 
 /**
- * Formats the parts of a whole as percentages with one decimal, such that they add up to 100.0. The rounding difference
- * is added to the parts with the largest remainders.
+ * Formats shares of a total as percentages with one decimal, such that the percentages add up to 100.0. The rounding
+ * difference is added to the shares with the largest remainders.
  */
 export function shares(parts: readonly number[], whole: number): string[] {
   if (!(whole > 0)) return parts.map(() => '–')

@@ -7,7 +7,7 @@ import { html, type Markup } from './markup.ts'
 export interface Headline {
   /** The number with its unit, such as `31.2 %` or `1.25×`, or an empty text if there is no number. */
   readonly figure: string
-  /** The rest of the headline's sentence. The rest begins in lower case unless `figure` is empty. */
+  /** The headline's sentence without the number. The text begins in lower case unless `figure` is empty. */
   readonly text: string
 }
 

@@ -1,14 +1,14 @@
-/** Writes JSON in pieces, since the text of a large document exceeds the maximum length of a string. */
+/** Writes JSON in chunks, since the text of a large document exceeds the maximum length of a string. */
 
 /**
- * Objects are split into pieces up to this nesting depth. Arrays are written several elements at a time, since their
- * elements are small.
+ * The maximum nesting depth at which objects are split into chunks. Arrays are written several elements at a time,
+ * since their elements are small.
  */
 const DEPTH = 4
 const ELEMENTS = 32
 const PIECE = 1 << 16
 
-/** Returns the text that `JSON.stringify` would return, in pieces of some tens of kilobytes. */
+/** Yields the text that `JSON.stringify` would return, in chunks of some tens of kilobytes. */
 export function* jsonPieces(value: unknown): Generator<string> {
   let piece = ''
   for (const part of parts(value, DEPTH)) {

@@ -1,6 +1,7 @@
 /**
- * The page draws one row per rank. For a rank with several processors, an instant of this row shows the part in which
- * most of the processors are. Among equally common parts, the first in the order of the ledger is shown.
+ * Computes the row that the page draws for a rank. For a rank with several processors, each instant of the row shows
+ * the category in which most processors are. Among equally common categories, the row shows the first in the order of
+ * the ledger.
  */
 import { type Part, partNames, type ProcessorTime } from '../taxes/ledger.ts'
 import { type Intervals, SetWriter } from '../timeline/intervals.ts'
@@ -25,7 +26,7 @@ export function mostCommonParts(
   return Object.fromEntries(partNames.map((name, at) => [name, shown[at].set()])) as Record<Part, Intervals>
 }
 
-/** The times at which a processor enters or leaves a part. */
+/** The times at which a processor enters or leaves a category. */
 function edgesOf(processors: readonly Pick<ProcessorTime, 'parts'>[]) {
   const sets = processors.flatMap(({ parts }) => partNames.map((name) => parts[name]))
   const length = sets.reduce((sum, set) => sum + set.length, 0)

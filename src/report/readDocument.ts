@@ -1,7 +1,7 @@
 /**
- * Reads documents that `arke audit --json` wrote. A document is recognised by its content, not by its file name. Its
- * first key is `arke`, and the value of that key is the version as a string. In a trace that Arke wrote, the value of
- * the first key is an object.
+ * Reads documents that `arke audit --json` wrote. A document is recognised by its content, not by its file name. The
+ * first key of an audit document is `arke`, and the value of that key is the version as a string. In a trace that Arke
+ * wrote, the value of the first key is an object.
  */
 import { closeSync, openSync, readFileSync, readSync, statSync } from 'node:fs'
 import { AuditError } from '../audit/auditError.ts'

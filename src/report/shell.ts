@@ -1,7 +1,7 @@
 /**
- * The frame that all HTML pages have in common. A page is one self-contained file with its style, its script and its
- * compressed data. The page loads nothing from elsewhere, and its content security policy enforces this. The same input
- * yields the same bytes.
+ * Writes the frame that all HTML pages have in common. A page is one self-contained file with its style, its script and
+ * its compressed data. The page loads nothing from elsewhere, and its content security policy enforces this. The same
+ * input yields the same bytes.
  */
 import { gzipSync } from 'node:zlib'
 import { pageFiles, type PageName } from './bundle.ts'
@@ -15,7 +15,7 @@ export interface PageHead {
   readonly arke: string
 }
 
-/** Returns the file in pieces, among them the pieces of the body. */
+/** Yields the text of the HTML file in chunks, including the chunks of the body. */
 export function* writePage(
   { name, title, arke }: PageHead,
   body: Iterable<Markup | string>,
@@ -44,7 +44,7 @@ const colours = (): string =>
   `:root{${categories.map(({ name, light, dark }) => `--${name}:light-dark(${light},${dark})`).join(';')}}` +
   categories.map(({ name }) => `.is-${name}{background-color:var(--${name})}`).join('')
 
-/** The zoom buttons. page/steer.ts handles them. */
+/** The markup of the zoom buttons, which page/steer.ts handles. */
 export const zoomButtons: Markup = html`<span class="buttons">
   <button type="button" id="zoom-in" aria-label="Zoom in" title="Zoom in (+ or w)">+</button>
   <button type="button" id="zoom-out" aria-label="Zoom out" title="Zoom out (- or s)">−</button>

@@ -1,4 +1,6 @@
-/** Measures how fast all ranks of a world together read data that no cache holds. It works on any target. */
+/**
+ * Measures how fast all ranks of a world together read data that no cache holds. The measurement works on any target.
+ */
 import { f32 } from '../lang/dtypes.ts'
 import { kernel, tensor } from '../lang/kernel.ts'
 import { beyondCaches } from '../world/machine.ts'
@@ -19,10 +21,13 @@ const readKernel = kernel(
   },
 )
 
-/** A run lasts at least this long, as far as the bandwidth is known. It is long compared to the cost of a launch. */
+/**
+ * The minimum duration of a run, as far as the bandwidth is known. The minimum duration is long compared to the time of
+ * a launch.
+ */
 const seconds = 1e-3
 
-/** The bytes that all ranks together read by default. The caches do not hold them. */
+/** The bytes that all ranks together read by default. The caches hold fewer bytes than the measurement reads. */
 const bytesFor = ({ machine }: Pick<World, 'machine'>): number =>
   Math.max(beyondCaches(machine), seconds * (machine.bandwidth ?? 0))
 

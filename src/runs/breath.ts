@@ -1,5 +1,5 @@
 /**
- * Lets long work on the main thread yield to the event loop now and then, because signals are delivered only in the
+ * Lets long computations on the main thread yield to the event loop, because the process handles signals only in the
  * event loop. Awaiting a launch is not enough, because the end of a short launch is observed without a pass through the
  * event loop.
  */
@@ -13,8 +13,8 @@ const longest = 20
 let last = performance.now()
 
 /**
- * Yields to the event loop if the last yield was more than `longest` ago. Throws the reason of `interrupt` if
- * `interrupt` was aborted.
+ * Yields to the event loop if the last yield was more than `longest` milliseconds ago. If the signal `interrupt` was
+ * aborted, its reason is thrown.
  */
 export async function breathe(interrupt?: AbortSignal): Promise<void> {
   if (performance.now() - last >= longest) {
@@ -25,7 +25,8 @@ export async function breathe(interrupt?: AbortSignal): Promise<void> {
 }
 
 /**
- * Runs a generator to its end and returns its result. It yields to the event loop between two steps of the generator.
+ * Runs a generator to its end and returns its result. The generator's steps alternate with passes through the event
+ * loop.
  */
 export async function inBreaths<T>(pieces: Generator<void, T>, interrupt?: AbortSignal): Promise<T> {
   for (;;) {

@@ -1,5 +1,5 @@
 /**
- * Compares two ledgers and computes the change of each part of the time, and the change of the bytes passed through
+ * Compares two ledgers: computes the change of each category of time, and the change of the bytes passed through
  * memory.
  */
 import { type RunLedger, type RunPart, runPartNames } from './results.ts'
@@ -7,13 +7,13 @@ import { type RunLedger, type RunPart, runPartNames } from './results.ts'
 export interface Change {
   readonly before: number
   readonly after: number
-  /** `after` minus `before`. A negative change is a saving. */
+  /** The value in the ledger `after` minus the value in the ledger `before`. A negative change is a saving. */
   readonly difference: number
 }
 
 export interface LedgerComparison {
   readonly wall: Change
-  /** The change of each part of the ledger. The changes of all parts add up to the change of `wall`. */
+  /** The change of each category of the ledger. The changes of all categories add up to the change of `wall`. */
   readonly parts: Readonly<Record<RunPart, Change>>
   readonly locality: {
     readonly bytes: Change

@@ -1,7 +1,7 @@
 /**
- * Measures how contended the processors are. It reads the steal time and the run queue over a short interval in which
- * this process sleeps. Linux reports steal time and run queue in /proc. On other systems both values are unknown (null)
- * and are never guessed.
+ * Measures how much other programs use the processors. The measurement reads the steal time and the run queue over a
+ * short interval in which this process sleeps. Linux reports steal time and run queue in /proc. On other systems, steal
+ * time and run queue are unknown (null) and are never guessed.
  */
 import { readFile } from 'node:fs/promises'
 import { cpus } from 'node:os'

@@ -1,6 +1,7 @@
 /**
- * The variants of an operation on a world, ready to be executed in interleaved rounds. Every variant exists on every
- * set of inputs. The sets of inputs rotate over more memory than the caches hold, in the same way for all variants.
+ * The variants of an operation on a world, ready to be executed in interleaved rounds. Every variant of the operation
+ * exists on every set of inputs. The sets of inputs rotate over more memory than the caches hold, in the same way for
+ * all variants.
  */
 import { dtypes } from '../ir/dtype.ts'
 import type { Operation, OperationDefinition, OperationOptions } from '../operation/definition.ts'
@@ -11,7 +12,7 @@ import type { Deviation } from './results.ts'
 
 /**
  * The largest number of floating-point operations that a reference may take over all ranks. If the full reference would
- * take more operations, only some of its rows are computed.
+ * take more operations than the limit, only some of its rows are computed.
  */
 const mostWork = 4e9
 /** The largest number of input sets, which is reached if each set is small. */
@@ -23,13 +24,16 @@ export interface ContestOptions<Options extends OperationOptions> {
   /** The options of the operation, without the variant and the stream. */
   readonly options: Omit<Options, 'variant' | 'stream'>
   readonly variants: readonly Options['variant'][]
-  /** The number of bytes over which inputs rotate. The number should exceed the size of the last-level cache. */
+  /**
+   * The number of bytes over which inputs rotate. The inputs should rotate over more bytes than the last-level cache
+   * holds.
+   */
   readonly rotate: number
   /** The host's clock in nanoseconds. */
   readonly now: () => number
   /** True if every worker of every rank has its own core, so that start gates may spin. */
   readonly spin: boolean
-  /** The signal that aborts long work on this thread. */
+  /** The abort signal that ends long work on this thread. */
   readonly interrupt?: AbortSignal
 }
 
@@ -45,8 +49,8 @@ export const bytesOf = ({ dtype, shape }: SymmetricTensor): number =>
 export interface Contestant {
   readonly name: string
   /**
-   * The execution for the turn with this number. Each execution takes the next turn, so that no execution finds inputs
-   * in a cache because the previous execution has read them.
+   * The execution for a given turn of the rotating inputs. Each execution uses the inputs of the next turn, so that no
+   * execution finds inputs in a cache because the previous execution has read them.
    */
   readonly at: (turn: number) => Timed
 }
@@ -118,7 +122,10 @@ export class Contest<Options extends OperationOptions, Contents> {
     return contents
   }
 
-  /** Runs every variant once before the measurement, so that nothing has to be compiled or loaded behind a gate. */
+  /**
+   * Runs every variant once before the measurement, so that nothing has to be compiled or loaded during a timed
+   * execution.
+   */
   async warm(): Promise<void> {
     for (const operation of this.#sets[0].values()) {
       await breathe(this.#interrupt)
@@ -137,8 +144,8 @@ export class Contest<Options extends OperationOptions, Contents> {
   }
 
   /**
-   * Compares the result of every variant with the reference, on fresh inputs and poisoned outputs. Throws if the result
-   * of a variant is wrong.
+   * Compares the result of every variant with the reference, on fresh inputs and poisoned outputs. An error is thrown
+   * if the result of a variant is wrong.
    */
   async check(seed: number, pack: boolean): Promise<Map<string, Checked>> {
     const contents = await this.fill(seed)
@@ -173,8 +180,8 @@ export class Contest<Options extends OperationOptions, Contents> {
   }
 
   /**
-   * The contestants of a round are every variant and the lower bound. If `late` is positive, the last rank starts that
-   * many nanoseconds late.
+   * A round executes every variant and the lower bound. If `late` is positive, the last rank starts late by that many
+   * nanoseconds.
    */
   async contestants(late: number): Promise<Contestant[]> {
     const made: { name: string; executions: Timed[] }[] = []
@@ -203,9 +210,9 @@ export const executionOf = (operation: Pick<Operation, 'steps' | 'launch'>): Tim
 })
 
 /**
- * Executes the operation on poisoned outputs and returns the largest deviation from the reference. Throws if the
- * deviation is larger than rounding can explain. Computes the missing entries of `references`, which has one entry per
- * rank.
+ * Executes the operation on poisoned outputs and returns the largest deviation from the reference. An error is thrown
+ * if the deviation is larger than rounding can explain. The function computes missing entries of `references`, which
+ * has one entry per rank.
  */
 export async function deviationOf<Contents>(
   world: World,
@@ -242,7 +249,10 @@ export async function deviationOf<Contents>(
   return largest
 }
 
-/** The interrupt is checked after this many floating-point operations of a reference, which take some milliseconds. */
+/**
+ * The computation of a reference checks for an interrupt after this many floating-point operations, which take some
+ * milliseconds.
+ */
 const workBetweenBreaths = 1e7
 
 /** Computes the reference of one rank, a few rows at a time. */
@@ -274,7 +284,9 @@ function extentsOf({ outputs }: Pick<Operation, 'outputs'>): { width: number; he
 
 export class WrongResult extends Error {}
 
-/** The rows of the output that are compared, in order. An undefined result means all rows. */
+/**
+ * The rows of the output that are compared, in order. If the list of compared rows is undefined, all rows are compared.
+ */
 export function sampleOf(
   { outputs, traffic }: Pick<Operation, 'outputs' | 'traffic'>,
   ranks: number,
@@ -289,8 +301,8 @@ export function sampleOf(
 
 /**
  * Returns a generator of permutations of 0 … count - 1. The same seed gives the same permutations. Every second
- * permutation is the reverse of the previous one. A machine slows down while it works. With few rounds, some
- * contestants would otherwise run late in a round more often than others.
+ * permutation is the reverse of the previous one. The machine becomes slower while a benchmark runs. With few rounds
+ * and independent permutations, some contestants would therefore run late in a round more often than others.
  */
 export function randomOrder(seed: number): (count: number) => number[] {
   let state = seed >>> 0 || 1

@@ -1,7 +1,7 @@
 /**
- * The start gate is a kernel in front of every timed execution. In it, all ranks wait for each other, after all timed
- * work has been enqueued. The time from the opening of the start gate to the end of the last rank therefore contains no
- * host work.
+ * The start gate is a kernel in front of every timed execution. In the start gate, all ranks wait for each other, after
+ * all timed work has been enqueued. The time from the opening of the start gate to the end of the last rank therefore
+ * contains no host work.
  *
  *   hold    waits until the host opens the batch; the host is still enqueueing until then
  *   gate    a rank barrier by flags
@@ -31,15 +31,15 @@ function spinUntil(t: Program, word: Tensor<'i32', 1>, wanted: Scalar): void {
   )
 }
 
-/** Computes for a number of loop iterations. */
+/** Executes a loop for a given number of iterations, to delay a rank. */
 function keepBusy(t: Program, result: Tensor<'f32', 1>, turns: Index): void {
   const busy = t.for(turns, t.constant(f32, 1), (_, x) => x.mul(0.999).add(0.001))
   t.store(result.at([0]), busy)
 }
 
 /**
- * This number of loop iterations takes some tenths of a millisecond. On a CPU, the host thread that has just opened the
- * batch leaves its core during this time. A GPU shares no core with the host, so it needs no such pause.
+ * A delay of this number of loop iterations takes some tenths of a millisecond. On a CPU, the host thread that has just
+ * opened the start gates leaves its core during the delay. A GPU shares no core with the host, so it needs no delay.
  */
 const settling = 100_000
 
@@ -70,7 +70,7 @@ export interface Timed {
 export interface Lap {
   /** The time until the last rank has finished the execution. */
   readonly time: number
-  /** For each rank, the time from leaving the gate to the end of the rank's work. */
+  /** The time from leaving the start gate to the end of the work, for each rank. */
   readonly ends: readonly number[]
   /** The time that the host takes to enqueue the execution. */
   readonly host: number
@@ -78,8 +78,8 @@ export interface Lap {
 
 /**
  * The number of launches that a rank's queue is guaranteed to take, including the gates and the `hold` kernel. If too
- * many operations are pending, a GPU driver blocks the host. This causes a deadlock if a kernel waits for the host. On
- * a GPU, events and stream waits count as pending operations too.
+ * many operations are pending, a GPU driver blocks the host thread. A blocked host causes a deadlock if a kernel waits
+ * for the host. On a GPU, events and stream waits count as pending operations too.
  */
 const mostLaunches = 48
 const mostPendingOnGpu = 46
@@ -89,7 +89,7 @@ const mostPendingOnGpu = 46
  */
 const pendingAroundOnGpu = 6
 
-/** The most launches of a rank on a GPU that one gate can hold back. */
+/** The maximum number of launches of a rank on a GPU that one gate can hold back. */
 export const mostBehindGateOnGpu = mostPendingOnGpu - pendingAroundOnGpu - 2
 
 export class Gate {
@@ -102,12 +102,12 @@ export class Gate {
   readonly #holding: readonly number[]
   readonly #result
   #batches = 0
-  /** The executions behind the gates so far, in order, with null for a gate that ends a batch. */
+  /** The executions behind the start gates so far, in order, with null for a gate that ends a batch. */
   readonly log: (Timed | null)[] = []
   /** The number of loop iterations of `delay` per nanosecond, or 0 until it is measured. */
   #turns = 0
 
-  /** `now` is the host's clock in nanoseconds. `spin` is true if every running program has a core of its own. */
+  /** `now` returns the host's clock in nanoseconds. `spin` is true if every running program has a core of its own. */
   constructor(world: World, stream: Stream, now: () => number, spin: boolean) {
     this.#world = world
     this.#stream = stream
@@ -122,7 +122,7 @@ export class Gate {
     return this.#world.machine.capabilities.deviceQueues
   }
 
-  /** Launches each kernel of the gate once. Some targets cannot load a kernel while `hold` is running. */
+  /** Launches each kernel of the start gate once. Some targets cannot load a kernel while `hold` is running. */
   async prepare(): Promise<void> {
     await this.#world.compile?.(() => {
       this.#hold(0)

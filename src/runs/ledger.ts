@@ -1,8 +1,8 @@
 /**
  * Computes the ledger of a run of Arke's kernels, from the recorded timeline alone. The ledger divides the time of each
- * rank in a window into parts that add up to wall time (picture.ts). While kernels run, the parts of the ledger are
- * worker time. The ledger also has the bytes that kernels passed to later kernels through memory (locality.ts). The
- * definitions and a worked example are in docs/taxes.md.
+ * rank in a window into categories that add up to the wall time (picture.ts). While kernels run, the categories of the
+ * ledger are measured in worker time. The ledger also has the bytes that kernels passed to later kernels through memory
+ * (locality.ts). The definitions and a worked example are in docs/taxes.md.
  *
  * All ranks of the run share one clock. The times of a window are in nanoseconds after the base of the timeline's first
  * rank.
@@ -24,19 +24,22 @@ export interface Window {
  * the next gate.
  */
 export interface Execution extends Window {
-  /** For each rank: the events of the execution's kernels, in order of their start. */
+  /** The events of the execution's kernels on each rank, in order of their start. */
   readonly kernels: readonly (readonly number[])[]
 }
 
 export interface PictureOptions {
-  /** The memory bandwidth of one rank in bytes per second. Without it, only useful time bounds the locality tax. */
+  /**
+   * The memory bandwidth of one rank in bytes per second. If the bandwidth is unknown, only useful time bounds the
+   * locality tax.
+   */
   readonly bandwidth?: number
 }
 
 /**
- * The executions of a timeline, in order. There is one per launch of the kernel named `gate`. A kernel belongs to an
- * execution if it was enqueued before the host waited, and if it starts between the rank's gate and the next gate.
- * Kernels enqueued after a host wait belong to no execution.
+ * The executions of a timeline, in order. A timeline has one execution per launch of the kernel named `gate`. A kernel
+ * belongs to an execution if it was enqueued before the host waited, and if it starts between the rank's gate and the
+ * next gate. Kernels enqueued after a host wait belong to no execution.
  */
 export function executionsOf(timeline: Timeline, gate: string): readonly Execution[] {
   const { ranks, names } = timeline
@@ -63,8 +66,8 @@ export function executionsOf(timeline: Timeline, gate: string): readonly Executi
 }
 
 /**
- * The tracks and ledgers of a window. They cover all kernels that run in the window, or only the kernels of an
- * execution.
+ * The tracks and the ledgers of all ranks for a time window. The window's tracks and ledgers cover all kernels that run
+ * in the window, or only the kernels of one execution.
  */
 export function pictureOf(
   timeline: Timeline,
@@ -116,7 +119,10 @@ export const ledgerOf = ({ ranks }: Picture): RunLedger => meanLedger(ranks.map(
 const byPart = (of: (part: keyof RunLedger['parts']) => number): RunLedger['parts'] =>
   Object.fromEntries(runPartNames.map((part) => [part, of(part)])) as RunLedger['parts']
 
-/** The mean of the ledgers of all workers of a rank. Sums are integers, so only the final division rounds. */
+/**
+ * The mean of the ledgers of all workers of a rank. The sums over the workers are integers, so only the final division
+ * rounds.
+ */
 function meanParts(tracks: Picture['ranks'][number]['tracks']): RunLedger['parts'] {
   const sums = byPart(() => 0) as Record<keyof RunLedger['parts'], number>
   for (const { spans } of tracks) for (const { from, to, part } of spans) sums[part] += to - from
@@ -158,7 +164,7 @@ function kernelsBehind(rank: RankTimeline, gates: readonly number[]): number[][]
   return behind
 }
 
-/** The times at which the host began to wait for the device. */
+/** The times at which the host started to wait for the device. */
 export function hostWaits({ events }: RankTimeline): number[] {
   const waits: number[] = []
   for (let event = 0; event < events.length; event++)
@@ -167,8 +173,8 @@ export function hostWaits({ events }: RankTimeline): number[] {
 }
 
 /**
- * For each rank: the latest end of the given kernels on it and on the ranks that share launches with it, directly or
- * over other ranks. Ranks share launches if they have a kernel of the same name.
+ * Computes for each rank the latest end of the given kernels on this rank and on the ranks that share launches with it,
+ * directly or through other ranks. Ranks share launches if they have a kernel of the same name.
  */
 function sharedEnds(
   { ranks }: Timeline,
@@ -180,7 +186,7 @@ function sharedEnds(
   const left = new Set(ranks.keys())
   for (const first of left) {
     const names = new Set(named[first])
-    // The set grows during the loop, which therefore visits all ranks that share launches.
+    // The set of ranks grows during the following loop, which therefore visits all ranks that share launches.
     const members = new Set([first])
     for (const member of members) {
       for (const name of named[member]) names.add(name)
@@ -201,7 +207,9 @@ function sharedEnds(
   return ends
 }
 
-/** The latest end of the given events of these ranks, relative to the base of `first`, but at least `least`. */
+/**
+ * The latest end of the given events of these ranks, relative to the time base of rank `first`, but at least `least`.
+ */
 function lastEnd(
   ranks: readonly RankTimeline[],
   events: readonly (readonly number[])[],

@@ -5,21 +5,22 @@
  *
  * Bytes are counted per rank and per tensor allocation, over the rank's kernels in order of their start:
  *
- * - written: bytes that a launch stores in the rank's copy, by its own programs and by programs of peers. A put by a
- *   launch in which the rank does not take part is not counted.
- * - read back: bytes that the rank's own programs read, at most as many as earlier kernels have written and no kernel
- *   has read back yet. Loads by a peer are transfers and are not counted. Reads of a kernel's own writes are not
- *   counted.
+ * - Written bytes: bytes that a launch stores in the rank's copy, by its own programs and by programs of other ranks.
+ *   The analysis does not count a put by a launch in which the rank does not take part.
+ * - Bytes read back: bytes that the rank's own programs read, at most as many as earlier kernels have written and no
+ *   kernel has read back yet. Loads by another rank are transfers and do not count as bytes read back. A kernel's reads
+ *   of its own writes do not count as bytes read back.
  *
  * A written byte therefore counts once, however often it is read and by however many kernels. If a byte is written
- * again and read again, it counts again. Only numbers of bytes are compared, not addresses. If a kernel writes only a
- * part of a tensor and a later kernel reads another part of it, that read counts as well. No count exceeds the size of
- * its tensor.
+ * again and read again, the second read counts as well. The analysis compares only numbers of bytes, not addresses. If
+ * a kernel writes only some elements of a tensor and a later kernel reads other elements, that read counts as well. For
+ * each tensor, the number of bytes read back is at most the size of the tensor.
  */
 import type { RankTimeline } from '../timeline/timeline.ts'
 
 /**
- * The number of bytes that the kernels read back from memory. `kernels` are events of the rank, ordered by their start.
+ * The number of bytes of an execution that kernels write and later kernels read back from memory. The argument
+ * `kernels` holds the events of the rank's kernels, ordered by their start.
  */
 export function bytesReadBack({ events }: RankTimeline, kernels: readonly number[]): number {
   const pending = new Map<number, number>()

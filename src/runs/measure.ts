@@ -21,20 +21,29 @@ export interface MeasureOptions<Options extends OperationOptions> extends Omit<
   ContestOptions<Options>,
   'rotate'
 > {
-  /** Opens a world on the target. It is called twice, and the second call asks for a world with recording. */
+  /**
+   * Opens a world on the target. The function `open` is called twice, and the second call asks for a world with
+   * recording.
+   */
   readonly open: (record: boolean) => Promise<World>
   /**
-   * The skews to measure: how late the last rank starts, in percent of the first variant's time. The first skew must be
-   * 0.
+   * The skews to measure: how late the last rank starts, in percent of the first variant's time. The first skew in the
+   * list must be 0.
    */
   readonly skews?: readonly number[]
   /** The duration of all rounds in seconds, with at least `leastRounds` and at most `mostRounds` rounds. */
   readonly seconds?: number
   readonly leastRounds?: number
   readonly mostRounds?: number
-  /** Bytes over which inputs rotate. By default, more than the caches of the world's machine hold. */
+  /**
+   * The number of bytes over which inputs rotate. By default, inputs rotate over more bytes than the caches of the
+   * world's machine hold.
+   */
   readonly rotate?: number
-  /** True to pack weights into the target's layout before the measurement. By default, weights are packed. */
+  /**
+   * True to pack weights into the target's layout before the measurement. By default, weights are packed before the
+   * measurement.
+   */
   readonly pack?: boolean
   /**
    * The number of executions that are recorded per variant. By default, the recorded executions take half a second, and
@@ -49,13 +58,16 @@ export interface MeasureOptions<Options extends OperationOptions> extends Omit<
   /** Additional options that are stored with the point. */
   readonly choices?: Point['choices']
   readonly onProgress?: (what: string, done: number) => void
-  /** Called with the ledgers of a variant's recorded executions, round by round. All variants have the same rounds. */
+  /**
+   * A callback that receives the ledgers of a variant's recorded executions, round by round. All variants have the same
+   * number of recorded rounds.
+   */
   readonly onLedgers?: (variant: string, ledgers: readonly RunLedger[], skew: number) => void
-  /** Called with the recorded timeline. */
+  /** A callback that receives the recorded timeline. */
   readonly onTimeline?: (timeline: Timeline) => void
   /**
-   * Called with the times measured before `interrupt`. There is one entry for each skew whose measurement had begun.
-   * `measure` then throws.
+   * A callback that receives the times measured before `interrupt`. The callback receives one entry for each skew whose
+   * measurement had begun. After the callback for an interrupt, `measure` throws an error.
    */
   readonly onInterrupted?: (parts: readonly UnfinishedPoint[]) => void
 }
@@ -128,7 +140,10 @@ export async function measure<Options extends OperationOptions, Contents>(
   })
 }
 
-/** The complete rounds of an interrupted point. If a point was interrupted in its first round, it has no times. */
+/**
+ * The complete rounds of a point whose measurement was interrupted. A point that was interrupted in its first round has
+ * no times.
+ */
 function unfinished({ skew, laps }: Laps): UnfinishedPoint[] {
   const times = [...laps].flatMap(([variant, own]) =>
     own.length === 0 ? [] : { variant, time: quantityOf(own.map(({ time }) => time)) },
@@ -137,8 +152,8 @@ function unfinished({ skew, laps }: Laps): UnfinishedPoint[] {
 }
 
 /**
- * The mean end time of all ranks except the last one. A skew delays that last rank. If there is only one rank, it is
- * the end time of that rank.
+ * The mean end time of all ranks except the last one. If a skew is measured, it delays the last rank. If there is only
+ * one rank, the mean is the end time of that rank.
  */
 export function punctualOf({ time, ends }: Lap): number {
   const punctual = ends.slice(0, -1)
@@ -153,7 +168,7 @@ interface Laps {
   readonly limit: readonly Lap[]
 }
 
-/** Measures all skews and appends each time to `results` as soon as it is measured. */
+/** Measures all skews of a point and appends each result to `results` as soon as it is measured. */
 async function timed<Options extends OperationOptions, Contents>(
   definition: OperationDefinition<Options, Contents>,
   settings: MeasureOptions<Options>,

@@ -1,6 +1,6 @@
 /**
- * Summarises samples by their median and its 95 % confidence interval. The interval comes from order statistics, which
- * assume nothing about the distribution.
+ * Summarises samples by their median and its 95 % confidence interval. The confidence interval is computed from order
+ * statistics, which assume nothing about the distribution.
  */
 import type { Quantity } from './results.ts'
 

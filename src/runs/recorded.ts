@@ -1,10 +1,11 @@
 /**
- * The ledger of a host program of one's own, from the timeline of a world that records.
+ * Computes the ledger of a user's host program from the timeline of a world that records.
  *
- * The program's launches are divided into stretches. A stretch is what the host enqueues without waiting for the device
- * in between. It lasts from its first launch call to the end of its last kernel. The time between stretches is the
- * host's own, in which it reads results or computes, and is not counted. The locality tax is that within stretches.
- * Stretches that overlap, because the host waited for one stream only, are one stretch.
+ * The launches of the host program are divided into stretches. A stretch consists of the launches that the host
+ * enqueues without waiting for the device in between. A stretch lasts from its first launch call to the end of its last
+ * kernel. The time between stretches, in which the host reads results or computes, is not counted. The locality tax
+ * counts only data that is written and read within one stretch. Stretches overlap if the host waited for one stream
+ * only; overlapping stretches are merged.
  */
 import { countBefore } from '../timeline/search.ts'
 import { end, NONE, offsetBetween, type Timeline } from '../timeline/timeline.ts'
@@ -12,13 +13,22 @@ import { hostWaits, kernelsOf, pictureOf, type Execution } from './ledger.ts'
 import { runPartNames, type Picture, type RunLedger } from './results.ts'
 
 export interface RecordedOptions {
-  /** The memory bandwidth of one rank in bytes per second. Without it, only useful time bounds the locality tax. */
+  /**
+   * The memory bandwidth of one rank in bytes per second. If the bandwidth is unknown, only useful time bounds the
+   * locality tax.
+   */
   readonly bandwidth?: number
-  /** An earlier timeline of the same world. Launches that it contains do not count, such as those that compiled. */
+  /**
+   * An earlier timeline of the same world. Launches in the earlier timeline, such as those that compiled kernels, are
+   * not counted.
+   */
   readonly after?: Timeline
 }
 
-/** What a host program ran on the ranks. The stretches follow each other without gaps. */
+/**
+ * The execution of a host program on the ranks, as recorded. The counted stretches are shown one after the other,
+ * without gaps.
+ */
 export interface RecordedRun extends Picture {
   readonly stretches: number
   /** The number of kernels that the busiest rank ran. */
@@ -48,7 +58,7 @@ export function recordedRun(timeline: Timeline, { bandwidth, after }: RecordedOp
   }
 }
 
-/** The tracks of one rank in all pictures, one picture after the other. */
+/** The tracks of one rank in the pictures of all stretches, one picture after the other. */
 function joined(pictures: readonly Picture[], rank: number): Picture['ranks'][number]['tracks'] {
   let from = 0
   const tracks: { name: string; spans: Picture['ranks'][number]['tracks'][number]['spans'][number][] }[] = []
@@ -64,7 +74,7 @@ function joined(pictures: readonly Picture[], rank: number): Picture['ranks'][nu
 
 function stretchesOf({ ranks }: Timeline, after: Timeline | undefined): readonly Execution[] {
   const since = latestEnd(ranks[0]?.base ?? 0n, after)
-  // One host enqueues on all ranks, so its waits are the same on all of them.
+  // One host enqueues the launches of all ranks, so its waits are the same on all ranks.
   const waits = ranks.length === 0 ? [] : hostWaits(ranks[0])
   const stretches = new Map<number, { from: number; to: number; kernels: number[][] }>()
   ranks.forEach((rank, i) => {
@@ -96,7 +106,7 @@ function stretchesOf({ ranks }: Timeline, after: Timeline | undefined): readonly
   return merged
 }
 
-/** The latest end of any event, relative to a base. */
+/** The latest end of any event, relative to a time base. */
 function latestEnd(base: bigint, timeline: Timeline | undefined): number {
   let latest = -Infinity
   for (const rank of timeline?.ranks ?? [])

@@ -1,7 +1,8 @@
 /**
- * The results of measuring an operation. A point is a shape, a number of ranks and a skew. For every point, the results
- * hold the time, the taxes and the numerical deviation of each variant. Results are plain data: `arke bench --json`
- * prints them, the report draws them, and `auto` uses them to choose a variant. Times are in nanoseconds.
+ * Defines the results of measuring an operation. A point is a shape, a number of ranks and a skew. For every point, the
+ * results hold the time, the taxes and the numerical deviation of each variant. Results are plain data: `arke bench
+ * --json` prints them, the report draws them, and `auto` uses them to choose a variant. All times in the results are in
+ * nanoseconds.
  */
 
 /** A median with its 95 % confidence interval from order statistics. */
@@ -11,7 +12,10 @@ export interface Quantity {
   readonly samples: number
 }
 
-/** The parts of an execution's wall time, each with its description. The parts of the ledger add up to wall time. */
+/**
+ * The categories of an execution's wall time, each with its description. The categories of the ledger add up to the
+ * wall time.
+ */
 export const runParts = {
   useful: 'kernels compute, or read and write memory of their own rank',
   launch:
@@ -29,38 +33,43 @@ export const runPartNames = Object.keys(runParts) as readonly RunPart[]
 export interface RunLocality {
   readonly bytes: number
   /**
-   * Bounds on the locality tax, which is a part of useful time. The lower bound is 0, because the data may have stayed
+   * Bounds on the locality tax, which lies inside useful time. The lower bound is 0, because the data may have stayed
    * in a cache. The upper bound is the number of bytes divided by the memory bandwidth.
    */
   readonly time: readonly [low: number, high: number]
 }
 
-/** How the time of an execution divides into parts, from the opening of the gate to the end of the last rank. */
+/**
+ * The division of an execution's time into categories, from the opening of the start gate to the end of the last rank.
+ */
 export interface RunLedger {
   readonly wall: number
   readonly parts: Readonly<Record<RunPart, number>>
   readonly locality: RunLocality
 }
 
-/** An interval in which a worker did only one thing. Times count from the opening of the gate. */
+/**
+ * A time interval in which a worker had only one activity. The times of an interval count from the opening of the start
+ * gate.
+ */
 export interface Span {
   readonly from: number
   readonly to: number
   readonly part: RunPart
   /**
-   * The label names the kernel and its program, the flag and its owner, or the bytes and their peer, together with the
-   * source line.
+   * The label of the interval names the kernel and its program, the flag and its owner, or the bytes and the other
+   * rank, together with the source line.
    */
   readonly label: string
 }
 
-/** One recorded execution, which the report displays. */
+/** One recorded execution, which the report draws. */
 export interface Picture {
   readonly wall: number
   readonly ranks: readonly {
     readonly rank: number
     readonly ledger: RunLedger
-    /** One track per worker of the rank. */
+    /** The tracks of the rank: one track per worker. */
     readonly tracks: readonly { readonly name: string; readonly spans: readonly Span[] }[]
   }[]
 }
@@ -72,19 +81,19 @@ export interface Deviation {
   readonly largest: number
   readonly bound: number
   /**
-   * The number of rows that were compared, which are chosen at random, and the number of all rows. The field is absent
-   * if all rows were compared.
+   * The number of rows that were compared, which are chosen at random, and the number of all rows. The number of
+   * compared rows is absent if all rows were compared.
    */
   readonly sample?: { readonly rows: number; readonly of: number }
 }
 
 export interface VariantResult {
   readonly variant: string
-  /** The time from the opening of the gate to the end of the last rank. */
+  /** The time from the opening of the start gate to the end of the last rank. */
   readonly time: Quantity
   /**
-   * The time until a rank ends, averaged over all ranks except the one with the highest number. A skew delays that
-   * excepted rank. This average shows how much time a straggler costs the other ranks.
+   * The time until a rank ends, averaged over all ranks except the one with the highest number. A skew delays the rank
+   * with the highest number. The average over the other ranks shows how much time a straggler costs the other ranks.
    */
   readonly punctual: Quantity
   /**
@@ -93,11 +102,11 @@ export interface VariantResult {
    */
   readonly speedup: Quantity | null
   /**
-   * The time of the lower bound divided by the time of this variant, computed round by round. 1 is the best possible
-   * value.
+   * The time of the lower bound divided by the time of this variant, computed round by round. The best possible
+   * quotient is 1.
    */
   readonly ofLimit: Quantity
-  /** The time that the host takes to enqueue one execution. This time is not part of `time`. */
+  /** The time that the host takes to enqueue one execution. The enqueue time is not included in `time`. */
   readonly host: Quantity
   readonly deviation: Deviation
   readonly launches: number
@@ -114,8 +123,8 @@ export interface VariantResult {
 }
 
 /**
- * The contention of the processors before the variants ran, while this process slept. A field is null if the operating
- * system does not report its value.
+ * The contention of the processors before the variants ran, while this process slept. A field of the contention is null
+ * if the operating system does not report its value.
  */
 export interface Contention {
   /** The duration of the measurement in nanoseconds. */
@@ -150,17 +159,20 @@ export interface Point {
   /** The variants, ordered from bulk synchronous to fused. */
   readonly variants: readonly VariantResult[]
   /**
-   * The differences between the kernels that gave the ledgers and the kernels that were timed. The list is empty if the
-   * kernels differ only by recording.
+   * The differences between the kernels that gave the ledgers and the kernels that were timed. The list of differences
+   * is empty if the kernels differ only by recording.
    */
   readonly recordedUnlike: readonly string[]
-  /** The variant that `auto` chooses at this point, and the reason for the choice. */
+  /** The variant that `auto` chooses at a measured point, and the reason for the choice. */
   readonly auto: { readonly variant: string; readonly reason: string } | null
 }
 
 export interface BenchResult {
   readonly arke: string
-  /** The commit of the code that ran, with the suffix `-dirty` if files were changed. Null if it is unknown. */
+  /**
+   * The commit of the code that ran, with the suffix `-dirty` if files were changed. The commit is null if it is
+   * unknown.
+   */
   readonly commit: string | null
   /** The day of the measurement, such as 2026-11-18. */
   readonly date: string
@@ -176,13 +188,16 @@ export interface BenchResult {
     readonly bandwidth: number
     /** The resolution of the host clock in nanoseconds. */
     readonly tick: number
-    /** True if the ranks are threads of one process, which share one memory and have no links. */
+    /** True if the ranks are threads of one process, which share one memory and have no links between them. */
     readonly threads: boolean
-    /** The number of separate memories. With one memory, the ranks on GPUs are virtual: they share one GPU and have no links. */
+    /**
+     * The number of separate memories of the machine. With one memory, the ranks on GPUs are virtual: they share one
+     * GPU and have no links.
+     */
     readonly memories: number
   }
   readonly points: readonly Point[]
   readonly warnings: readonly string[]
-  /** Present if a signal ended the run before all points were measured. */
+  /** This field is present if a signal ended the run before all points were measured. */
   readonly interrupted?: true
 }

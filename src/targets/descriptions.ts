@@ -1,4 +1,7 @@
-/** The descriptions of all targets that have stages. This file loads no emitter and no runtime. */
+/**
+ * The descriptions of all targets that have stages. This file does not load the code generator or the runtime of any
+ * target.
+ */
 import { cudaDescription } from './cuda/description.ts'
 import type { TargetDescription } from './description.ts'
 import { nativeDescription } from './native/description.ts'

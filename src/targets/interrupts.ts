@@ -1,8 +1,8 @@
 /**
  * Aborts the work of a process before a signal or an exit ends it. Every world with kernels in flight, and every
- * compiler that runs, registers here, on any target. Contract: without other listeners, a signal has its default effect
- * after all work is aborted. If the program listens for the signal, too, the program decides what happens next. This
- * file needs Node's `process`.
+ * compiler that runs, registers here, on any target. Contract: if the program has no listener for the signal, the
+ * signal has its default effect after all work is aborted. If the program listens for the signal, too, the program
+ * decides what happens next. This file needs Node's `process`.
  */
 
 interface Ending {
@@ -11,14 +11,14 @@ interface Ending {
 }
 const endings = new Set<Ending>()
 
-/** The signals that ask a process to end. */
+/** The process signals that ask a process to end. */
 const signals = ['SIGINT', 'SIGTERM'] as const
 
 async function onSignal(signal: NodeJS.Signals): Promise<void> {
   process.removeListener(signal, signalled)
   await Promise.allSettled([...endings].map(({ stop }) => stop()))
-  // If other listeners exist, they decide what happens to the process. Without other listeners, the signal is sent
-  // again, now with its default effect.
+  // If the program has other listeners, they decide what happens to the process. Without other listeners, the signal is
+  // sent again, now with its default effect.
   if (process.listenerCount(signal) === 0) process.kill(process.pid, signal)
 }
 const signalled = (signal: NodeJS.Signals): void => void onSignal(signal)
@@ -36,8 +36,8 @@ function listenNoMore(): void {
 }
 
 /**
- * Calls `stop` when a signal asks the process to end, before the process ends. Calls `exiting` when the process exits;
- * it cannot wait for anything. Returns a function that removes both handlers.
+ * Registers handlers. `stop` is called when a signal asks the process to end, before the process ends. The function
+ * `exiting` is called when the process exits; it must not wait. Returns a function that removes both handlers.
  */
 export function onInterrupt(stop: () => Promise<void>, exiting: () => void): () => void {
   const ending: Ending = { stop, exiting }

@@ -16,8 +16,8 @@ export interface Spans {
 }
 
 /**
- * The distance of the clocks that is known from before: the nanoseconds to add to a time of `b` to place it on the
- * clock of `a`.
+ * The distance of the clocks that is known before the alignment: the nanoseconds to add to a time of `b` to place it on
+ * the clock of `a`.
  */
 export interface Hint {
   readonly distance: number
@@ -46,7 +46,10 @@ export interface Alignment {
 
 /** The order of calls is shifted by at most this many calls from the beginning, from the end, and around the hint. */
 const BAND = 16
-/** The distances of at most this many calls are counted as votes. More votes would not improve the decision. */
+/**
+ * The distances of at most this many calls are counted as votes. More votes than this would not improve the choice of
+ * the clock distance.
+ */
 const VOTERS = 256
 /** The longest time span of the votes, in nanoseconds. Over a longer span, clock drift would scatter the votes. */
 const VOTING_SPAN = 2e9
@@ -111,8 +114,8 @@ function vote(a: Spans, b: Spans, hint: Hint | null): { distance: number; scale:
   for (const scale of SCALES) {
     const [best, middle] = densest(sorted, scale)
     if (best < Math.min(voters, na) / 2) continue
-    // If several distances fit equally well, as in a strictly regular trace, the distance of the trace's clocks is
-    // preferred, and after it the distance that the order of calls suggests.
+    // If several clock distances fit equally well, as in a strictly regular trace, the distance of the trace's clocks
+    // is preferred. The second choice is the distance that the order of calls suggests.
     for (const preferred of [hint?.distance ?? null, na === nb ? identity(a, b) : null]) {
       if (preferred === null) continue
       const low = lowerBound(sorted, preferred - scale / 2)
@@ -269,9 +272,10 @@ class Walk {
 }
 
 /**
- * Between two existing pairs, calls are paired by their order. This requires that both ranks have the same number of
- * calls there, that the signatures are equal, and that a rank may leave these calls early. The end times of calls that
- * a rank may leave early carry no information. Returns the number of added pairs.
+ * Between two existing pairs, calls are paired by their order. Pairing by order requires that both ranks have the same
+ * number of calls between the two pairs, that the signatures of these calls are equal, and that a rank may leave these
+ * calls early. The end times of calls that a rank may leave early carry no information. Returns the number of added
+ * pairs.
  */
 export function pairByOrder(a: Spans, b: Spans, pairs: Int32Array): number {
   let added = 0

@@ -4,9 +4,9 @@
  * feeds it and the compute that uses it (chains.ts), runs of small kernels (runs.ts), and kernels that pass data to
  * each other through memory (handovers.ts). Equal chains of operators count as one candidate across steps and ranks.
  *
- * Each saving is time that the ledger counts in the same tax. It is an upper bound, since a fused kernel still moves
- * the data and takes as long as its slowest part. No nanosecond counts twice within one candidate, or in two candidates
- * of the same kind.
+ * Each saving is time that the ledger counts in the same tax. Each saving is an upper bound, since a fused kernel still
+ * moves the data and takes at least as long as its slowest step. No nanosecond counts twice within one candidate, or in
+ * two candidates of the same kind.
  */
 import { union } from '../timeline/intervals.ts'
 import type { Timeline } from '../timeline/timeline.ts'
@@ -102,7 +102,7 @@ export class Candidates {
 
   /**
    * Adds the candidates of a rank, given by its index in the timeline. Ranks must be added in order. This generator
-   * yields as the one in audit.ts does.
+   * yields every few occurrences, so that callers can do other work.
    */
   *addRank(index: number, locality: Locality | null): Generator<void, void> {
     const partition = this.partitions[index]

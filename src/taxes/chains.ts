@@ -1,9 +1,9 @@
 /**
  * Finds the collectives of one rank, together with the compute kernels before and after each of them. If the locality
- * analysis knows them, the kernel before is the one that wrote the data to send, and the kernel after is the one that
- * reads the received data. Otherwise the kernel before is the last one that ended before the collective began, and the
- * kernel after is the first one that starts after the collective's end. Collectives between the same two kernels form
- * one chain.
+ * analysis knows the data flow, the kernel before is the kernel that wrote the data to send, and the kernel after is
+ * the kernel that reads the received data. If the data flow is unknown, the kernel before is the last kernel that ended
+ * before the collective began, and the kernel after is the first kernel that starts after the collective has ended.
+ * Collectives between the same two kernels form one chain.
  *
  * Fusing a chain saves the launch tax between its members, the exposed time of its collectives, and the locality tax
  * between the collectives and their neighbours. Time that two chains or two collectives have in common counts only for
@@ -24,8 +24,8 @@ import { RankTraffic } from './rankTraffic.ts'
 import { recognised, type Recogniser } from './recognition.ts'
 
 /**
- * This limit is one millisecond, in nanoseconds, which is the cost of about a hundred launches. If a single interval
- * has more launch tax than this, there is another cause.
+ * The largest launch tax of one idle interval that fusion can save: one millisecond, in nanoseconds, the cost of about
+ * a hundred launches. An interval with more launch tax has another cause.
  */
 export const FAR = 1_000_000
 

@@ -19,7 +19,7 @@ export interface Participation {
    * rank is unknown.
    */
   readonly wait: number | null
-  /** The rest of the rank's time in the collective, in nanoseconds, or null if `wait` is null. */
+  /** The rank's time in the collective minus its waiting time, in nanoseconds, or null if `wait` is null. */
   readonly transfer: number | null
 }
 

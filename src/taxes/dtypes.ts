@@ -90,5 +90,5 @@ export function promote(a: ElementType, b: ElementType): ElementType | null {
   return a.bytes === 2 && a.category === 'float' ? float32 : null
 }
 
-/** True if the category of `a` is narrower than that of `b`. */
+/** True if the category of `a` is narrower than the category of `b`. */
 export const isNarrower = (a: ElementType, b: ElementType): boolean => width[a.category] < width[b.category]

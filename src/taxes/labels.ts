@@ -25,8 +25,8 @@ export function kernelLabel(name: string): string {
 }
 
 /**
- * A node of a prefix tree of chains. Its children are the chains that are longer by one label. The prefix tree avoids
- * building a text for each lookup.
+ * A node of a prefix tree of chains. The children of a chain are the chains that are longer by one label. The prefix
+ * tree avoids building a text for each lookup.
  */
 interface Prefix {
   readonly longer: Map<number, Prefix>

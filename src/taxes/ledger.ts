@@ -1,13 +1,15 @@
 /**
- * The parts into which the audit divides time, in nanoseconds. The time of each processor of a rank is divided into
- * disjoint parts whose sum is exactly the wall time. Parts are sets of time, so the ledger of any window (a step, a
- * launch) is the same sets, clipped. docs/taxes.md has the definitions and a worked example.
+ * Defines the categories into which the audit divides time, in nanoseconds. The time of each processor of a rank is
+ * divided into disjoint categories whose sum is exactly the wall time. A category is a set of time intervals, so the
+ * ledger of a shorter window (a step, a launch) consists of the same sets, clipped to that window. docs/taxes.md has
+ * the definitions and a worked example.
  */
 import type { Intervals } from '../timeline/intervals.ts'
 
 /**
- * The parts of the wall time, each with its definition. An instant belongs to the first part in this order that claims
- * it. Compute hides communication, and communication hides copies. Time in which none of these runs is idle time.
+ * The categories of the wall time, each with its definition. An instant belongs to the first category in this order
+ * that claims it. Compute hides communication, and communication hides copies. Time in which no compute, communication
+ * or copy runs is idle time.
  */
 export const parts = {
   compute: 'a kernel or a fill runs and is not known to be blocked',
@@ -29,7 +31,7 @@ export const parts = {
 export type Part = keyof typeof parts
 export const partNames = Object.keys(parts) as readonly Part[]
 
-/** The parts of the ledger that are idle time, and the parts that are busy time. */
+/** The categories of the ledger that are idle time, and the categories that are busy time. */
 export const idleParts = [
   'dispatch',
   'gap',
@@ -51,7 +53,7 @@ export type BusyPart = (typeof busyParts)[number]
 
 /** The time of one processor in a window. */
 export interface ProcessorTime {
-  /** Disjoint sets whose union is the window. All processors of a rank have the same idle parts. */
+  /** Disjoint sets whose union is the window. All processors of a rank have the same idle time. */
   readonly parts: Readonly<Record<Part, Intervals>>
   /** The time in which the processor waits for other ranks, whether compute or a transfer hides it or not. */
   readonly waiting: Intervals
@@ -75,5 +77,5 @@ export interface Partition {
   readonly copying: Intervals
 }
 
-/** The idle time of a rank by its cause, which is the same for all processors. */
+/** The idle time of a rank by cause. All processors of a rank have the same idle time. */
 export const idleTime = ({ processors: [one] }: Partition): Readonly<Record<IdlePart, Intervals>> => one.parts

@@ -3,21 +3,21 @@
  * following kernel reads back, although a fused kernel would have kept them on chip. The estimate uses the shapes of
  * operators:
  *
- * - An operation is the kernels of one operator call that follow each other on a stream, or one communication. Its
- *   reads and writes follow from the rule of its operator (shapes.ts), or from the message sizes of the communication.
- *   Copies to and from the host are not operations.
+ * - An operation is the kernels of one operator call that follow each other on a stream, or one communication. The
+ *   reads and writes of an operation follow from the rule of its operator (shapes.ts), or from the message sizes of the
+ *   communication. Copies to and from the host are not operations.
  * - An intermediate is a tensor that an operation writes and one of the next four operations of its stream reads. The
- *   two must have the same number of elements and the same type. For a communication on a stream of its own, the four
- *   operations are those of the compute stream that ended before it or that start after it. Two communications never
- *   share an intermediate. Two matrix products are assumed not to share one: queries, keys and values, or the two
- *   gradients of a layer, have a common operand and results of the same size.
+ *   written and the read tensor must have the same number of elements and the same type. For a communication on a
+ *   stream of its own, the four operations are those of the compute stream that ended before it or that start after it.
+ *   Two communications never share an intermediate. Two matrix products are assumed not to share one: queries, keys and
+ *   values, or the two gradients of a layer, have a common operand and results of the same size.
  * - A written tensor counts only once, for its first reader. A read tensor counts only once, for its nearest writer. The
  *   bytes therefore never exceed the written bytes or the read bytes, and a tensor with several readers counts once.
  *
- * The estimate is too low in these cases: operators without a rule; operators of several kernels, such as a split GEMM
- * and its reduction; products that do follow each other; and CUDA graphs, whose kernels have no operator of their own.
- * The estimate is too high if a tensor is mistaken for another one of the same size and type. The coverage of the
- * estimate is `known` out of `operations`.
+ * The estimate is too low for operators without a rule, for operators of several kernels (such as a split GEMM and its
+ * reduction), for a matrix product that reads the result of another matrix product, and for CUDA graphs, whose kernels
+ * have no operator of their own. The estimate is too high if a tensor is mistaken for another one of the same size and
+ * type. The coverage of the estimate is `known` out of `operations`.
  *
  * Expressed as time, the tax is an interval inside busy time. The upper end of the interval is all bytes divided by the
  * memory bandwidth. The lower end counts only intermediates larger than the last-level cache, since smaller

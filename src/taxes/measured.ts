@@ -1,4 +1,4 @@
-/** Sets of time that use binary search to compute how much of them lies in any window. */
+/** Implements sets of time intervals that compute by binary search how much of a set lies in a window. */
 import type { Intervals } from '../timeline/intervals.ts'
 import { countBefore } from '../timeline/search.ts'
 
@@ -45,7 +45,7 @@ export class Measured {
   }
 }
 
-/** The mean of several sets of time, such as those of a rank's processors. */
+/** The mean of several sets of time, such as the sets of a rank's processors. */
 export class MeanMeasured {
   private readonly sets: readonly Measured[]
 

@@ -1,6 +1,7 @@
 /**
- * The partition of a rank's time in a trace: which window is audited, what is known about its communication from all
- * ranks together, and the attribution of the window's time to the rank's processors (processors.ts).
+ * Computes the partition of a rank's time in a trace: the window that is audited, the waiting and transfer times that
+ * follow from the traces of all ranks, and the attribution of the window's time to the rank's processors
+ * (processors.ts).
  */
 import { Column, float64 } from '../timeline/columns.ts'
 import { unionOf } from '../timeline/intervals.ts'

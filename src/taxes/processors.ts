@@ -1,10 +1,10 @@
 /**
- * The one attribution of time to the processors of a rank. The ledgers of Arke's own runs and the audit of any trace
- * both come from here.
+ * Attributes time to the processors of a rank. The ledgers of Arke's own runs and the audit of any trace both use this
+ * file.
  *
- * If the programs of the rank's kernels recorded events, each worker or multiprocessor of the rank is a processor. It
- * computes while one of its programs is not blocked. Otherwise the rank is one processor, on which compute hides
- * communication, and communication hides copies.
+ * If the programs of the rank's kernels recorded events, each worker or multiprocessor of the rank is a processor. A
+ * processor computes while one of its programs is not blocked. If the programs recorded no events, the rank is one
+ * processor, on which compute hides communication, and communication hides copies.
  */
 import { activity, clip, intersection, type Intervals, union, unionOf } from '../timeline/intervals.ts'
 import { countBefore } from '../timeline/search.ts'
@@ -154,7 +154,7 @@ function startsOf({ events, tracks }: RankTimeline): (time: number) => number {
 const preferred = ({ duration, launch }: RankTimeline['events'], event: number, found: number): number =>
   duration[event] > 0 && (found === NONE || launch[found] === NONE) ? event : found
 
-/** Windows of one rank share what is known about its host. */
+/** All windows of one rank share the analysis of the rank's host calls. */
 const known = new WeakMap<RankTimeline, IdleTime>()
 function idleTimeOf(rank: RankTimeline, names: readonly string[]): IdleTime {
   let idle = known.get(rank)

@@ -1,6 +1,6 @@
 /**
- * The reads and writes of a rank's device work. For a communication they come from the trace's metadata, otherwise from
- * the operator.
+ * Determines the tensors that a rank's device work reads and writes. The tensors of a communication follow from the
+ * trace's metadata, and the tensors of other device work follow from its operator.
  */
 import { Kind, NONE, type RankTimeline } from '../timeline/timeline.ts'
 import { communicationTraffic, type Traffic, trafficOf } from './shapes.ts'

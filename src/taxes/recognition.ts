@@ -1,8 +1,8 @@
 /**
  * Finds the operation of Arke that can replace a chain. The audit itself knows no operations. Each operation provides a
- * recogniser. It receives the computations of the chain's kernels and returns the options of its operation, or null if
- * the shapes or types do not fit. If several operations recognise a chain, the operation that replaces the most kernels
- * is used.
+ * recogniser. A recogniser receives the computations of the chain's kernels and returns the options of its operation,
+ * or null if the shapes or types do not fit. If several operations recognise a chain, the operation that replaces the
+ * most kernels is used.
  */
 import { NONE, type RankTimeline } from '../timeline/timeline.ts'
 import type { RankTraffic } from './rankTraffic.ts'

@@ -1,9 +1,9 @@
 /**
  * Finds runs of small kernels on one rank: at least three kernels or fills that follow each other on a stream, each
  * shorter than 10 microseconds. Ten microseconds is about twice the cost of a launch, so launching such a kernel costs
- * as much as its computation. Three things end a run: other device work; a wait for the host or for another stream; and
- * more than a millisecond of launch tax in one interval, since in such an interval the host did more than launch the
- * next kernel. Time in which the host is absent does not end a run.
+ * as much as its computation. A run ends at other device work, at a wait for the host or for another stream, and at an
+ * interval with more than a millisecond of launch tax, since in such an interval the host did more than launch the next
+ * kernel. Time in which the host is absent does not end a run.
  *
  * Kernels are labelled by their operator. If an operator has three or more kernels, they are labelled by their own
  * names. A sequence that repeats within a run, such as the layers of a model, is one chain with that many occurrences.
@@ -24,7 +24,7 @@ import { StreamColumn } from './streamColumn.ts'
 
 export const SMALL = 10_000
 const FEWEST = 3
-/** The largest number of kernels in one chain. Nobody would write a fused kernel for a longer chain. */
+/** The largest number of kernels in one chain. A fused kernel for a longer chain is not realistic. */
 const LONGEST = 128
 
 /** One occurrence of a chain within a run. Positions are indices into the stream's kernels. */
@@ -46,8 +46,8 @@ export function* runsOf(
   const barred = new Measured(union(hostBlocked, dependency))
   const pieceOf = locality && new StreamColumn(rank)
   /**
-   * For each piece of a run: its labels, its first and last kernel, and its savings. There may be as many pieces as the
-   * number of steps times the number of layers.
+   * For each occurrence of a chain in a run: its labels, its first and last kernel, and its savings. The number of
+   * occurrences may be the number of steps times the number of layers.
    */
   const chains: (readonly number[])[] = []
   const first = new Column(int32)

@@ -122,8 +122,8 @@ const elementwise =
   }
 
 /**
- * Works like `elementwise`, but leaves out integer results. PyTorch converts these to a floating-point type that the
- * trace does not name.
+ * Works like `elementwise`, but leaves out integer results. PyTorch converts integer results to a floating-point type
+ * that the trace does not name.
  */
 const floating: Rule = (inputs) => {
   const traffic = elementwise()(inputs)
@@ -135,7 +135,10 @@ const floating: Rule = (inputs) => {
   )
 }
 
-/** The operator reads all operands. It overwrites some of them, or creates tensors of the same shape and type. */
+/**
+ * The operator reads all operands. The operator overwrites some of its operands, or creates tensors of the same shape
+ * and type.
+ */
 const over =
   (...written: readonly number[]): Rule =>
   (inputs) => ({ reads: present(inputs), writes: known(...written.map((position) => at(inputs, position))) })
@@ -263,8 +266,8 @@ const normalisation: Rule = (inputs) => {
 }
 
 /**
- * A normalisation. The weights follow the list of normalised extents. They show whether only the last dimension is
- * normalised.
+ * A normalisation. The weights follow the list of normalised extents. The weights show whether only the last dimension
+ * is normalised.
  */
 const norm =
   (norm: Norm['norm']): Rule =>

@@ -1,6 +1,7 @@
 /**
- * Builds a timeline. Readers add events in any order and link them by the index that `add` returned. `freeze` sorts
- * each track by start time and renumbers the links. Event names are interned, so all ranks share one copy of each name.
+ * Builds a timeline from events that a trace reader adds. Trace readers add events in any order and link them by the
+ * index that `add` returned. The function `freeze` sorts each track by start time and renumbers the links. Event names
+ * are interned, so all ranks share one copy of each name.
  */
 import { Column, float64, int32, signed, type Signed, together, uint32, uint8, unsigned } from './columns.ts'
 import { sortBy } from './sort.ts'
@@ -46,13 +47,16 @@ export class TimelineBuilder {
     return made
   }
 
-  /** Adds `events` as the rank with this number. Readers use this if they learn the rank number only at the end. */
+  /**
+   * Adds `events` as the rank with this number. A trace reader uses this function if it learns the rank number only at
+   * the end.
+   */
   adopt(rank: number, events: Pick<RankBuilder, 'freeze'>): void {
     if (this.ranks.has(rank)) throw new Error(`rank ${rank} is already in the timeline; merge or renumber it`)
     this.ranks.set(rank, events)
   }
 
-  /** Returns the timeline. The builder and its ranks are empty after this call. */
+  /** Returns the finished timeline. The builder and its ranks are empty after this call. */
   freeze(): Timeline {
     const ranks = [...this.ranks].sort(([a], [b]) => a - b).map(([rank, events]) => events.freeze(rank))
     this.ranks.clear()
@@ -64,10 +68,10 @@ const LONG = 0xffff_ffff
 const RECENT = 64
 
 /**
- * States how much host activity is kept. With `all`, every event is kept. With `needed`, two kinds of events are
- * dropped: operators inside other operators that have no device work, and calls inside operators that enqueue nothing,
- * unless `keeps` accepts their name. The dropped events are most of the host events of an eager program, and the
- * analysis needs only the time of the outer operator.
+ * States which host events the builder keeps. With the setting `all`, the builder keeps every host event. With the
+ * setting `needed`, the builder drops two kinds of events: operators inside other operators that have no device work,
+ * and calls inside operators that enqueue nothing, unless `keeps` accepts their name. The dropped events are most of
+ * the host events of an eager program, and the analysis needs only the time of the outer operator.
  */
 export type Detail = 'all' | { readonly keeps: (name: number) => boolean }
 
@@ -103,10 +107,10 @@ export class RankBuilder {
   private readonly trackOf = new Column(uint32)
   private readonly launches = new Column(int32)
   private readonly operators = new Column(int32)
-  /** One more than the largest name id. */
+  /** The number after the largest name id. */
   private nameCount = 0
   /**
-   * The arguments of all calls of `setCommunication`, in order. If several calls concern one event, the last one
+   * The arguments of all calls of `setCommunication`, in order. If several calls concern the same event, the last one
    * counts.
    */
   private readonly communicating = new Column(uint32)
@@ -138,8 +142,8 @@ export class RankBuilder {
   }
 
   /**
-   * Adds an event. Times are integers below 2^53, and `start` may be negative. The returned index is valid until
-   * `freeze`.
+   * Adds an event to the timeline. Event times are integers below 2^53, and `start` may be negative. The index that
+   * `add` returns is valid until `freeze`.
    */
   add(kind: Kind, track: number, name: number, start: number, duration: number): number {
     if (!Number.isSafeInteger(start) || !Number.isSafeInteger(start + duration) || !(duration >= 0))

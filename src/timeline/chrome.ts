@@ -1,19 +1,20 @@
 /**
- * Writes a timeline as a Chrome trace, which Perfetto and chrome://tracing can open. `src/audit/arkeTrace.ts` reads
- * such a trace back into the same timeline. In the trace, each rank is a process, and each track is a thread.
+ * Writes a timeline as a Chrome trace, which Perfetto and chrome://tracing can open. `src/audit/arkeTrace.ts` reads a
+ * trace that this file has written back into the same timeline. In the trace, each rank is a process, and each track is
+ * a thread.
  *
  *   { "arke": { version, ranks: [{ rank, process, thread, base, offset, drift, device, tracks }] },
  *     "traceEvents": [...] }
  *
- * `ts` is the time in decimal microseconds on the common clock, counted from the earliest base of all ranks. It is
- * exact to the nanosecond. `base` is the time on the common clock that is the rank's time 0. `offset` is the difference
- * between `base` and the rank's own base. `drift` is the fraction by which the rank's times were stretched. The
- * category of an event is its kind.
+ * `ts` is the time in decimal microseconds on the common clock, counted from the earliest base of all ranks. The time
+ * `ts` is exact to the nanosecond. The field `base` is the time on the common clock that is the rank's time 0. The
+ * field `offset` is the difference between `base` and the rank's own base, in nanoseconds. The field `drift` is the
+ * fraction by which the rank's times were stretched. The category of a trace event is the kind of the timeline event.
  *
- * Ids are used in the same way as in Kineto traces. A host call has its own `correlation`, and device work has the
- * `correlation` of its launch. An operator has its own `External id`, and all other events have the `External id` of
- * their operator. Communication records are written as metadata events, identified by their index. The `traffic` of a
- * kernel lists [tensor, name, size, written, read], with the last three in bytes.
+ * Ids in the trace are used in the same way as in Kineto traces. A host call has its own `correlation`, and device work
+ * has the `correlation` of its launch. An operator has its own `External id`, and all other events have the `External
+ * id` of their operator. Communication records are written as metadata events, identified by their index. The `traffic`
+ * of a kernel lists [tensor, name, size, written, read], with the last three in bytes.
  */
 import { Kind, NONE, sequenceOf } from './timeline.ts'
 import type { RankTimeline, TensorBytes, Timeline, Track } from './timeline.ts'
@@ -33,7 +34,8 @@ export interface ChromeOptions {
   /** True to draw arrows from launches to device work, which is the default. */
   flows?: boolean
   /**
-   * How the recorded kernels differ from the kernels that run when nothing is recorded, apart from writing their log.
+   * The differences between the recorded kernels and the kernels that run without recording, apart from the code that
+   * writes the log.
    */
   recordedUnlike?: readonly string[]
 }
@@ -42,12 +44,12 @@ export interface ChromeOptions {
 export interface ChromeRank {
   readonly rank: number
   /**
-   * The process number of the rank's events, and the thread number of its first track. The thread numbers of the other
-   * tracks follow in order.
+   * The process number of the rank's events, and the thread number of its first track. The thread numbers of the rank's
+   * other tracks follow in order.
    */
   readonly process: number
   readonly thread: number
-  /** The base is decimal text, because a double cannot hold nanoseconds since 1970 exactly. */
+  /** The time base is written as decimal text, because a double cannot hold nanoseconds since 1970 exactly. */
   readonly base: string
   readonly offset: string
   readonly drift: number
@@ -62,7 +64,7 @@ export const categories: readonly string[] = Object.entries(Kind)
 
 const PIECE = 1 << 16
 
-/** Generates the trace in pieces of some tens of kilobytes. */
+/** Generates the trace as strings of some tens of kilobytes. */
 export function* writeChrome(
   { ranks, names }: Timeline,
   { clocks, flows = true, recordedUnlike }: ChromeOptions = {},

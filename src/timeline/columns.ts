@@ -1,11 +1,11 @@
 /**
- * Growable columns, stored as typed arrays in pieces. Growing a column copies nothing and leaves no garbage. Events are
- * stored in columns instead of objects. With columns, a million events cost only tens of megabytes, and a pass over one
- * property reads only that property.
+ * Growable columns of numbers, stored as a list of typed arrays (chunks). Growing a column copies nothing and leaves no
+ * garbage. Timeline events are stored in columns instead of objects. With columns, a million events cost only tens of
+ * megabytes, and a pass over one field reads only that field.
  *
- * The pieces of a long column are in resizable buffers. Resizing a buffer to 0 returns its memory to the system at
- * once. Other memory is returned only by the garbage collector and the allocator. Resizable buffers are slower to
- * write, so each piece is first filled in an ordinary buffer.
+ * The chunks of a long column are in resizable buffers. Resizing a buffer to 0 returns its memory to the operating
+ * system at once. Other memory is returned only by the garbage collector and the memory allocator. Resizable buffers
+ * are slower to write, so each chunk is first filled in an ordinary buffer.
  */
 
 /**
@@ -20,13 +20,13 @@ const BITS = 16
 const PIECE = 1 << BITS
 const MASK = PIECE - 1
 const SMALLEST = 64
-/** A column with more pieces than this counts as long. */
+/** A column with more chunks than this number counts as long. */
 const FEW = 1
 
 export class Column<T extends Numbers> {
   length = 0
   private pieces: T[]
-  /** The piece that is being filled, and the number of values in all pieces before it. */
+  /** The chunk that is being filled, and the number of values in all chunks before it. */
   private last: T
   private before = 0
   private readonly make: (length: number) => T
@@ -60,8 +60,8 @@ export class Column<T extends Numbers> {
   /** Writes the values to `to` in the order that `from` gives, empties the column and frees its memory. */
   moveTo(to: Numbers, from: Uint32Array): void {
     const { pieces } = this
-    // The loop is fast only if it handles few array types. The loop therefore collects values in the column's own type,
-    // and `set` converts them to the narrower type.
+    // The copy loop is fast only if it handles few array types. The loop therefore collects values in the column's own
+    // type, and `set` converts them to the narrower type.
     const picked = this.make(Math.min(from.length, PIECE))
     for (let at = 0; at < from.length; at += PIECE) {
       const count = Math.min(PIECE, from.length - at)
@@ -74,7 +74,9 @@ export class Column<T extends Numbers> {
     this.clear()
   }
 
-  /** Returns the values in the order in which they were pushed, empties the column and frees its memory. */
+  /**
+   * Returns the values of the column in the order in which they were pushed, empties the column and frees its memory.
+   */
   all(): T {
     const all = this.make(this.length)
     this.pieces.forEach((piece, i) =>
@@ -93,8 +95,8 @@ export class Column<T extends Numbers> {
   }
 
   /**
-   * Adds space. The first piece of a column grows by doubling, which saves memory for columns that stay small. All
-   * pieces after the first are allocated in full.
+   * Adds space at the end of the column. The first chunk of a column grows by doubling, which saves memory for columns
+   * that stay small. All chunks after the first are allocated at their full size.
    */
   private grow(): void {
     if (this.last.length < PIECE) {
@@ -111,7 +113,7 @@ export class Column<T extends Numbers> {
   }
 }
 
-/** A resizable array buffer, as in ES2024. Node has resizable array buffers since version 20. */
+/** A resizable array buffer, as in ES2024. Node supports resizable array buffers since version 20. */
 interface ResizableBuffer extends ArrayBuffer {
   readonly resizable: boolean
   resize(bytes: number): void

@@ -11,8 +11,8 @@ import { isDeviceWork, type RankTimeline } from './timeline.ts'
 export type Intervals = Float64Array
 
 /**
- * Allocates a set of exactly the needed length. `write` is called twice: first with null, to return the length, and a
- * second time to write the values.
+ * Allocates a set of time intervals with exactly the needed length. The function `write` is called twice: first with
+ * null, to return the length, and a second time to write the values.
  */
 function exactly(write: (out: Float64Array | null) => number): Intervals {
   const out = new Float64Array(write(null))
@@ -20,7 +20,7 @@ function exactly(write: (out: Float64Array | null) => number): Intervals {
   return out
 }
 
-/** The union of events that are sorted by start. Only events that `select` accepts are included. */
+/** The union of events that are sorted by start. The union includes only events that `select` accepts. */
 export function unionInOrder(
   starts: ArrayLike<number>,
   durations: ArrayLike<number>,
@@ -51,7 +51,7 @@ export function unionInOrder(
   return out
 }
 
-/** Builds a set from intervals that are added in order. Touching intervals are merged. */
+/** Builds a set from intervals that are added in order. Intervals that touch are merged into one. */
 export class SetWriter {
   private readonly edges = new Column(float64)
   private from = NaN
@@ -103,7 +103,7 @@ export function unionOf(pairs: ArrayLike<number>): Intervals {
   })
 }
 
-/** The time that is in `a` or in `b`. */
+/** The union of two sets: the time that is in `a` or in `b`. */
 export function union(a: Intervals, b: Intervals): Intervals {
   if (a.length === 0) return b
   if (b.length === 0) return a
@@ -126,7 +126,7 @@ export function union(a: Intervals, b: Intervals): Intervals {
   })
 }
 
-/** The time that is in both `a` and `b`. */
+/** The intersection of two sets: the time that is in both `a` and `b`. */
 export function intersection(a: Intervals, b: Intervals): Intervals {
   return exactly((out) => {
     let [i, j, length] = [0, 0, 0]
@@ -147,7 +147,7 @@ export function intersection(a: Intervals, b: Intervals): Intervals {
   })
 }
 
-/** The part of the window that is not in `a`. */
+/** The time of the window that is not in `a`. */
 export function complement(a: Intervals, from: number, to: number): Intervals {
   return exactly((out) => {
     let length = 0
@@ -168,7 +168,7 @@ export function complement(a: Intervals, from: number, to: number): Intervals {
   })
 }
 
-/** The time that is in `a` but not in `b`. */
+/** The difference of two sets: the time that is in `a` but not in `b`. */
 export function difference(a: Intervals, b: Intervals): Intervals {
   if (a.length === 0 || b.length === 0) return a
   return exactly((out) => {
@@ -194,8 +194,8 @@ export function difference(a: Intervals, b: Intervals): Intervals {
 }
 
 /**
- * The part of the set that lies inside a window. A binary search finds this part, since one set may be clipped to many
- * windows.
+ * The intersection of the set with a window. A binary search finds the intersection, because one set may be clipped to
+ * many windows.
  */
 export function clip(a: Intervals, from: number, to: number): Intervals {
   if (from >= to) return new Float64Array(0)

@@ -2,7 +2,7 @@
 export const rankNames = (numbers: readonly number[]): string =>
   `${numbers.length === 1 ? 'rank' : 'ranks'} ${ranges(numbers)}`
 
-/** Formats numbers as a person writes them, such as `0-3, 5, 7`. */
+/** Formats numbers as ranges, such as `0-3, 5, 7`. */
 export function ranges(numbers: readonly number[]): string {
   const sorted = [...numbers].sort((a, b) => a - b)
   const parts: string[] = []

@@ -12,6 +12,6 @@ export function countBefore(length: number, before: (index: number) => boolean):
   return low
 }
 
-/** In ascending `values`, the index of the first one that is not below `value`. */
+/** Returns the index of the first element of the ascending array `values` that is not below `value`. */
 export const lowerBound = (values: ArrayLike<number>, value: number): number =>
   countBefore(values.length, (i) => values[i] < value)

@@ -1,20 +1,21 @@
 /**
- * Derives the activity of a rank's processors from the events that programs recorded on the tracks of workers. Each run
- * of a program is recorded as an annotation. Waits for flags and copies between ranks lie inside programs.
+ * Derives the activity of a rank's processors from the events that programs recorded on the tracks of workers. Each
+ * execution of a program is recorded as an annotation. Waits for flags and copies between ranks are recorded as events
+ * inside the program's annotation.
  *
- * Several workers may share one processor. They may be the roles of a program, the programs of several streams, or the
- * blocks on a GPU's multiprocessor. If a kernel only moves data, its programs count as transferring whenever they do
- * not wait. A worker that runs a role other than the leader records no programs. Such a worker counts as part of every
- * program of its processor during which it recorded an event.
+ * Several workers may share one processor. The workers of a processor may be the roles of a program, the programs of
+ * several streams, or the blocks on a GPU's multiprocessor. If a kernel only moves data, its programs count as
+ * transferring whenever they do not wait. A worker that runs a role other than the leader records no programs. A worker
+ * that recorded no programs belongs to every program of its processor during which it recorded an event.
  */
 import { difference, intersection, type Intervals, union, unionInOrder, unionOf } from './intervals.ts'
 import { countBefore } from './search.ts'
 import { end, type Events, Kind, type RankTimeline, type Track } from './timeline.ts'
 
 /**
- * Identifies a worker. On a CPU, the worker `leader` of a stream runs programs, and the other workers run the roles of
- * these programs. On a GPU, a leader is a multiprocessor, and its roles are the roles of all programs that are resident
- * on that multiprocessor.
+ * The identity of a worker. On a CPU, the worker `leader` of a stream runs programs, and the other workers run the
+ * roles of these programs. On a GPU, a leader is a multiprocessor, and its roles are the roles of all programs that are
+ * resident on that multiprocessor.
  */
 export interface WorkerPlace {
   readonly stream: number
@@ -38,9 +39,12 @@ export const workerPlace = (id: number): WorkerPlace => ({
   role: id % ROLES,
 })
 
-/** One processor. Leaders with the same number share a core or are one multiprocessor, whatever their stream. */
+/**
+ * One processor of a rank, with its workers. Leaders with the same number share a core or are one multiprocessor,
+ * whatever their stream.
+ */
 export interface Processor {
-  /** The number of the processor's leader. */
+  /** The number of the processor's leader, the worker that runs programs. */
   readonly number: number
   readonly tracks: readonly WorkerTrack[]
   /** The times at which one of the processor's programs runs unblocked, transfers, or waits. */
@@ -52,8 +56,8 @@ export interface Processor {
 export interface WorkerTrack {
   readonly track: Track
   /**
-   * For each event of the track: the latest end of all events up to this one. The latest end shows where the search for
-   * the events of a window can start.
+   * The latest end of all events up to each event of the track. The latest end shows from which event on the search for
+   * the events of a window must start.
    */
   readonly reach: Float64Array
   /** The times at which the worker is in a program and neither waits nor transfers. */
@@ -62,7 +66,10 @@ export interface WorkerTrack {
 
 const known = new WeakMap<RankTimeline, readonly Processor[]>()
 
-/** The processors of a rank, sorted by number. The list is empty if nothing was recorded inside kernels. */
+/**
+ * The processors of a rank, sorted by number. The list of processors is empty if no events inside kernels were
+ * recorded.
+ */
 export function processorsOf(rank: RankTimeline): readonly Processor[] {
   let processors = known.get(rank)
   if (!processors) {

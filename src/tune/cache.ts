@@ -8,7 +8,7 @@ import { cachePath, readText, replaceText } from './node.ts'
 
 let known: { readonly path: string; readonly tables: Tables } | undefined
 
-/** The tuned tables. Each process reads the file only once. */
+/** The tables of tuned tiles, once they have been read. Each process reads the file only once. */
 export function tunedHere(): Tables {
   const path = cachePath()
   if (known?.path !== path) known = { path, tables: readTables(path) }
@@ -31,7 +31,7 @@ function readTables(path: string): Tables {
     const found: unknown = JSON.parse(text)
     if (isRecordOf(isTable)(found)) return found
   } catch {
-    // In this case the file is not JSON, so it is not a table of tiles.
+    // If the file is not JSON, it is not a table of tiles.
   }
   console.warn(
     `arke: ${path} is ignored because it is not a table of tiles: run arke tune again, or remove the file`,

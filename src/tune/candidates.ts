@@ -3,8 +3,8 @@
  * tuning tries them and drops them.
  *
  * On machines with scratch memory, the candidates are tiles that fit the scratch memory and the registers. There must
- * also be enough tiles to keep the processors busy to the end. Several numbers of stages are tried, because ranks
- * that share a device's memory are less skewed when each has fewer loads in flight.
+ * also be enough tiles of the output to keep all processors busy until the end. Several numbers of stages are tried,
+ * because ranks that share a device's memory are less skewed when each has fewer loads in flight.
  */
 import { stageBytes, tileMemory, tileRows, usesMatrixUnit } from '../ops/limits.ts'
 import type { ProductShape, Tiles } from '../ops/tiles.ts'
@@ -28,8 +28,8 @@ export function productCandidates(machine: Machine, shape: ProductShape, fallbac
   const rows = tileRows(machine, m).filter((BM) => isOnUnit || (BM >= 16 && BM <= 64))
   const tiles = rows.flatMap((BM) =>
     columns
-      // Tiles that contain only padding are skipped. Tiles of 128 rows fit into the registers only if the matrix unit
-      // reads panels of 32 columns.
+      // The list omits tiles that contain only padding. Tiles of 128 rows fit into the registers only if the matrix
+      // unit reads panels of 32 columns.
       .filter((BN) => BN < 2 * n && (BM < 128 || BN % 32 === 0))
       .map((BN) => ({ BM, BN, busy: busyShare(Math.ceil(m / BM) * Math.ceil(n / BN), processors) })),
   )

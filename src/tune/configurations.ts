@@ -1,14 +1,14 @@
 /**
- * Chooses the tiles of an operation. These tiles are tried in order: tiles given by the caller, tiles tuned on this
+ * Chooses the tiles of an operation. Four sources are tried in order: tiles given by the caller, tiles tuned on this
  * machine (`arke tune`), tiles shipped for the device, and the operation's own rule. If the class of a shape was not
- * measured, the nearest measured class is used. It may be up to two doublings away, and its tiles must be legal for the
- * shape.
+ * measured, the nearest measured class is used. The nearest class may be up to two doublings away, and its tiles must
+ * be valid for the shape.
  */
 import { tunedHere } from './cache.ts'
 import { shippedTables } from './shipped.ts'
 import { classOf, settingOf, type Asked, type Numbers, type Tables } from './tables.ts'
 
-/** How an operation chooses its tiles. */
+/** The way in which an operation chooses its tiles. */
 export interface Tiling<Tiles extends Numbers = Numbers> {
   readonly asked: Asked
   /** Returns tiles by a rule, consistent with the tiles that the caller gave. */
@@ -60,8 +60,8 @@ export function tilesFor<Tiles extends Numbers>(
 }
 
 /**
- * The settings to look up. The requested dtype comes first, followed by the other dtype of the same size, because both
- * move and multiply equally fast.
+ * The settings under which the tables of tuned tiles are searched. In this search, the requested dtype comes first,
+ * followed by the other dtype of the same size, because both move and multiply equally fast.
  */
 function settingsOf(asked: Asked): string[] {
   const alike = { bf16: 'f16', f16: 'bf16' }[asked.dtype]

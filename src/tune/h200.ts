@@ -1,4 +1,4 @@
-/** The fastest tiles on NVIDIA H200, by setting and class of shapes. Written by tuning. */
+/** The fastest tiles on NVIDIA H200, by setting and class of shapes. Only tuning writes this file. */
 import type { Table } from './tables.ts'
 
 export const h200: Table = {

@@ -1,8 +1,8 @@
 /**
  * Finds the fastest of many contenders by successive halving. All contenders run interleaved for a few rounds. After
- * that, the faster half continues with more rounds, until only one contender is left. The last contender left is
- * finally compared with contender 0, which is the default. The last contender replaces the default only if the whole
- * confidence interval of their time ratio shows that it is faster.
+ * the first rounds, the faster half of the contenders continues with more rounds, until only one contender is left. The
+ * last contender left is finally compared with contender 0, which is the default. The last contender replaces the
+ * default only if the whole confidence interval of their time ratio shows that it is faster.
  */
 import { medianOf, quantityOf } from '../runs/quantity.ts'
 import type { Quantity } from '../runs/results.ts'
@@ -15,8 +15,8 @@ export interface Effort {
 }
 
 /**
- * Measures contenders in interleaved rounds. It returns the times of each contender round by round, with the same
- * number of rounds for all. After an interrupt, only complete rounds are returned.
+ * Measures contenders in interleaved rounds. The function returns the times of each contender round by round, with the
+ * same number of rounds for all contenders. After an interrupt, only complete rounds are returned.
  */
 export type TimeInTurns = (
   contenders: readonly number[],
@@ -31,8 +31,8 @@ export interface Halved {
   /** The speed-up of the winner over the default. */
   readonly speedup: Quantity
   /**
-   * Present only after an interrupt. In this case `best` is the fastest contender so far, and the difference may not be
-   * statistically significant.
+   * The field `interrupted` is present only after an interrupt. After an interrupt, `best` is the fastest contender so
+   * far, and the difference may not be statistically significant.
    */
   readonly interrupted?: true
 }
@@ -71,7 +71,9 @@ export async function halve(
   return { best: 0, time: fallback, fallback, speedup: quantityOf(usual.map(() => 1)) }
 }
 
-/** The contender that is fastest in the rounds so far. If no round was complete, throws the reason of the interrupt. */
+/**
+ * The contender that is fastest in the rounds so far. If no round was complete, the reason of the interrupt is thrown.
+ */
 function fastestSoFar(
   samples: readonly (readonly number[])[],
   left: readonly number[],

@@ -1,6 +1,6 @@
 /**
- * Lends a world to a host program. Each program gets an object of its own, so that nothing that it keeps by world, such
- * as allocations in a cache, outlives it. When the world is given back, what the program has allocated is freed.
+ * Lends a world to a host program. Each host program gets its own object for the same world, so that no cache that is
+ * keyed by the world outlives the program. When the host program ends, the memory that it has allocated is freed.
  */
 import { HostWorld } from './host.ts'
 import { WorldError, type World } from './world.ts'
@@ -10,7 +10,10 @@ export function borrowed(world: World): { readonly world: World; readonly giveBa
   return { world: standIn(world, new Map()), giveBack: world.lend() }
 }
 
-/** Returns another object for the same world. Its groups have other objects, too: `known` holds them. */
+/**
+ * Returns another JavaScript object for the same world. The groups of the lent world are new objects, too, which the
+ * map `known` holds.
+ */
 function standIn(world: World, known: Map<World, World>): World {
   const group: World['group'] = (members) => {
     const own = world.group(members)

@@ -4,7 +4,9 @@ import { dtypes, round, type StorageDType } from '../ir/dtype.ts'
 interface FloatFormat {
   readonly exponent: number
   readonly mantissa: number
-  /** True if the format has infinities. f8e4m3 has none, and its only NaN has all bits set. */
+  /**
+   * True if the float format has infinities. The format f8e4m3 has no infinities, and its only NaN has all bits set.
+   */
   readonly infinite: boolean
 }
 const formats = {
@@ -19,7 +21,7 @@ const isSmallFloat = (dtype: StorageDType): dtype is SmallFloat => Object.hasOwn
 
 const scratch = new DataView(new ArrayBuffer(8))
 
-/** Encodes a number that the format can represent exactly. */
+/** Encodes a number that the float format can represent exactly. */
 function encodeFloat({ exponent, mantissa, infinite }: FloatFormat, value: number): number {
   const sign = value < 0 || Object.is(value, -0) ? 1 << (exponent + mantissa) : 0
   const top = (1 << exponent) - 1
@@ -32,7 +34,7 @@ function encodeFloat({ exponent, mantissa, infinite }: FloatFormat, value: numbe
   scratch.setFloat64(0, size)
   const power = Math.max(((scratch.getUint16(0) >> 4) & 0x7ff) - 1023, 1 - bias)
   const scaled = size / 2 ** (power - mantissa)
-  // A subnormal number has exponent 0 and no implicit leading bit.
+  // A subnormal float has exponent 0 and no implicit leading bit.
   const hidden = 1 << mantissa
   return scaled < hidden ? sign | scaled : sign | ((power + bias) << mantissa) | (scaled - hidden)
 }
@@ -52,7 +54,7 @@ function decodeFloat({ exponent, mantissa, infinite }: FloatFormat, bits: number
 
 const tables = new Map<SmallFloat, Float32Array>()
 
-/** The value of every bit pattern of the dtype. */
+/** The numeric value of every bit pattern of the dtype. */
 function tableOf(dtype: SmallFloat): Float32Array {
   let table = tables.get(dtype)
   if (!table) {
@@ -67,7 +69,7 @@ function tableOf(dtype: SmallFloat): Float32Array {
 const single = new Float32Array(1)
 const singleBits = new Uint32Array(single.buffer)
 
-/** Rounds to the nearest bf16, ties to even, and returns its bits. NaN is preserved. */
+/** Rounds to the nearest bf16, ties to even, and returns its bits. Rounding to bf16 preserves NaN. */
 function bf16Bits(value: number): number {
   single[0] = value
   const bits = singleBits[0]
@@ -154,7 +156,7 @@ export function fillElements(
   if (count === 0) return
   const size = dtypes[dtype].bytes
   writeElements(memory, address, dtype, [value])
-  // Fill the rest by copying the first element, doubling the filled length each time.
+  // Fill the remaining elements by copying the first element, doubling the filled length each time.
   const bytes = new Uint8Array(memory, address, count * size)
   for (let done = size; done < bytes.length; done *= 2)
     bytes.copyWithin(done, 0, Math.min(done, bytes.length - done))

@@ -1,8 +1,9 @@
 /**
- * A rank group: some ranks of a world, as a world of its own. Ranks in calls, in arguments and in kernels are positions
- * in the list of members. Memory is the world's: an allocation exists on every rank of the world, at the same offset,
- * and its tensors can be passed to launches on any group. Only the members' copies are filled. Launches run on the
- * members only. Waiting, resetting and the timeline are the world's, and closing a group does nothing.
+ * A rank group is a world that consists of some ranks of another world. On a group, ranks in calls, in arguments and in
+ * kernels are positions in the list of members. Memory belongs to the whole world: an allocation exists on every rank
+ * of the world, at the same offset, and its tensors can be passed to launches on any group. An allocation on a group
+ * initialises only the members' copies. A launch on a group runs on its members only. Waiting, resetting and the
+ * timeline of a group concern the whole world, and closing a group does nothing.
  */
 import type { StorageDType } from '../ir/dtype.ts'
 import type { Kernel, Meta, Params } from '../lang/kernel.ts'
@@ -23,14 +24,17 @@ import type {
   World,
 } from './world.ts'
 
-/** The parts of the world that only its groups use. */
+/** The functions of the world that only its groups use. */
 export interface GroupHost {
   readonly world: World
-  /** Allocates as these ranks of the world, and fills the copies of those that are members of the group. */
+  /**
+   * Allocates on behalf of several ranks of the world, and fills the copies of those ranks that are members of the
+   * group.
+   */
   allocator(group: World, ranks?: readonly number[]): Allocator
-  /** Creates a stream whose events are measured on the members. */
+  /** Creates a stream whose events measure time on the members of the group. */
   stream(members: readonly number[]): Stream
-  /** The world's default stream, with events that are measured on the members. */
+  /** The world's default stream, with events that measure time on the members of the group. */
   defaultStream(members: readonly number[]): Stream
 }
 
@@ -180,7 +184,7 @@ export class GroupWorld implements World {
   }
 }
 
-/** The machine of some ranks: what it says by rank, by rank of the group. */
+/** The machine record of a group: the world's record, reduced to the members and indexed by rank of the group. */
 function machineOf(machine: Machine, members: readonly number[]): Machine {
   const places = (ranks: readonly number[]): number[] =>
     ranks.map((rank) => members.indexOf(rank)).filter((at) => at >= 0)

@@ -1,12 +1,13 @@
 /**
- * The allocator of a heap, which manages offsets in a range of bytes. It uses best fit over free blocks, grouped by
+ * The allocator of a heap manages offsets in a range of bytes. The allocator uses best fit over free blocks, grouped by
  * size class, and merges adjacent free blocks immediately. The same sequence of calls yields the same offsets, so that
  * an allocation has the same offset on every rank and in every process of a world.
  */
 
 /**
- * Every block begins and ends at a multiple of this many bytes. Cache lines have 64 bytes on CPUs and 128 on GPUs: if the
- * rows of a tensor straddle lines, a GPU fetches more lines for them. Vendor libraries for GPUs assume 256 bytes.
+ * Every block on a heap begins and ends at a multiple of this many bytes. Cache lines have 64 bytes on CPUs and 128 on
+ * GPUs: if the rows of a tensor straddle lines, a GPU fetches more lines for them. Vendor libraries for GPUs assume an
+ * alignment of 256 bytes.
  */
 export const granule = 256
 export const mostAlignment = 65536
@@ -19,7 +20,7 @@ interface Block {
   after: Block | undefined
 }
 
-/** Thrown if no free block is large enough. */
+/** The error that is thrown if no free block is large enough. */
 export class OutOfHeap extends Error {
   override readonly name = 'OutOfHeap'
   readonly asked: number
@@ -46,7 +47,10 @@ export function bytesText(bytes: number): string {
   return `${unit === 0 ? amount : Number(amount.toPrecision(4))} ${units[unit]}`
 }
 
-/** The index of a block's size class. There are eight classes per power of two, counted in granules. */
+/**
+ * The index of a block's size class. There are eight size classes per power of two, counted in granules (the smallest
+ * block size).
+ */
 function sizeClass(bytes: number): number {
   const granules = bytes / granule
   const power = Math.floor(Math.log2(granules))
@@ -60,7 +64,7 @@ export class Heap {
   readonly bytes: number
   #used = 0
   #reached = 0
-  /** The free blocks by size class. Blocks within a class are unordered. */
+  /** The free blocks by size class. The free blocks within a size class are unordered. */
   readonly #free: Set<Block>[] = []
   readonly #taken = new Map<number, Block>()
 
@@ -74,7 +78,7 @@ export class Heap {
     return this.#used
   }
 
-  /** The highest offset that an allocation has ever reached. */
+  /** The highest heap offset that an allocation has ever reached. */
   get reached(): number {
     return this.#reached
   }
@@ -89,14 +93,14 @@ export class Heap {
     return 0
   }
 
-  /** The number of free blocks. */
+  /** The number of free blocks of the heap. */
   get pieces(): number {
     return this.#free.reduce((sum, blocks) => sum + (blocks?.size ?? 0), 0)
   }
 
   /**
-   * Returns the offset of a new block. An allocation of zero bytes takes one granule, so that no two allocations share
-   * an offset.
+   * Allocates a block and returns its offset. An allocation of zero bytes takes one granule, so that no two allocations
+   * share an offset.
    */
   allocate(bytes: number, alignment: number = granule): number {
     if (!Number.isInteger(bytes) || bytes < 0)
@@ -134,8 +138,8 @@ export class Heap {
   }
 
   /**
-   * Finds the smallest fitting block in the first size class that has a fitting block. Among equal blocks, the lowest
-   * offset wins.
+   * Finds the smallest fitting block in the first size class that has a fitting block. Among free blocks of equal size,
+   * the one with the lowest offset is used.
    */
   #find(size: number, alignment: number): { block: Block; start: number } | undefined {
     for (let at = sizeClass(size); at < this.#free.length; at++) {
@@ -150,7 +154,10 @@ export class Heap {
     return undefined
   }
 
-  /** Splits a block `bytes` from its start. Returns the part named by `part`; `block` keeps the other part. */
+  /**
+   * Splits a block at `bytes` bytes from its start. The argument `part` names the half of the block that is returned;
+   * `block` keeps the other half.
+   */
   #split(block: Block, bytes: number, part: 'before' | 'after'): Block {
     const rest: Block =
       part === 'before'

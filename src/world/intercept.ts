@@ -2,8 +2,8 @@
 import { launchOf, type Launch, type World } from './world.ts'
 
 /**
- * Returns the same world with launches intercepted. `onLaunches` receives one launch, or several of a co-launch set,
- * and calls `go` to perform them.
+ * Returns the same world, except that a callback sees its launches. `onLaunches` receives one launch, or several
+ * launches of a co-launch set, and calls `go` to execute them.
  */
 export function intercepted(
   world: World,
@@ -11,7 +11,7 @@ export function intercepted(
 ): World {
   const launch: World['launch'] = (kernel, args, options) =>
     onLaunches([launchOf(kernel, args, options)], () => world.launch(kernel, args, options))
-  // Launches on a group are seen with the group among their options.
+  // For a launch on a group, the callback finds the group among the options of the launch.
   const group: World['group'] = (members) => {
     const inner = world.group(members)
     return intercepted(inner, (launches, go) => {

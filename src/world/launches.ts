@@ -1,7 +1,8 @@
 /**
- * Launches of a world, for any target. The arguments of a launch are validated once per rank and laid out by the
- * target. A later launch with the same handles, grid, meta-parameters and stream reuses that layout; scalar arguments
- * may differ. A launch that repeats the last launch of its kernel exactly, as in a loop, skips even that lookup.
+ * Validates and prepares the launches of a world, for any target. The arguments of a launch are validated once per
+ * rank, and the target prepares them for the device. A later launch with the same handles, grid, meta-parameters and
+ * stream reuses the prepared launch; scalar arguments may differ. A launch that repeats the last launch of its kernel
+ * exactly, as in a loop, does not even look up the prepared launch.
  */
 import { clusterOf } from '../ir/clusters.ts'
 import type { KernelIR } from '../ir/node.ts'
@@ -28,19 +29,19 @@ import type { Launch, LaunchOptions, SymmetricFlags, World } from './world.ts'
 /** The functions of the world that launches need. */
 export interface Tensors {
   readonly everyRank: readonly number[]
-  /** True if the world records. Each per-rank launch then stores its arguments. */
+  /** True if the world records its launches. In a world that records, each per-rank launch stores its arguments. */
   readonly records: boolean
-  /** The problem with a handle in a launch on this group, or undefined if there is none. */
+  /** Describes the problem with a handle in a launch on this group, or is undefined if the handle is valid. */
   wrongHandle(handle: Handle, members: Members): string | undefined
-  /** The group of a launch. */
+  /** The group on which a launch runs. */
   membersOf(options: Pick<LaunchOptions, 'group'>): Members
   expectLocal(rank: number): void
   stored(handle: Handle): Stored
-  /** The arguments for the print buffer of a kernel. */
+  /** The arguments for the print buffer of a kernel that prints. */
   printedBy(recorded: KernelIR): Readonly<Record<string, Stored>>
 }
 
-/** A per-rank launch and the arguments for which it was laid out. */
+/** A prepared launch on one rank, and the arguments for which it was prepared. */
 interface Asked<P> {
   readonly part: P
   readonly ir: KernelIR
@@ -67,16 +68,19 @@ interface Last<P> {
   readonly values: readonly unknown[]
 }
 
-/** The most layouts kept per kernel and rank. Beyond that, the least recently used layout is dropped. */
+/**
+ * The maximum number of prepared launches kept per kernel and rank. If there are more prepared launches, the least
+ * recently used one is dropped.
+ */
 const mostAsked = 16
 
 export class Launches<P extends Part> {
   readonly #backend: Pick<Backend<P, unknown>, 'load'>
   readonly #tensors: Tensors
-  /** Layouts by kernel and rank, the most recently used first. */
+  /** The prepared launches by kernel and rank, the most recently used first. */
   readonly #asked = new Map<Kernel, Asked<P>[][]>()
   readonly #last = new Map<Kernel, Last<P>>()
-  /** One more than the highest stream number in use. */
+  /** The number after the highest stream number that is in use. */
   streams = 1
 
   constructor(backend: Pick<Backend<P, unknown>, 'load'>, tensors: Tensors) {
@@ -84,30 +88,30 @@ export class Launches<P extends Part> {
     this.#tensors = tensors
   }
 
-  /** Drops all layouts after a tensor was freed, so that every launch is validated again. */
+  /** Drops all prepared launches after a tensor was freed, so that every later launch is validated again. */
   forget(): void {
     for (const ofRanks of this.#asked.values()) for (const { part } of ofRanks.flat()) part.close()
     this.#asked.clear()
     this.#last.clear()
   }
 
-  /** All ranks of a group. */
+  /** All ranks of the group on which a launch runs. */
   ranksOf(members: Members): readonly number[] {
     return members ? [...members.keys()] : this.#tensors.everyRank
   }
 
-  /** The per-rank launches of a launch, one for each rank with at least one program. */
+  /** The per-rank launches into which a launch is divided, one for each rank with at least one program. */
   parts(kernel: Kernel, args: Launch['args'], options: LaunchOptions): readonly P[] {
     const last = this.#last.get(kernel)
     return last && isSameAs(last, args, options) ? last.parts : this.#parts(kernel, args, options)
   }
 
-  /** The kernel as it is launched on this group. */
+  /** The form of the kernel that is launched on this group. */
   recorded(kernel: Kernel, meta: Meta | undefined, members: Members): KernelIR {
     return kernel.record({ world: (members ?? this.#tensors.everyRank).length, meta })
   }
 
-  /** The code that these ranks of a group need for a launch. */
+  /** The compiled code that these ranks of a group need for a launch. */
   wanted(
     kernel: Kernel,
     ir: KernelIR,
@@ -137,7 +141,7 @@ export class Launches<P extends Part> {
   }
 
   #parts(kernel: Kernel, args: Launch['args'], options: LaunchOptions): readonly P[] {
-    // The scalars of its per-rank launches may change below.
+    // The scalar arguments of per-rank launches may change below, so the remembered launch is dropped first.
     this.#last.delete(kernel)
     const members = this.#tensors.membersOf(options)
     expectLaunchRanks(options.ranks, members, (rank) => this.#tensors.expectLocal(rank))
@@ -156,7 +160,7 @@ export class Launches<P extends Part> {
     return parts
   }
 
-  /** Remembers a launch unless it depends on functions of the rank, which may return something else next time. */
+  /** Remembers a launch unless its arguments are functions of the rank, which may return another value next time. */
   #remember(kernel: Kernel, args: Launch['args'], options: LaunchOptions, parts: readonly P[]): void {
     const { grid, ranks, group } = options
     const names = Object.keys(kernel.params)
@@ -167,7 +171,7 @@ export class Launches<P extends Part> {
     this.#last.set(kernel, { parts, group, stream, grid, meta, names, values })
   }
 
-  /** Returns the layout of an earlier launch, with the scalars of this launch, or undefined if there is none. */
+  /** Returns an earlier prepared launch with the scalars of this launch, or undefined if there is none. */
   #known(
     kernel: Kernel,
     args: Launch['args'],
@@ -199,7 +203,7 @@ export class Launches<P extends Part> {
     return undefined
   }
 
-  /** Validates the launch and lays out the per-rank launches that are not known yet. */
+  /** Validates the launch, and prepares the per-rank launches that have not been prepared yet. */
   #ask(
     kernel: Kernel,
     args: Launch['args'],
@@ -261,7 +265,10 @@ function hasHandles({ handles, scalars }: Asked<Part>, args: Launch['args'], ran
   return true
 }
 
-/** Passes the scalars of this launch to the layout. Returns false if an argument is not a number that its dtype holds. */
+/**
+ * Passes the scalar arguments of this launch to the prepared launch. Returns false if an argument is not a number that
+ * its dtype can hold.
+ */
 function takeNumbers(
   { params }: Kernel,
   { part, scalars, numbers }: Asked<Part>,

@@ -1,4 +1,4 @@
-/** The machine record of ranks on a CPU, with which rules and benchmarks run without a world. */
+/** The machine record of ranks on a CPU, with which rules and benchmarks work without a world. */
 import type { Capabilities, Machine } from './machine.ts'
 
 const cpuCapabilities: Capabilities = {
@@ -10,8 +10,8 @@ const cpuCapabilities: Capabilities = {
 }
 
 /**
- * The machine of ranks that are threads of one CPU. `family` is the target that generates the code. The vectors of wasm
- * are narrower.
+ * The machine record of ranks that are threads of one CPU. The argument `family` is the target that generates the code.
+ * The vectors of wasm are narrower than those of native code.
  */
 export function cpuMachine(
   family: string,

@@ -1,9 +1,10 @@
 /**
- * `openWorld` opens a world on a target, by name. Only this file knows which targets can run kernels.
+ * The function `openWorld` opens a world on a target, which the caller names. No other file knows which targets can run
+ * kernels.
  *
  * A world on the checker runs one schedule, chosen by its seed. Findings of the checker are thrown when the host next
- * waits for the ranks (`synchronize`, `barrier`, `read`, `close`). Results after a race are meaningless, so they are
- * not returned. To try many schedules, pass a scenario to `explore` or to `arke check`.
+ * waits for the ranks (`synchronize`, `barrier`, `read`, `close`). Results after a race are meaningless, so the world
+ * does not return them. To try many schedules, pass a scenario to `explore` or to `arke check`.
  */
 import type { Kernel, Meta, Params } from '../lang/kernel.ts'
 import { formatFinding, StopRun, type Finding } from '../targets/check/findings.ts'
@@ -27,31 +28,40 @@ export { mostRanks }
 export interface OpenOptions {
   /** The target: `check` (the default), `wasm` or `native` on the CPU, or `cuda` on NVIDIA GPUs. */
   readonly target?: string
-  /** The number of ranks, 1 to 64. */
+  /** The number of ranks of the world, 1 to 64. */
   readonly ranks: number
-  /** For the checker: the number of programs that can be resident on a rank at once. Undefined means no limit. */
+  /**
+   * The number of programs that the checker lets be resident on a rank at the same time. If the residency is undefined,
+   * there is no limit.
+   */
   readonly residency?: number
   /** The seed of the schedule, for targets that choose one. */
   readonly seed?: number
   /**
-   * Bytes of heap per rank. By default as much as the address space allows, at most 1 GiB. Untouched pages cost
-   * nothing.
+   * The number of heap bytes per rank. By default, the heap is as large as the address space allows, at most 1 GiB.
+   * Memory pages of the heap that are never touched cost nothing.
    */
   readonly heap?: number
   /**
-   * The number of programs per rank that run at once, each on its own thread. By default, the rank's share of the
-   * cores.
+   * The number of programs per rank that run at the same time, each on its own thread. The default number of workers is
+   * the rank's share of the cores.
    */
   readonly workers?: number
   /**
-   * The watchdog's limit in milliseconds: the world is stopped if launches are pending and nothing makes progress for this long. The
-   * default on CPU ranks is 10 s if all programs wait, one minute if a program is in a `while` loop, and no limit if a program computes.
-   * The default on a GPU is one minute.
+   * The watchdog's limit in milliseconds: the world is stopped if launches are pending and no program makes progress
+   * for this long. The default timeout on CPU ranks is 10 s if all programs wait, one minute if a program is in a
+   * `while` loop, and no limit if a program computes. The default timeout on a GPU is one minute.
    */
   readonly timeout?: number
-  /** For CPU ranks: called once when all programs have waited for 3 s. By default it prints `message` on stderr. */
+  /**
+   * A callback for CPU ranks, which is called once when all programs have waited for 3 s. The default callback prints
+   * `message` on stderr.
+   */
   readonly onStall?: (stall: Stall) => void
-  /** Called for each line of `t.print`, when the host synchronises. By default, `message` is printed on stderr. */
+  /**
+   * A callback for each line that `t.print` prints, called when the host synchronises. The default callback prints
+   * `message` on stderr.
+   */
   readonly onPrint?: OnPrint
   /** True to record launches, programs, waits and remote copies for `World.timeline`. */
   readonly record?: boolean
@@ -59,11 +69,11 @@ export interface OpenOptions {
 
 type Open = (options: OpenOptions) => World | Promise<World>
 
-/** Every target that can run kernels. */
+/** The targets that can run kernels. */
 export const worlds: Readonly<Record<string, Open>> = {
   check: ({ ranks, residency, onPrint = reportPrint, seed = 1 }) =>
     new ReportingWorld({ ranks, residency, onPrint, scheduler: new RandomScheduler(seed) }),
-  // Other targets are loaded on demand, so that checking kernels does not pay for loading them.
+  // Targets other than the checker are loaded on demand, so that checking kernels does not pay for loading them.
   wasm: async (options) => {
     await startThreads(options)
     return (await import('../targets/wasm/world.ts')).openWasmWorld(options)
@@ -94,7 +104,7 @@ export async function openWorld(options: OpenOptions): Promise<World> {
   return open(options)
 }
 
-/** The findings of the checker, thrown when the host waits. */
+/** Findings of the checker, which are thrown as an error when the host waits. */
 export class FindingsError extends Error {
   override readonly name = 'FindingsError'
   readonly findings: readonly Finding[]

@@ -1,4 +1,4 @@
-/** The buffers in which kernels leave what they print: one per kernel on the heap of every rank. */
+/** Manages the buffers into which kernels print: one buffer per kernel on the heap of every rank. */
 import type { KernelIR } from '../ir/node.ts'
 import type { ValueType } from '../ir/type.ts'
 import { printBuffer, printParams, printShape, printsOf, wordsOf } from '../ir/passes/prints.ts'
@@ -10,7 +10,7 @@ export class PrintBuffers {
   readonly #ranks: readonly number[]
   readonly #onPrint: OnPrint
   readonly #allocate: (bytes: number) => number
-  /** By kernel, the offset of its buffer. */
+  /** The heap offset of each kernel's print buffer. */
   readonly #offsets = new Map<KernelIR, number>()
 
   constructor(
@@ -41,7 +41,7 @@ export class PrintBuffers {
     return Object.fromEntries(all)
   }
 
-  /** Reports what was printed, and empties the buffers. No kernel may be running. */
+  /** Reports the printed lines and empties the print buffers. No kernel may be running while print buffers are read. */
   drain(): void {
     const lines: Printed[] = []
     const dropped: ReturnType<typeof droppedPrints>[] = []
@@ -62,7 +62,7 @@ export class PrintBuffers {
     const floats = this.#memory.read(rank, offset, 'f32', count)
     const prints = printsOf(ir)
     const lines: Printed[] = []
-    // A word of 0 follows the last line that fitted.
+    // A word with value 0 follows the last line in the print buffer.
     for (let at: number = printBuffer.lines; at < count && words[at] > 0;) {
       const node = prints[words[at] - 1]
       const program = words[at + printBuffer.program]

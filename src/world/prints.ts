@@ -1,4 +1,4 @@
-/** What kernels print: the lines of `t.print`, how they are written, and where they go. */
+/** Formats the lines that kernels print with `t.print`, and passes them to the host program. */
 import { dtypes, type DType } from '../ir/dtype.ts'
 import { attribute, type Node } from '../ir/node.ts'
 
@@ -6,24 +6,24 @@ import { attribute, type Node } from '../ir/node.ts'
 export interface PrintedValue {
   readonly dtype: DType
   readonly shape: readonly number[]
-  /** The first elements, in row-major order. */
+  /** The first elements of a printed fragment, in row-major order. */
   readonly elements: readonly number[]
 }
 
-/** A line that a program printed. */
+/** A line that a program printed with `t.print`. */
 export interface Printed {
-  /** The line as text: where, who, the label and the values. */
+  /** The printed line as text: source line, rank and program, label and values. */
   readonly message: string
   readonly rank: number
   readonly program: number
   readonly kernel: string
-  /** The position in the author's source. */
+  /** The position of the `t.print` in the author's source. */
   readonly site: string | undefined
   readonly label: string
   readonly values: readonly PrintedValue[]
 }
 
-/** Lines that a rank printed beyond the capacity of its buffer. */
+/** The number of lines that a rank printed beyond the capacity of its print buffer. */
 export interface DroppedPrints {
   readonly message: string
   readonly rank: number
@@ -33,10 +33,10 @@ export interface DroppedPrints {
 
 export type OnPrint = (printed: Printed | DroppedPrints) => void
 
-/** What a world does with a line, unless it was opened with another `onPrint`. */
+/** The default handling of a printed line, if the world was opened without `onPrint`. */
 export const reportPrint: OnPrint = ({ message }) => console.warn(message)
 
-/** The printed line of a node, from its numbers. */
+/** Builds the printed line of a `print` node from the numbers in the print buffer. */
 export function printed(
   node: Node,
   kernel: string,
@@ -71,7 +71,7 @@ function textOf({ dtype, shape, elements }: PrintedValue): string {
   return `[${[...texts, ...(all > texts.length ? ['…'] : [])].join(', ')}]`
 }
 
-/** The shortest decimal that identifies the number. */
+/** Formats a number as the shortest decimal that identifies it. */
 function numberText(dtype: DType, value: number): string {
   if (dtype === 'bool') return value ? 'true' : 'false'
   if (Object.is(value, -0) && dtypes[dtype].kind === 'float') return '-0'
@@ -83,6 +83,8 @@ function numberText(dtype: DType, value: number): string {
   return String(Number(value.toPrecision(9)))
 }
 
-/** Sorts lines by rank, then by program; those of one program stay in the order in which it printed them. */
+/**
+ * Sorts printed lines by rank, then by program; the lines of one program stay in the order in which it printed them.
+ */
 export const inOrder = (lines: readonly Printed[]): Printed[] =>
   [...lines].sort((a, b) => a.rank - b.rank || a.program - b.program)

@@ -1,6 +1,6 @@
 /** Random elements that depend only on the seed and the rank, so they are the same on every target and machine. */
 
-/** Returns a generator of uniform numbers in [0, 1) with 32 random bits each: a hashed counter (splitmix32). */
+/** Returns a generator of uniform random numbers in [0, 1) with 32 random bits each: a hashed counter (splitmix32). */
 export function uniform(seed: number, rank: number): () => number {
   let state = scramble(Math.imul(seed | 0, 0x9e3779b1) ^ scramble(rank + 0x632be5ab))
   return () => {
@@ -9,7 +9,7 @@ export function uniform(seed: number, rank: number): () => number {
   }
 }
 
-/** A bijective hash of 32 bits. The result is not negative. */
+/** A bijective hash function of 32 bits. The hash of a number is a non-negative integer. */
 function scramble(bits: number): number {
   let x = bits | 0
   x = Math.imul(x ^ (x >>> 16), 0x21f0aaad)
@@ -17,7 +17,7 @@ function scramble(bits: number): number {
   return (x ^ (x >>> 15)) >>> 0
 }
 
-/** Returns a generator of normal numbers with mean 0 and standard deviation 1 (Box and Muller). */
+/** Returns a generator of normally distributed random numbers with mean 0 and standard deviation 1 (Box and Muller). */
 export function normal(seed: number, rank: number): () => number {
   const next = uniform(seed, rank)
   let spare: number | undefined

@@ -1,5 +1,5 @@
 /**
- * Checks that allocation is symmetric: the n-th allocation of every rank must be the same. Only allocations that some
+ * Checks that allocation is symmetric: the n-th allocation must be the same on every rank. Only allocations that some
  * rank has not made yet are stored, so a program may allocate and free any number of times.
  */
 import { Site } from '../ir/site.ts'
@@ -32,8 +32,8 @@ export class Requests<T> {
   }
 
   /**
-   * Returns the next allocation of the given ranks. Calls `make` for the first rank that requests it. If `make` throws,
-   * no rank has requested anything.
+   * Returns the next allocation of the given ranks. The function `make` is called for the first rank that requests the
+   * allocation. If `make` throws an error, no rank has requested the allocation.
    */
   add(ranks: readonly number[], text: string, make: (number: number) => T): T {
     const site = Site.here()
@@ -45,11 +45,11 @@ export class Requests<T> {
   }
 
   /**
-   * Describes how the allocations of ranks differ, or undefined if they agree. With 'so far', a rank may have made
-   * fewer allocations than the others.
+   * Describes how the allocations of ranks differ; the result is undefined if they agree. With the argument 'so far', a
+   * rank may have made fewer allocations than other ranks.
    */
   disagreement(when: 'so far' | 'now'): Disagreement | undefined {
-    // The common case at a launch: every rank has made every allocation.
+    // The common case at a launch is that every rank has made every allocation.
     if (this.#made.length === 0) return undefined
     const requests = this.#requests
     const longest = Math.max(...requests.map((list) => list.length))
@@ -77,7 +77,7 @@ export class Requests<T> {
     return undefined
   }
 
-  /** Drops the allocations that all ranks have made and that agree. */
+  /** Forgets the allocations that all ranks have made and that agree. */
   #forget(): void {
     const shortest = Math.min(...this.#requests.map((list) => list.length))
     if (shortest === 0) return

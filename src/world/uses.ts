@@ -1,4 +1,4 @@
-/** The ways in which a kernel uses its parameters, as far as the host must know them before a launch. */
+/** Derives the ways in which a kernel uses its parameters, as far as the host must know them before a launch. */
 import { analysis } from '../ir/analysis.ts'
 import { attribute, walk, type KernelIR, type Node } from '../ir/node.ts'
 import { epochOf, origin, writtenRefs } from '../ir/ops/index.ts'
@@ -10,9 +10,9 @@ export interface Uses {
   readonly waits: ReadonlySet<string>
   /** Flag sets whose epochs the kernel reads without advancing them, for signals and for waits. */
   readonly looks: Readonly<Record<'signals' | 'waits', ReadonlySet<string>>>
-  /** By flag-set parameter, the author's lines that signal it; a line may occur more than once. */
+  /** The source lines that signal each flag-set parameter; a line may occur more than once. */
   readonly signalSites: ReadonlyMap<string, readonly (Site | undefined)[]>
-  /** The tensor parameters that the kernel writes. */
+  /** The tensor parameters that the kernel writes to. */
   readonly writes: ReadonlySet<string>
 }
 

@@ -1,7 +1,8 @@
 /**
- * Stops a world in which nothing moves. While launches are pending, the watchdog reads the progress of the world several times per
- * second. It calls `expired` when there was no progress for longer than the limit, and `stalled` once before that. The limit depends
- * on what the programs do: see `Activity`. The watchdog keeps the process alive only while somebody waits.
+ * Stops a world whose programs make no progress. While launches are pending, the watchdog reads the progress of the
+ * world several times per second. The watchdog calls `expired` if there was no progress for longer than the limit, and
+ * `stalled` once before that. The limit depends on what the programs are doing (see `Activity`). The watchdog keeps the
+ * process alive only while a call waits.
  */
 import { WorldError } from './world.ts'
 
@@ -11,15 +12,16 @@ interface Timer {
 }
 
 /**
- * What programs do, as far as the host can see. `waiting`: every program that runs waits for a flag or for other roles. `computing`:
- * at least one program computes. `unknown`: programs are in `while` loops, which may compute or poll, or the host cannot see them.
+ * What the programs of a world are doing, as far as the host can see. The activity `waiting`: every running program
+ * waits for a flag or for other roles. The activity `computing`: at least one program computes. The activity `unknown`:
+ * programs are in `while` loops, which may compute or poll, or the host cannot see the programs.
  */
 export type Activity = 'waiting' | 'computing' | 'unknown'
 
-/** How long there may be no progress, in milliseconds. */
+/** The maximum time without progress in milliseconds, by activity. */
 export type Limits = Readonly<Record<Activity, number>>
 
-/** A timeout that the user chose applies whatever programs do. */
+/** A timeout that the user chose applies whatever the programs do. */
 export function limitsOf(timeout: number | undefined, usual: Limits): Limits {
   if (timeout === undefined) return usual
   if (!(timeout > 0)) throw new WorldError(`a timeout of ${timeout} ms`)
@@ -27,17 +29,17 @@ export function limitsOf(timeout: number | undefined, usual: Limits): Limits {
 }
 
 export interface Watched {
-  /** Whether launches are pending. */
+  /** True if launches are pending. */
   pending(): boolean
-  /** A number that changes when a launch ends, and when a program goes on where the host can see that. */
+  /** A number that changes when a launch ends, and when a program continues after a wait that the host can observe. */
   progress(): number
   activity(): Activity
   expired(limit: number): void
-  /** All programs have waited for some time. */
+  /** The callback for the case that all programs have waited for some time. */
   stalled?(waited: number, limit: number): void
 }
 
-/** How long programs wait before that is reported, in milliseconds. */
+/** The time in milliseconds for which all programs must wait before the watchdog reports it. */
 const stall = 3000
 
 export class Watchdog {
@@ -45,11 +47,11 @@ export class Watchdog {
   readonly #watched: Watched
   #timer: ReturnType<typeof setInterval> | undefined
   #waiting = 0
-  /** Something was launched since it last looked. */
+  /** True if a launch was enqueued since the watchdog last checked the progress. */
   #fresh = false
   #progress = 0
   #since = 0
-  /** `stalled` was called since the last progress. */
+  /** True if `stalled` was called since the last progress. */
   #reported = false
 
   constructor(limits: Limits, watched: Watched) {
@@ -57,13 +59,13 @@ export class Watchdog {
     this.#watched = watched
   }
 
-  /** Something was launched. */
+  /** Tells the watchdog that a launch was enqueued. */
   launched(): void {
     this.#fresh = true
     if (!this.#timer) this.#start()
   }
 
-  /** Somebody waits from now on until `done`: the process stays alive. */
+  /** Tells the watchdog that a call waits until `done`, which keeps the process alive. */
   wait(): void {
     if (!this.#timer) this.#start()
     if (this.#waiting++ === 0) (this.#timer as Timer).ref?.()
@@ -84,7 +86,7 @@ export class Watchdog {
     this.#since = performance.now()
   }
 
-  /** Called by a timer, and by a host that blocks its thread, where no timer fires. */
+  /** Checks the progress; called by a timer, and by a host that blocks its thread, in which no timer fires. */
   look(): void {
     const now = performance.now()
     const progress = this.#watched.progress()

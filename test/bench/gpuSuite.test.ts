@@ -1,4 +1,7 @@
-/** The replacement of vitest that runs on a GPU: every matcher accepts what holds and rejects what does not. */
+/**
+ * Tests the replacement of vitest that runs on a GPU: every matcher accepts values for which it holds and rejects
+ * others.
+ */
 import { describe, expect, it } from 'vitest'
 import { expect as expectOnGpu, runCase } from '../../bench/gpu/suite.ts'
 
@@ -7,7 +10,7 @@ const throws = (message: string) => () => {
   throw new RangeError(message)
 }
 
-/** A matcher, values of which it holds and does not hold, and the expected value. */
+/** A matcher, values for which it holds and does not hold, and the expected value. */
 const matchers: readonly (readonly [Name, right: unknown, wrong: unknown, expected: unknown])[] = [
   ['toEqual', [1, { a: 2 }], [1, { a: 3 }], [1, { a: 2 }]],
   ['toEqual', [0], [-0], [0]],

@@ -43,9 +43,9 @@ it('lists every GPU case under a unique name', { timeout: 60_000 }, () => {
   // Cases of the CUDA world need a GPU.
   const files = new Set(names.map((name) => name.split(' > ')[0]).filter((file) => file !== 'world'))
   expect([...files].sort()).toEqual([...expectedFiles].sort())
-  // Tests of the recording, of the checker and of emulations are no cases.
+  // Tests of the recording, of the checker and of emulations do not run on a GPU.
   expect(names.filter((name) => !/\b(?:on|by|of) cuda\b/.test(name) || name.includes('CPU'))).toEqual([])
-  // The names of parametrised cases contain their values.
+  // The names of parametrised test cases contain their values.
   expect(names).toContain('operations > All-Gather + GEMM on cuda > bsp-K, 20 launches in a row')
   expect(names.filter((name) => /[$%]\w/.test(name))).toEqual([])
 })

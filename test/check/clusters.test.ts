@@ -7,13 +7,16 @@ import { Copier } from '../../src/ir/rewrite.ts'
 import { atStage, LAST_STAGE, specialise, usualWorld, type Shapes } from '../../src/targets/cuda/facts.ts'
 import { bf16, expectClose, explore, f32, i32, kernel, openWorld, scenario, tensor } from 'arke'
 
-/** The number of the line of this file that contains a text. */
+/** The number of the line of this file that contains a given string. */
 const lineOf = (text: string): number =>
   readFileSync(fileURLToPath(import.meta.url), 'utf8')
     .split('\n')
     .findIndex((line) => line.includes(text)) + 1
 
-/** C = A x B with one tile per program. Programs of a cluster fetch each tile once, if `axes` say the truth. */
+/**
+ * This kernel computes C = A x B with one tile per program. The programs of a cluster fetch each tile once, if `axes`
+ * are correct.
+ */
 const product = kernel(
   'product',
   { a: tensor(bf16, 2), b: tensor(bf16, 2), c: tensor(f32, 2) },
@@ -144,7 +147,7 @@ describe('a kernel with clusters', () => {
 const onGpu = (recorded: KernelIR, shapes: Shapes): KernelIR =>
   atStage(recorded, LAST_STAGE, specialise(usualWorld, shapes))
 
-/** The kernel on a GPU, with a change to each node: another set of attributes, or no node. */
+/** The lowered kernel for a GPU, with a change to each node: another set of attributes, or no node. */
 const changed =
   (change: (node: Node) => Node['attributes'] | 'drop' | undefined) =>
   (recorded: KernelIR, shapes: Shapes): KernelIR => {
@@ -195,7 +198,7 @@ describe('on a GPU, a cluster', () => {
     expect(ops.filter(({ op }) => op === 'cluster.meet')).toEqual([])
   })
 
-  // A kernel meets twice. The change is applied to each program's code once.
+  // A kernel in which the programs of a cluster synchronise twice. The change is applied to each program's code once.
   let [starts, ends] = [0, 0]
   const isMeeting = ({ op }: Node): boolean => op === 'cluster.meet'
   it.each<[string, string, Parameters<typeof changed>[0]]>([

@@ -1,5 +1,5 @@
 /**
- * A search or a run that ends early reports it. "Complete" means that every schedule within the bound was explored.
+ * Tests that a search or a run that ends early reports this. "Complete" means that every schedule within the bound was explored.
  */
 import { describe, expect, it } from 'vitest'
 import { i32, kernel, tensor, u32 } from '../../src/index.ts'
@@ -8,8 +8,8 @@ import { formatFinding } from '../../src/targets/check/findings.ts'
 import { scenario, type Scenario } from '../../src/world/world.ts'
 
 /**
- * Rank 0 adds to a counter `turns` times and then stores. Rank 1 stores if it finds the counter complete. The two
- * stores race if rank 1 runs after rank 0, which needs no preemption.
+ * In this kernel, rank 0 adds to a counter `turns` times and then stores. Rank 1 stores if it finds the counter
+ * complete. The two stores race if rank 1 runs after rank 0, which needs no preemption.
  */
 function lateRace(turns: number): Scenario {
   const late = kernel('late', { count: tensor(i32, 1), cell: tensor(i32, 1) }, (t, { count, cell }) => {
@@ -41,7 +41,10 @@ describe('a rank that makes 1,000 atomic additions first', () => {
   })
 })
 
-/** Both ranks increment one counter until it reaches the goal. Every iteration of the loop has an effect. */
+/**
+ * In this kernel, both ranks increment one counter until it reaches the goal. Every iteration of the loop has an
+ * effect.
+ */
 function countedTogether(goal: number): Scenario {
   const together = kernel('together', { count: tensor(i32, 1) }, (t, { count }) => {
     t.while(
@@ -97,7 +100,7 @@ describe('an exploration', () => {
       })
       expect(findings.map(formatFinding)).toEqual([])
       expect([complete, cuts]).toEqual([false, ['steps']])
-      // If every run is cut, further runs show nothing new.
+      // If every run is cut at its limit, further runs show nothing new.
       expect(schedules).toBeLessThan(20)
     }
   })

@@ -1,7 +1,7 @@
 /**
- * Copies in flight: `putNbi`, `getNbi`, `copyAsync` from shared memory, `quiet` and `putSignal`. Hand-written programs
- * state the rules. Random programs are compared with an independent computation of happens-before, in which the read
- * and the write of a copy in flight are events of their own that only a `quiet` orders before later events.
+ * Tests copies in flight: `putNbi`, `getNbi`, `copyAsync` from shared memory, `quiet` and `putSignal`. Hand-written
+ * programs state the rules. Random programs are compared with an independent computation of happens-before, in which
+ * the read and the write of a copy in flight are events of their own that only a `quiet` orders before later events.
  */
 import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
@@ -17,7 +17,7 @@ interface Places {
   readonly told: Flags<0>
 }
 
-/** Rank 0 executes one body and rank 1 another. The host then reads both tensors of rank `read`. */
+/** In this scenario, rank 0 executes one body and rank 1 another. The host then reads both tensors of rank `read`. */
 function two(
   first: (t: Program, places: Places) => void,
   second: (t: Program, places: Places) => void = () => undefined,
@@ -56,7 +56,7 @@ async function found(subject: Scenario): Promise<string[]> {
 
 const whole = (x: Tensor<'i32', 1>) => x.tile([0], [4])
 
-/** Waits for rank 0, then reads what it put. */
+/** Waits for a signal of rank 0, then reads the data that rank 0 has put. */
 const receive = (t: Program, { a, b, told }: Places): void => {
   t.wait(told)
   t.store(a.at([0]), t.load(b.at([3])))
@@ -264,7 +264,7 @@ it('copies that a program starts before a team with a pipeline are complete afte
   }
 })
 
-// Random programs. Each agent executes straight-line code over a few cells of rank 0.
+// Generates random programs with asynchronous copies. Each agent executes straight-line code over a few cells of rank 0.
 
 type Kind = 'write' | 'read' | 'put' | 'quiet' | 'quiet reads' | 'signal' | 'put signal' | 'wait'
 interface Step {
@@ -272,7 +272,7 @@ interface Step {
   readonly kind: Kind
   /** The cell that is read (as the source of a put) or written. */
   readonly cell: number
-  /** The target of a put. It differs from the source. */
+  /** The target of a put. The target differs from the source. */
   readonly target: number
   readonly flag: number
 }
@@ -297,7 +297,7 @@ const randomSteps: fc.Arbitrary<readonly Step[]> = fc
   .map((draws) => {
     let signals = 0
     return draws.map(([agent, drawn, cell, by]): Step => {
-      // Each flag has one signal, and a wait follows the signal of its flag, so that no agent blocks forever.
+      // In a random program, each flag has one signal, and a wait follows the signal of its flag, so that no agent blocks forever.
       const kind = drawn === 'wait' && signals === 0 ? 'read' : drawn
       const isSignal = kind === 'signal' || kind === 'put signal'
       const flag = isSignal ? signals++ : cell % Math.max(signals, 1)
@@ -316,7 +316,7 @@ interface Event {
 /** True if program order, signals and waits, and the completion of copies by quiet leave two accesses unordered. */
 function races(steps: readonly Step[]): boolean {
   const events: Event[] = []
-  /** For each event, the earlier events that directly precede it. */
+  /** The earlier events that directly precede each event. */
   const before: number[][] = []
   const last = Array.from({ length: AGENTS }, () => [] as number[])
   const pending = Array.from({ length: AGENTS }, () => ({ reads: [] as number[], writes: [] as number[] }))

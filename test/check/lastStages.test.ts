@@ -1,6 +1,6 @@
 /**
- * The checked kernels contain what the checker is to judge: ops that the last stages for a GPU insert occur in an example, or in an
- * operation's form at the shapes that are checked. Removing the fences of an example is found.
+ * The checked kernels contain what the checker is to judge: ops that the last stages for a GPU insert occur in an example,
+ * or in an operation's form at the shapes that are checked. The checker finds it if the fences of an example are removed.
  */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -45,7 +45,10 @@ async function launchesOf({ run }: Scenario, ranks: number): Promise<Launch[]> {
   return launches
 }
 
-/** Products and stores by the hardware need tiles of 64 rows, which take too long here: gpuStages.test.ts has kernels of its own. */
+/**
+ * Products and stores by the hardware need tiles of 64 rows, which take too long here: gpuStages.test.ts has kernels of
+ * its own.
+ */
 const expected = [
   'fence.async',
   'meet',

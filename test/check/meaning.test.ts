@@ -1,4 +1,4 @@
-/** Correct kernels give the same results in the checker, on recorded and on lowered IR, as plain TypeScript. */
+/** Tests that correct kernels give the same results in the checker, on recorded and on lowered IR, as plain TypeScript. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { f32, i32, kernel, tensor, u32, type Fragment, type Program } from '../../src/index.ts'
@@ -52,7 +52,7 @@ const { expression } = fc.letrec<{ expression: Expression }>((tie) => ({
   ) as fc.Arbitrary<Expression>,
 }))
 
-/** Records the expression as if it were f32. The dtype of the inputs decides the actual dtype. */
+/** Records the expression as if it were f32. The dtype of the inputs decides the actual dtype of the expression. */
 type Numbers = Fragment<'f32', 2>
 
 function record(t: Program, dtype: 'f32' | 'i32', e: Expression, x: Numbers, y: Numbers): Fragment<'f32', 2> {

@@ -7,7 +7,10 @@ interface Drawn extends Ordered {
   readonly programs: number
 }
 
-/** Each launch follows the previous launch of its stream, and some earlier launches of other streams. */
+/**
+ * In a random example, each launch follows the previous launch of its stream, and some earlier launches of other
+ * streams.
+ */
 const launches = fc
   .array(
     fc.record({ stream: fc.nat(3), programs: fc.integer({ min: 1, max: 9 }), events: fc.array(fc.nat(9)) }),

@@ -1,8 +1,8 @@
 /**
- * Random programs of writes, reads, signals and waits, whose happens-before order is known in advance. Each flag is
- * signalled once, so the order does not depend on the schedule. The checker must report a race exactly if this
- * independent computation finds one, and must name two accesses that it finds unordered. All other programs must give
- * correct results.
+ * Checks random programs of writes, reads, signals and waits, whose happens-before order is known in advance. Each flag
+ * of these programs is signalled once, so the order does not depend on the schedule. The checker must report a race
+ * exactly if this independent computation finds one, and must name two accesses that it finds unordered. All other
+ * programs must give correct results.
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -170,7 +170,7 @@ describe('random programs of writes, reads, signals and waits', () => {
       }),
       { numRuns: 400, seed: 20 },
     )
-    // The generator must produce both verdicts.
+    // The generator must produce both programs with a race and programs without.
     expect(Math.min(seen.race, seen.scopeRace, seen.clean)).toBeGreaterThan(5)
   })
 

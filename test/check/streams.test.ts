@@ -1,4 +1,4 @@
-/** The orders that streams, events and the host's waits establish, and those that they do not. */
+/** Tests the orders that streams, events and the host's waits establish, and the orders that they do not establish. */
 import { describe, expect, it } from 'vitest'
 import { flags, i32, kernel, tensor } from '../../src/index.ts'
 import { explore } from '../../src/targets/check/explore.ts'
@@ -29,8 +29,8 @@ const streams = (world: World, count: number): Stream[] => Array.from({ length: 
 
 describe('events', () => {
   /**
-   * `add` on the third stream reads what the first two streams write. It waits for the events of the streams in
-   * `waits`.
+   * `add` on the third stream reads what the first two streams write. The kernel `add` waits for the events of the
+   * streams in `waits`.
    */
   const joined = (waits: readonly number[]) => async (world: World) => {
     const [first, second, third] = streams(world, 3)
@@ -246,7 +246,7 @@ describe('launches that events order', () => {
         1,
       ),
     ).toEqual([])
-    // Two of the launches are ordered, so at most two run at the same time.
+    // Two of the three launches are ordered, so at most two run at the same time.
     expect(await findings(chained([[1, 0]], false), 2)).toEqual([])
     expect(await findings(chained([[1, 0]], false), 1)).toEqual(['residency'])
     expect(await findings(chained([], false), 2)).toEqual(['residency'])

@@ -1,4 +1,4 @@
-/** A view that exceeds its tensor or world is reported where it is used, not where it is made. */
+/** Tests that a view that exceeds its tensor or world is reported where it is used, not where it is made. */
 import { describe, expect, it } from 'vitest'
 import { bf16, f32, flags, i32, kernel, tensor, u32, type Arguments, type Program } from '../../src/index.ts'
 import { explore } from '../../src/targets/check/explore.ts'
@@ -19,7 +19,7 @@ async function findings(body: Body): Promise<readonly Finding[]> {
   return (await explore(run, { ranks: 2, preemptions: 0 })).findings
 }
 
-/** Each case makes a view that is wrong on rank 0 or on both ranks, and passes it to `use` where it may be used. */
+/** Each test case makes a view that is wrong on rank 0 or on both ranks, and passes it to `use`, which may use it. */
 const wrong: Record<string, readonly [message: string, body: (use: boolean) => Body]> = {
   'a rank that is not there': [
     'there is no rank -1 in a world of 2',

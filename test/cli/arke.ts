@@ -1,4 +1,7 @@
-/** Runs the `arke` command as a user would, installed or from source. Returns its output and its exit status. */
+/**
+ * Runs the `arke` command as a user would, installed or from source. The result is the command's output and its exit
+ * status.
+ */
 import { exec, spawn, type ChildProcess } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
@@ -48,7 +51,7 @@ export async function inShell(line: string): Promise<Pick<Ended, 'code' | 'stdou
   })
 }
 
-/** Creates a folder in the project for the author's files of a test. The folder is removed after the test file. */
+/** Creates a folder in the project for the author's files of a test. Such a folder is removed after the test file. */
 export function authorFolder(): (name: string, text: string) => string {
   const folder = mkdtempSync(join(project.folder, 'author-'))
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -59,7 +62,7 @@ export function authorFolder(): (name: string, text: string) => string {
   }
 }
 
-/** The line number (counted from 1) and the column of `needle` in `text`. */
+/** The line number (counted from 1) and the column of the string `needle` in `text`. */
 export function placeOf(text: string, needle: string): { line: number; column: number } {
   const lines = text.split('\n')
   const line = lines.findIndex((one) => one.includes(needle))

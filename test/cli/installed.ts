@@ -1,7 +1,7 @@
 /**
- * Installs the package as npm would, in a project outside this repository. The package is built as for publishing, its
- * dependencies are next to it, and the examples are copied into the project. `packed` is the tarball of the package
- * with declarations. Each is built once per run, by the first test file that needs it. The other test files wait.
+ * Installs the package as npm would, in a project outside this repository. The package is built as for publishing, its dependencies
+ * are next to it, and the examples are copied into the project. `packed` is the tarball of the package with declarations. The package
+ * and the tarball are built once per run, by the first test file that needs them. Other test files wait until the package is built.
  */
 import { execFile } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, readdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -18,7 +18,7 @@ const run = (command: string, args: readonly string[], cwd = root) =>
   promisify(execFile)(command, args, { cwd })
 
 export interface Installed {
-  /** The project's folder. */
+  /** The folder of the project. */
   readonly folder: string
   /** The path of the installed command. */
   readonly main: string
@@ -37,7 +37,7 @@ export async function unpack(modules: string): Promise<void> {
   await run('tar', ['-xzf', tarball, '-C', arke, '--strip-components=1'])
 }
 
-/** Returns the folder `name`. The first caller fills it; other callers wait. */
+/** Returns the folder with the given name. The first caller fills the folder; other callers wait. */
 async function once(name: string, fill: (folder: string) => Promise<void>): Promise<string> {
   const folder = join(inject('installFolder'), name)
   const [started, ended, failed] = ['started', 'ended', 'failed'].map((state) => `${folder}.${state}`)

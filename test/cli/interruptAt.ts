@@ -1,4 +1,4 @@
-/** A progress line that interrupts a command at its first message: without a signal, and at a known moment. */
+/** Defines a progress line that interrupts a command at its first message: without a signal, and at a known moment. */
 import { Progress } from '../../src/cli/progress.ts'
 
 export function interruptAt(what: string): { progress: Progress; interrupt: AbortSignal } {

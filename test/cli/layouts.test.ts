@@ -1,4 +1,7 @@
-/** Layout options other than `shard`: an operation declares them, and every command and every table distinguishes them. */
+/**
+ * Tests layout options other than `shard`: an operation declares them, and every command and every table distinguishes
+ * them.
+ */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,7 +1,7 @@
 /**
- * Draws the activity of two ranks over time as SVG. Each rank has a lane. Kernels are frames that contain work, copies
- * and waits, and messages are drawn between the lanes. The drawing has its own background and follows the reader's
- * colour scheme.
+ * Draws the activity of two ranks over time as SVG. In the drawing, each rank has a lane. Kernels are frames that
+ * contain work, copies and waits, and messages are drawn between the lanes. The drawing has its own background and
+ * follows the reader's colour scheme.
  */
 
 export interface Block {

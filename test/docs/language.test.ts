@@ -1,7 +1,7 @@
 /**
- * Tests docs/language.md. Every snippet must compile, and snippets that are whole files must run. Kernel bodies are
- * recorded, lowered and run under the checker without a finding. Snippets marked `error` must be rejected at the stated
- * line, for the stated reason.
+ * Tests that the snippets of docs/language.md compile and run. Every snippet must compile, and snippets that are whole
+ * files must run. Kernel bodies are recorded, lowered and run under the checker without a finding. Snippets marked
+ * `error` must be rejected at the stated line, for the stated reason.
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

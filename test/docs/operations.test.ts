@@ -1,6 +1,7 @@
 /**
- * Tests docs/operations.md. The kernels in it must equal the source, and its programs must compile and run. Every
- * variant must have a section and a picture. The pictures must equal those drawn here (`vitest -u` draws them again).
+ * Tests that docs/operations.md shows correct kernels, programs and pictures. The kernels in it must equal the source, and its
+ * programs must compile and run. Every variant must have a section and a picture. The pictures of the page must equal those drawn here
+ * (`vitest -u` draws them again).
  */
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -58,7 +59,7 @@ describe('the programs', () => {
 
   it('run', () => {
     expect(programs.length).toBeGreaterThan(operations.length)
-    // One process runs all, because it takes a second to load Arke.
+    // One process runs all programs of the page, because it takes a second to load Arke.
     const every = programs.map(({ line, path }) => `console.log('line ${line}'); await import('${path}')`)
     const all = join(folder, 'all.ts')
     writeFileSync(all, `${every.join('\n')}\nexport {}\n`)

@@ -1,4 +1,4 @@
-/** Tests the other pages: code and output in the README, links, and the list of folders. */
+/** Tests the docs pages without their own test: code and output in the README, links, and the list of folders. */
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
@@ -115,7 +115,7 @@ it.each(pages.filter((page) => page !== 'CHANGELOG.md'))('%s names no file that 
 })
 
 describe('.ci/run', () => {
-  /** `a/{b,c}.ts` as `a/b.ts` and `a/c.ts`. */
+  /** Expands `a/{b,c}.ts` to `a/b.ts` and `a/c.ts`. */
   const expanded = (pattern: string): string[] => {
     const [whole, list] = /\{([^}]*)\}/.exec(pattern) ?? []
     return whole === undefined

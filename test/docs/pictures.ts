@@ -1,6 +1,6 @@
 /**
  * The pictures of docs/operations.md, one per variant. Rank 1 is late by the same time in all variants of an operation,
- * so that the variants can be compared. The times are illustrative, not measured.
+ * so that the variants can be compared. The times in the pictures are illustrative, not measured.
  */
 import type { Block, Drawing, Lane, Message } from './drawing.ts'
 

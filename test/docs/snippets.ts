@@ -1,4 +1,4 @@
-/** Extracts TypeScript from a Markdown file: its fenced blocks, with the text after `ts` on the fence. */
+/** Extracts the TypeScript snippets from a Markdown file: its fenced blocks, with the words after `ts` on the fence. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'

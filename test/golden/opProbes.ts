@@ -68,7 +68,7 @@ function everywhere(
     asDType(t.load(from.tile([1, 2], [16, 24])) as Value, dtype)
   const whole = compute(matrix(x), matrix(y))
   store(whole)
-  // Reducing the rows forces the layout of a product's result.
+  // Reducing the rows forces the layout of a matrix product's result.
   const numbers = whole.dtype === 'bool' ? whole.to('i32') : whole
   if (!dtypes[numbers.dtype].arithmetic) return
   const largest = call(numbers, 'maximum', 1) as Value<'f32', 1>
@@ -138,7 +138,7 @@ function values(): Probe[] {
   ]
 }
 
-/** Sums, maxima and minima along each axis of vectors and matrices. */
+/** A probe kernel for sums, maxima and minima along each axis of vectors and matrices. */
 function reductions(): Probe[] {
   return arithmetic.map((dtype) => ({
     name: `ops/reduce/${dtype}`,
@@ -155,7 +155,7 @@ function reductions(): Probe[] {
   }))
 }
 
-/** argmax, argmin, running sums, reshaping and interleaving, of vectors and of matrices in every layout. */
+/** A probe kernel for argmax, argmin, running sums, reshaping and interleaving, of vectors and of matrices in every layout. */
 function gatherings(): Probe[] {
   return arithmetic.map((dtype) => ({
     name: `ops/gathered/${dtype}`,
@@ -202,7 +202,7 @@ function randomNumbers(): Probe[] {
   return [{ name: 'ops/random', kernel: made as never, ranks: 2 }]
 }
 
-/** Flags that the host may signal, awaited and asked for without waiting. */
+/** A probe kernel for flags that the host may signal, awaited and asked for without waiting. */
 function hostSignals(): Probe[] {
   const made = kernel('answer', { x: tensor('i32', 1), go: flags(1) }, (t, { x, go }) => {
     t.wait(go.at([0]))
@@ -211,7 +211,7 @@ function hostSignals(): Probe[] {
   return [{ name: 'facts/host-signals', kernel: made, ranks: 2, hostSignals: true }]
 }
 
-/** Assertions and printed values, in roles as well. */
+/** A probe kernel for assertions and printed values, in roles as well. */
 function diagnostics(): Probe[] {
   const params = { x: tensor('f32', 2), n: scalar('i64') }
   const made = kernel('diagnostics', params, (t, { x, n }) => {
@@ -268,7 +268,7 @@ function moves(): Probe[] {
 
 const scopes = ['block', 'device', 'system'] as const
 
-/** Element accesses with every memory order and scope. */
+/** A probe kernel for element accesses with every memory order and scope. */
 function orders(): Probe[] {
   return storage.map((dtype) => ({
     name: `ops/order/${dtype}`,
@@ -466,7 +466,7 @@ function synchronisation(): Probe[] {
   }))
 }
 
-/** Copies in flight: by TMA from plain and swizzled tiles, by a role of one thread, and by threads. Puts that signal. */
+/** Probes of copies in flight (by TMA from plain and swizzled tiles, by a one-thread role, by threads) and of puts with signals. */
 function inFlight(): Probe[] {
   const sent = kernel(
     'sent',

@@ -1,4 +1,7 @@
-/** Every launch of a kernel that Arke ships: by operations, collectives, products, measurements and examples. */
+/**
+ * Lists every launch of a kernel that Arke ships: by operations, collectives, matrix products, measurements and
+ * examples.
+ */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { openWorld } from '../../src/index.ts'
@@ -23,7 +26,7 @@ export type GoldenTarget = 'cuda' | 'native' | 'wasm'
 
 /** A kernel and the arguments of its launch. */
 export interface Launched {
-  /** A name without blanks. */
+  /** A name of a launch without blanks. */
   readonly name: string
   readonly kernel: Pick<Kernel, 'record'>
   readonly ranks: number
@@ -31,7 +34,7 @@ export interface Launched {
   readonly shapes: Readonly<Record<string, readonly number[]>>
   /** The parameters that are packed, on a CPU. */
   readonly packed: readonly string[]
-  /** The host signals flags of the kernel. */
+  /** True if the host signals flags of the kernel. */
   readonly hostSignals: boolean
   /** True if all combinations of facts are emitted. */
   readonly isThorough: boolean
@@ -39,13 +42,13 @@ export interface Launched {
 
 const worldSizes = [1, 2, 4, 8]
 
-/** Tables of tiles do not know its name. Ranks share the multiprocessors of an H200, and no memory. */
+/** The tables of tuned tiles have no entry with this name. Ranks share the multiprocessors of an H200, and no memory. */
 export function paperMachine(target: GoldenTarget, ranks: number): Machine {
   if (target !== 'cuda') return cpuMachine(target, ranks, target === 'wasm' ? { panelSteps: 512 } : {})
   return oneEach({ ...h200, name: 'paper', processors: Math.floor(h200.processors / ranks) }, ranks)
 }
 
-/** What `use` launches on a world of the target; `name` says what that was. */
+/** The launches that `use` makes on a world of the target; `name` describes them. */
 async function launched(
   name: string,
   target: GoldenTarget,
@@ -91,7 +94,7 @@ export async function ofOperations(
         const [usualTiles] = definition.tiling({ ranks, machine }, given).candidates()
         for (const [cut, tiles] of Object.entries(cuts(usualTiles, machine))) {
           if (cut !== '' && !isThorough) continue
-          // Only CPUs use packed weights. The packing does not depend on the number of ranks.
+          // Only the CPU targets use packed weights. The packing does not depend on the number of ranks.
           for (const pack of definition.packs && isCached(machine) && ranks === 2 ? [false, true] : [false]) {
             const parts = [definition.name, form, dtype, at, cut, pack ? 'packed' : '']
             const name = parts.filter((part) => part !== '').join('/')
@@ -132,7 +135,7 @@ async function ofCollectives(target: GoldenTarget, ranks: number, dtype: Operand
   return all
 }
 
-/** The launches of products on one rank, and those of measurements. */
+/** The launches of matrix products on one rank, and those of measurements. */
 async function others(target: GoldenTarget, ranks: number): Promise<Launched[]> {
   const all: Launched[] = []
   const use = async (name: string, how: (world: World) => unknown): Promise<void> => {
@@ -164,12 +167,12 @@ async function others(target: GoldenTarget, ranks: number): Promise<Launched[]> 
 export interface Range {
   readonly sizes: readonly number[]
   readonly dtypes: readonly OperandDType[]
-  /** Emits each kernel for one target only. The targets take turns. Probes are always emitted for cuda. */
+  /** Emits each kernel for one target only. The operations use the targets in turn. Probes are always emitted for cuda. */
   readonly isRotating?: boolean
 }
 export const whole: Range = { sizes: worldSizes, dtypes: operandDTypes }
 
-/** What a target runs of the shipped operations. */
+/** The launches of the shipped operations on a target. */
 export async function shippedLaunches(target: GoldenTarget, { sizes, dtypes }: Range): Promise<Launched[]> {
   const all: Launched[] = []
   for (const ranks of sizes) {

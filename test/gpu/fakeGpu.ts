@@ -42,7 +42,7 @@ export class Memory {
     )
   }
 
-  /** Throws if the bytes are not allocated, as a device fails that accesses them. */
+  /** Throws an error if the bytes are not allocated, as a device fails at an access to them. */
   at(address: bigint, bytes: number): DataView {
     for (const { from, view } of this.#regions) {
       const offset = Number(address - from)
@@ -75,7 +75,7 @@ export interface Running {
   address(tensor: string): bigint
   number(scalar: string): number
 }
-/** Returns true when the kernel has ended. It is called repeatedly until then. */
+/** Returns true when the kernel has ended. The function is called repeatedly until the kernel has ended. */
 export type Program = (running: Running) => boolean
 
 type Work = () => boolean

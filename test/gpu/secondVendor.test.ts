@@ -1,6 +1,6 @@
 /**
- * A GPU of a second vendor runs worlds: its devices and its platform implement only the interfaces of src/targets/gpu,
- * and the world, its queues, graphs, aborts and recordings are those of every GPU.
+ * Tests that a GPU of a second vendor runs worlds: its devices and its platform implement only the interfaces of
+ * src/targets/gpu, and the world, its queues, graphs, aborts and recordings are those of every GPU.
  */
 import { readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
@@ -12,7 +12,7 @@ import { FakePlatform, type Program } from './fakeGpu.ts'
 const put = kernel('put', { x: tensor(i32, 1), value: scalar(i32) }, (t, { x, value }) =>
   t.store(x.at([t.program]), value),
 )
-/** Sends the rank number to the next rank, and tells it. */
+/** A kernel that sends the rank number to the next rank and signals a flag there. */
 const send = kernel('send', { x: tensor(i32, 1), ready: flags() }, (t, { x, ready }) => {
   const next = t.rank.add(1).mod(t.world)
   t.store(x.on(next).at([0]), t.rank.add(10))
@@ -29,7 +29,7 @@ const receive = kernel(
 
 const ranks = 2
 
-/** Does the kernels above by hand, with the arguments that they get. */
+/** Executes the kernels above on the host, with the arguments that they receive. */
 const programs: Readonly<Record<string, Program>> = {
   put({ memory, grid, address, number }) {
     for (let program = 0; program < grid; program++)
@@ -150,7 +150,7 @@ it('records the launches of its kernels', async () => {
       [Kind.kernel, 'put'],
       [Kind.kernel, 'put'],
     ])
-    // The clock advances by 1 us from the start of a launch to its end.
+    // The fake clock advances by 1 us from the start of a launch to its end.
     expect(launches.map((event) => events.duration[event])).toEqual([1000, 1000])
   }
   await world.close()

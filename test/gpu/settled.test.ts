@@ -1,6 +1,6 @@
 /**
  * Tests `Settled`: a launch may read a tensor before the previous kernel has ended only if no launch has written the
- * tensor since the world was idle. Writers of such a tensor must run after its early readers.
+ * tensor since the world was idle. Launches that write a tensor must run after its early readers.
  */
 import { describe, expect, it } from 'vitest'
 import type { Launch } from '../../src/targets/gpu/device.ts'
@@ -30,13 +30,13 @@ class FakeLine implements Line {
 interface Given {
   readonly on?: FakeLine
   readonly early?: readonly object[]
-  /** Several groups instead of one (`early`). */
+  /** Several groups of tensors that the launch reads early, instead of one group (`early`). */
   readonly groups?: readonly (readonly object[])[]
   readonly writes?: readonly object[]
   readonly writesElsewhere?: readonly object[]
 }
 
-/** A launch with one parameter. `told` holds the parameter's value, which starts at 0. */
+/** A launch with one parameter. The map `told` holds the parameter's value, which starts at 0. */
 function launching({ on = new FakeLine(0), early, groups, writes = [], writesElsewhere = [] }: Given) {
   const told = { value: 0, times: 0 }
   const launch = {
@@ -75,7 +75,7 @@ describe('a launch that can read early', () => {
     settled.tell([writer.part], true)
     settled.tell([reader.part], true)
     expect(reader.told.value).toBe(0b010)
-    // A writer does not wait for tensors that were not read early.
+    // A launch that writes tensors does not wait if these tensors were not read early.
     settled.clear()
     settled.tell([writer.part], true)
     settled.tell([reader.part], true)
@@ -122,7 +122,7 @@ describe('a launch that can read early', () => {
   })
 })
 
-/** Launches kernels in order, each after `holdBack` and `tell`. */
+/** Launches kernels in order, each after the calls of `holdBack` and `tell`. */
 function launcher() {
   const settled = new Settled()
   const lines = [0, 1, 2].map((rank) => new FakeLine(rank))
@@ -178,7 +178,7 @@ describe('a launch that writes on other ranks', () => {
     lines[0].launched++
     launch(part(1, { writesElsewhere: [b] }))
     launch(part(0, { early: [c] }))
-    // This launch writes only on its own rank.
+    // This launch writes only on the rank that launches it.
     launch(part(1, { writes: [c] }))
     settled.clear()
     launch(part(0, { early: [a] }))
@@ -189,7 +189,7 @@ describe('a launch that writes on other ranks', () => {
 
   it('does not wait for launches behind the readers if an earlier writer was enqueued first', () => {
     const { launch, part, followed, lines } = launcher()
-    // The ranks launch one after the other, and each writer waits for the flag of the other.
+    // The ranks launch one after the other, and each writing launch waits for the flag of the other rank.
     launch(part(0, { early: [a, b] }))
     expect(launch(part(0, { writesElsewhere: [a] }))).toBeUndefined()
     launch(part(1, { early: [a] }))

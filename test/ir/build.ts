@@ -3,7 +3,7 @@ import { Block, Node, type Attributes, type KernelIR } from '../../src/ir/node.t
 import { inferType, ops, type Datum, type OpName } from '../../src/ir/ops/index.ts'
 import type { Type } from '../../src/ir/type.ts'
 
-/** A node with the type its op infers. */
+/** Builds a node with the type that its op infers. */
 export function node(
   op: OpName,
   inputs: readonly Node[] = [],

@@ -1,5 +1,5 @@
 /**
- * Stages of the GPU derive what a new op needs from its record alone: ops that are added here are in no list by name.
+ * Tests that the stages of the GPU derive what a new op needs from its record alone: ops that are added here are in no list by name.
  */
 import { describe, expect, it, vi } from 'vitest'
 
@@ -92,7 +92,7 @@ describe('a new op', () => {
   })
 
   it('that carries a fragment has it in one layout, and the other one converted', () => {
-    // A sum per row and a sum per column of a product are held by different threads.
+    // The row sums and the column sums of a matrix product are held by different threads.
     const carrying = kernel('carrying', { y: tensor(f32, 1) }, (t, { y }) => {
       const tile = t.shared(f32, [16, 16])
       const product = t.dot(tile, tile, t.zeros(f32, [16, 16]))
@@ -104,14 +104,14 @@ describe('a new op', () => {
     const converts = (given: KernelIR): number =>
       opsOf(through(given, upToLayouts, { tensors: {} })).filter((op) => op === 'convert').length
     expect(converts(ir)).toBeGreaterThan(0)
-    // Without a renderer or an order of its own the op goes as far as its layouts.
+    // Without a renderer or an order of its own, the new op is compiled as far as its layouts.
     const probe = instead(ir, 'for', 'forever')
     expect(conflictIn(probe, { tensors: {} })).toBeDefined()
     expect(converts(probe)).toBe(converts(ir))
   })
 })
 
-/** TMA copies tiles of these tensors. Nothing is known of others, so that threads store to them. */
+/** TMA copies tiles of these tensors. The facts of other tensors are unknown, so threads store to them. */
 const byTma = {
   tensors: Object.fromEntries(['a', 'b', 'y'].map((name) => [name, factsOf([4096, 4096])])),
 }

@@ -1,4 +1,7 @@
-/** Two forms of one kernel are compared node by node: what was added, removed, moved or changed is found, and nothing else. */
+/**
+ * Tests the comparison of two forms of a kernel, which finds exactly the nodes that were added, removed, moved or
+ * changed.
+ */
 import { describe, expect, it } from 'vitest'
 import { f32, flags, kernel, tensor } from '../../src/index.ts'
 import { difference, type Details, type Difference } from '../../src/ir/difference.ts'

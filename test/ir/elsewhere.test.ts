@@ -26,7 +26,7 @@ interface Turn {
 function isSplit(take: (turn: Turn) => void): boolean {
   const made = kernel('k', params, (t, args) => {
     const as = t.shared(f32, T)
-    // In a loop: a producer can wait for a write before its first pipeline, but not for one between two pipelines.
+    // Pipelines in a loop: a producer can wait for a write before its first pipeline, but not for one between two pipelines.
     t.for(2, () => {
       t.store(args.a.tile([0, 0], T), t.zeros(f32, T))
       t.pipeline([3], ([k]) => {
@@ -117,8 +117,8 @@ describe('a tensor written on its own rank', () => {
 describe('numbers that both roles load', () => {
   const rounds = 4
   const wanted = [0, 2, 0, 1]
-  // A rank stores the number of tiles to add on its own rank or on its peer. In a round without tiles, no role waits
-  // for a producer.
+  // A rank stores the number of tiles to add on its own rank or on its peer. In a round without tiles, no role of this
+  // kernel waits for a producer.
   const counting = (isPulled: boolean) =>
     kernel(
       'counting',

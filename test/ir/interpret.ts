@@ -1,7 +1,7 @@
 /**
- * A small interpreter of IR for one program on one rank, independent of the op records, so that passes can be
- * compared with it. Roles run interleaved. An asynchronous copy poisons its target until the phase of its barrier
- * completes.
+ * A small interpreter of IR for one program on one rank, independent of the op records, so that passes can be compared
+ * with it. The interpreter runs the roles of a program interleaved. An asynchronous copy poisons its target until the
+ * phase of its barrier completes.
  */
 import type { Block, KernelIR, Node } from '../../src/ir/node.ts'
 import type { RefType, ValueType } from '../../src/ir/type.ts'

@@ -1,4 +1,4 @@
-/** Identifies the kernels that only move data between ranks, whose time counts as communication. */
+/** Tests the identification of kernels that only move data between ranks, whose time counts as communication. */
 import { f32, flags, kernel, tensor } from 'arke'
 import { expect, it } from 'vitest'
 import { onlyMoves } from '../../src/ir/moves.ts'

@@ -1,6 +1,6 @@
 /**
- * Obstacles that turn a pipeline into a plain loop. Each obstacle produces a note that names its lines, and the
- * results are unchanged.
+ * Tests the obstacles that turn a pipeline into a plain loop. Each obstacle must produce a note that names its lines,
+ * and the results must be unchanged.
  */
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

@@ -1,4 +1,7 @@
-/** Folding and removal of dead code: the nodes that they must change, and those that they must not change. */
+/**
+ * Tests constant folding and dead code elimination: the nodes that they must change, and those that they must not
+ * change.
+ */
 import { describe, expect, it } from 'vitest'
 import { bool, f32, flags, i32, kernel, scalar, tensor, type Arguments, type Program } from 'arke'
 import { walk, type KernelIR, type Node } from '../../src/ir/node.ts'

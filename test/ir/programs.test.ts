@@ -1,4 +1,4 @@
-/** Random programs, represented as data and executed here, are compared with their IR before and after every pass. */
+/** Compares random programs, represented as data and executed here, with their IR before and after every pass. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { i32, kernel, scalar, tensor, type Arguments, type Program, type Scalar } from 'arke'
@@ -175,7 +175,7 @@ function execute(program: readonly Statement[], n: number, rank: number): number
   return stored
 }
 
-/** The same program in the language. */
+/** The random program, written in the kernel language. */
 function write(program: readonly Statement[], t: Program, { x, out, n }: Args): void {
   type S = Scalar<'i32'>
   const value = (e: Expression, env: readonly S[]): S => {

@@ -1,7 +1,7 @@
 /**
- * Compares traffic with sums worked out by hand. The part of a tensor that a tile covers is the overlap of two
- * intervals, and a launch reads and writes the parts that its tiles cover. Every kernel is also compared with its
- * lowered form.
+ * Compares the traffic of kernels with sums worked out by hand. The elements of a tensor that a tile covers are the
+ * overlap of two intervals, and a launch reads and writes the elements that its tiles cover. Every kernel is also
+ * compared with its lowered form.
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -39,7 +39,7 @@ function ofLaunch(ir: KernelIR, launch: LaunchBinding) {
 }
 const alone = { rank: 0, program: 0, programs: 1 }
 const ceil = (a: number, b: number): number => Math.ceil(a / b)
-/** The length of the part of tile `i` of `size` elements that is inside an extent. */
+/** The number of elements of tile `i` (of `size` elements) that are inside an extent. */
 const covered = (i: number, size: number, extent: number): number =>
   Math.max(0, Math.min(extent, (i + 1) * size) - i * size)
 
@@ -214,7 +214,7 @@ describe('edges and masks', () => {
     const copy = kernel('copy', params, (t, { x, y }) =>
       t.copy(x.tile([1, 0], [8, 8]), y.tile([0, 2], [8, 8])),
     )
-    // x: rows 8 to 10, columns 0 to 7; y: rows 0 to 5, columns 16 to 20.
+    // The loads cover x: rows 8 to 10, columns 0 to 7; and y: rows 0 to 5, columns 16 to 20.
     const bytes = 4 * Math.min(2, 5) * Math.min(7, 4)
     const { tensors } = of(copy.record({ world: 1 }), binding)
     expect(tensors).toMatchObject({ x: { readLocal: bytes }, y: { writtenLocal: bytes } })
@@ -307,7 +307,7 @@ describe('control flow', () => {
       )
       t.for(left, () => t.load(x.at([0]), { order: 'relaxed' }))
     })
-    // i = 2, 5, 8, 11; m = 12, 10, 8, 6; left = 4.
+    // The loop has the states i = 2, 5, 8, 11; m = 12, 10, 8, 6; left = 4.
     const { tensors } = of(loops.record({ world: 1 }), at(12))
     expect(tensors.x).toEqual({ ...nothing, writtenLocal: 4 * (4 + 8 + 4 + 8 + 4), readLocal: 4 * 4 })
   })

@@ -8,8 +8,8 @@ import { totalTraffic, trafficOfCopies } from '../../src/ir/traffic.ts'
 
 const BYTES = Float32Array.BYTES_PER_ELEMENT
 /**
- * Program p of rank r puts its tile into the copies of ranks r + 1 to r + p + 1. It then rewrites a tile of its own
- * `factor` times.
+ * Program p of rank r puts its tile into the copies of ranks r + 1 to r + p + 1. The kernel then rewrites a tile of its
+ * own `factor` times.
  */
 const spread = kernel(
   'spread',

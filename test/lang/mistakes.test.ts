@@ -31,7 +31,7 @@ const after = `
 `
 
 const mistakes: readonly (readonly [what: string, statement: string, words: string])[] = [
-  // Arithmetic on dtypes that have none.
+  // Mistakes with arithmetic on dtypes that have none.
   ['bf16 added', 'half.add(half)', 'bf16 has no arithmetic: cast first, x.to(f32)'],
   ['bf16 times a number', 'half.mul(2)', 'bf16 has no arithmetic: cast first, x.to(f32)'],
   ['bf16 in an exponential', 'half.exp2()', 'bf16 has no arithmetic: cast first, x.to(f32)'],
@@ -48,7 +48,7 @@ const mistakes: readonly (readonly [what: string, statement: string, words: stri
     't.store(a.tile([0, 0], [4, 4]), half.add(1))',
     'bf16 has no arithmetic: cast first, x.to(f32)',
   ],
-  // Operands that do not match.
+  // Mistakes with operands that do not match.
   ['bf16 added to f32', 'matrix.add(half)', 'bf16 does not match f32: cast first, y.to(f32)'],
   ['f32 added to i32', 'n.add(t.load(x.at([0])))', 'f32 does not match i32: cast first, y.to(i32)'],
   ['a vector added to a matrix', 'matrix.add(row)', 'rank 1 does not match rank 2: y.expand(0) makes a row'],
@@ -61,10 +61,10 @@ const mistakes: readonly (readonly [what: string, statement: string, words: stri
   ['choices of two dtypes', 'mask.select(row, half)', 'bf16 does not match f32: cast first, y.to(f32)'],
   ['a choice by a number', 'row.select(row, 0)', 'select needs a mask: compare first, x.gt(0)'],
   ['a tensor as an operand', 'row.add(x)', 'parameter of type \'number | Value<"f32", 0 | 1>\''],
-  // JavaScript's operators.
+  // Mistakes with JavaScript's operators
   ['n + 1', 'void (n + 1)', "Operator '+' cannot be applied to types 'Scalar<\"i32\">' and 'number'"],
   ['n < 1', 'void (n < 1)', "Operator '<' cannot be applied to types 'Scalar<\"i32\">' and 'number'"],
-  // Ranks and indices.
+  // Mistakes with ranks and indices
   ['a tile of three axes', 'cube.tile([0, 0, 0], [1, 4, 4])', 'a tensor of 3 axes has no tiles'],
   ['too few indices', 'c.tile([0], [4, 4])', 'Source has 1 element(s) but target requires 2'],
   ['too few extents', 'c.tile([0, 0], [4])', 'Source has 1 element(s) but target requires 2'],
@@ -72,13 +72,13 @@ const mistakes: readonly (readonly [what: string, statement: string, words: stri
   ['a symbol as an extent', 'x.tile([0], [n])', "Type 'Scalar<\"i32\">' is not assignable to type 'number'"],
   ['an index of a vector taken away', 'x.pick(0)', 'pick needs at least two axes: x.at([i])'],
   ['a scalar expanded', 'n.expand(0)', 'only a vector is expanded'],
-  // Memory and flags.
+  // Mistakes with memory and flags
   ['a tensor loaded', 't.load(x)', "is not assignable to parameter of type 'Ref<DType, number, Space>'"],
   ['a set of flags signalled', 't.signal(set)', "'Flags<1>' is not assignable to parameter of type 'Flag'"],
   ['too few indices of a flag', 't.wait(grid.at([0]))', 'Source has 1 element(s) but target requires 2'],
   ['a misspelt option', 't.wait(one, { lags: 1 })', "Did you mean to write 'lag'?"],
   ['a barrier without a phase', 't.wait(t.barriers(1).at(0))', 'Expected 2 arguments, but got 1'],
-  // Control flow.
+  // Mistakes with control flow
   [
     'a number carried',
     't.for(4, 0, (i, sum) => sum.add(i))',
@@ -100,7 +100,7 @@ const mistakes: readonly (readonly [what: string, statement: string, words: stri
     't.if(n.gt(0), () => row, () => matrix)',
     '\'Value<"f32", 2>\' is not assignable to type \'Value<"f32", 1>\'',
   ],
-  // Names.
+  // Mistakes with names
   ['a misspelt method', 'row.mull(2)', "Did you mean 'mul'?"],
   ['an unknown meta-parameter', 'void meta.BK', "Property 'BK' does not exist on type"],
   [
@@ -118,7 +118,7 @@ const mistakes: readonly (readonly [what: string, statement: string, words: stri
     "void kernel('k', { x: f32 }, (t, { x }) => t.store(x.at([0]), 1))",
     "Type 'string' is not assignable to type 'Param'",
   ],
-  // Launches.
+  // Mistakes with launches
   [
     'a missing argument',
     'world.launch(launched, { x: X, n: 1 }, { grid: 1 })',

@@ -1,4 +1,7 @@
-/** Plain numbers beside symbols: the dtype that a number takes in `select`, and `ceilDiv` of numbers and of symbols. */
+/**
+ * Tests plain numbers beside symbols: the dtype that a number takes in `select`, and `ceilDiv` of numbers and of
+ * symbols.
+ */
 import { describe, expect, it } from 'vitest'
 import { bf16, ceilDiv, expectClose, f32, i32, kernel, openWorld, scalar, tensor } from 'arke'
 
@@ -34,7 +37,7 @@ describe('select', () => {
 })
 
 describe('ceilDiv', () => {
-  /** The smallest number of parts of `size` that hold `extent`. */
+  /** The smallest number of blocks of `size` elements that hold `extent` elements. */
   const counted = (extent: number, size: number): number => {
     let parts = 0
     while (parts * size < extent) parts++

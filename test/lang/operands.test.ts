@@ -1,4 +1,4 @@
-/** Mistakes in operands that recording detects: dtypes, shapes, masks, orders and scopes, flags and barriers. */
+/** Tests mistakes in operands that recording detects: dtypes, shapes, masks, orders and scopes, flags and barriers. */
 import { describe } from 'vitest'
 import { bf16, f32, i32, i64, u8, type Value } from 'arke'
 import { cases } from './refusals.ts'

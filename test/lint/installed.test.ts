@@ -1,4 +1,7 @@
-/** docs/eslint.md is true in an empty project: the packed package, ESLint and typescript-eslint, and the files that the page shows. */
+/**
+ * Tests docs/eslint.md in an empty project, with the packed package, ESLint, typescript-eslint and the files of the
+ * page.
+ */
 import { execFile } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -29,7 +32,10 @@ interface Report {
 
 const names = ['kernel.ts', 'kernel.js'] as const
 
-/** Lints a text as TypeScript and as JavaScript, as a user does. Returns the reports by file name, and the exit code. */
+/**
+ * Lints a source text as TypeScript and as JavaScript, as a user does. Returns the reports by file name, and the exit
+ * code.
+ */
 async function lint(what: string, text: string): Promise<{ code: number; reports: Map<string, Report> }> {
   const places = names.map((name) => join(folder, what, name.replace('.', '-'), name))
   for (const place of places) {

@@ -1,4 +1,4 @@
-/** The axioms reproduce known results of the literature, on programs written by hand. */
+/** Tests that the axioms reproduce known results of the literature, on programs written by hand. */
 import { describe, expect, it } from 'vitest'
 import { enumerate } from './axiomatic.ts'
 import { contains, differentRanks, outcomeKey, sameProgram, sameRank } from './program.ts'
@@ -136,9 +136,9 @@ describe('message passing', () => {
     expect(allows(fenced([F('acquire')], 'relaxed', 'relaxed', [F('acquire')]), stale)).toBe(true)
     expect(allows(fenced([F('release')], 'relaxed', 'relaxed', [F('release')]), stale)).toBe(true)
     expect(allows(fenced([F('seqCst')], 'relaxed', 'relaxed', []), stale)).toBe(true)
-    // a weak flag does not synchronise
+    // A weak flag does not synchronise.
     expect(allows(fenced([F('release')], 'weak', 'relaxed', [F('acquire')]), stale)).toBe(true)
-    // the scopes of the fences matter as well
+    // The scopes of the fences matter as well.
     expect(allows(fenced([F('release', 'device')], 'relaxed', 'relaxed', [F('acquire')]), stale)).toBe(true)
     expect(allows(fenced([F('release')], 'relaxed', 'relaxed', [F('acquire', 'device')]), stale)).toBe(true)
   })
@@ -150,7 +150,7 @@ describe('message passing', () => {
         [R('y', 'r0', load, scope), R('x', 'r1', 'weak')],
       ])
     const good = enumerate(weakData('release', 'acquire'))
-    expect(good.weakRace).toBe(true) // if the flag was not observed, the load of x is unordered
+    expect(good.weakRace).toBe(true) // If the flag was not observed, the load of x is unordered.
     expect(good.scopeRace).toBe(false)
     expect([...good.raceFreeOutcomes]).toEqual(['a1.r0=1 a1.r1=1 ; x=1 y=1'])
     const relaxed = enumerate(weakData('relaxed', 'relaxed'))
@@ -187,7 +187,7 @@ describe('release sequences', () => {
     const some = chain([add('y', 2, 'r0', 'relaxed')])
     expect(allows(some, 'a1.r0=1 a2.r0=3 a2.r1=1')).toBe(true)
     expect(allows(some, 'a1.r0=1 a2.r0=3 a2.r1=0')).toBe(false)
-    // an RMW that read the initial value is not part of the release sequence
+    // A read-modify-write that read the initial value is not in the release sequence.
     expect(allows(some, 'a1.r0=0 a2.r0=2 a2.r1=0')).toBe(true)
   })
 
@@ -304,8 +304,8 @@ describe('store buffering', () => {
 
 describe('three and four agents', () => {
   it('a relaxed relay between two seqCst fences fixes their order', () => {
-    // The agent in the middle neither acquires nor releases. The order of the fences must nonetheless agree with
-    // program order and reads-from, which puts the first before the last. C++20 leaves that order open here.
+    // The agent in the middle neither acquires nor releases. The order of the fences must nonetheless agree with program
+    // order and reads-from, which puts the first before the last. C++20 leaves the order of the fences open in this program.
     const relay = (first: FenceOrder, last: FenceOrder): LitmusProgram =>
       program([
         [W('x', 1), F(first), W('y', 1)],
@@ -346,7 +346,7 @@ describe('three and four agents', () => {
       ])
     expect(allows(wrc('relaxed', 'relaxed', 'relaxed', 'relaxed'), lost)).toBe(true)
     expect(allows(wrc('release', 'acquire', 'release', 'acquire'), lost)).toBe(false)
-    // because of coherence of the two loads of x, no synchronisation on x is needed
+    // Because of the coherence of the two loads of x, no synchronisation on x is needed.
     expect(allows(wrc('relaxed', 'relaxed', 'release', 'acquire'), lost)).toBe(false)
     expect(allows(wrc('release', 'acquire', 'relaxed', 'acquire'), lost)).toBe(true)
     expect(allows(wrc('release', 'acquire', 'release', 'relaxed'), lost)).toBe(true)

@@ -1,24 +1,24 @@
 /**
- * A brute-force enumerator of the executions of a litmus program under the scoped release/acquire model, stated
- * as axioms over whole execution graphs. It is written for obviousness rather than speed and is independent of
- * the implementation it serves to check.
+ * A brute-force enumerator of the executions of a litmus program under the scoped release/acquire model, stated as
+ * axioms over whole execution graphs. The enumeration is written for obviousness rather than speed, and is independent
+ * of the implementation that it checks.
  *
- * An execution is a choice of
+ * An execution of a litmus program is a choice of:
  *   rf  for each read, the write it reads from;
  *   co  for each location, a total order of its writes that starts with the initial write;
  *   S   a total order of the seqCst fences that agrees with program order.
  *
- * Derived relations:
+ * Relations that are derived from po, rf, co and S:
  *   fr  = a read to every write that follows, in co, the one it read from (an RMW not to itself);
  *   eco = (rf + co + fr)+;
  *   sw  = release pattern to acquire pattern, through observation, with mutually covering scopes; and each
  *         pair of seqCst fences with mutually covering scopes, in the direction of S;
  *   hb  = (po + sw)+, with the initial writes before everything.
  *
- * Axioms:
+ * The axioms of the memory model:
  *   hb is irreflexive;  hb;eco is irreflexive;  po + rf + (S between mutually covering fences) is acyclic;
  *   an RMW's write immediately follows, in co, the write it read from.
- * The first follows from the third, since sw lies within the closure of the latter; it is checked all the same.
+ * The first axiom follows from the third, because sw lies within the closure of the latter; it is checked all the same.
  *
  * Relations are rows of bit masks, so a program has at most 31 events, initial writes included.
  */
@@ -37,7 +37,7 @@ export interface Enumeration {
   readonly scopeRaceOutcomes: Set<string>
   readonly weakRace: boolean
   readonly scopeRace: boolean
-  /** The number of consistent executions. Orders S that agree on all mutually covering fences count once. */
+  /** The number of consistent executions. Two orders S that agree on all mutually covering fences count once. */
   readonly executions: number
 }
 
@@ -49,7 +49,7 @@ interface Event {
   /** The index of the location, or -1 for a fence. */
   readonly loc: number
   readonly reads: boolean
-  /** True if the event may write. A cas writes only if it succeeds. */
+  /** True if the event may write. A cas writes only if it succeeds; all other read-modify-writes always write. */
   readonly mayWrite: boolean
   readonly strong: boolean
   readonly releases: boolean
@@ -136,7 +136,7 @@ function buildEvents(program: LitmusProgram): Event[] {
   return events
 }
 
-/** Program order. Initial writes come before all other events. */
+/** The program order of an agent. Initial writes come before all other events. */
 function programOrder(events: readonly Event[]): Rows {
   const po = emptyRows(events.length)
   for (const from of events) {
@@ -204,7 +204,7 @@ function fenceOrders(events: readonly Event[], po: Rows, mutual: Rows): Rows[] {
   return [...found.values()]
 }
 
-/** Each order of `writes` after `first` in which every RMW immediately follows its source. */
+/** Yields each order of `writes` after `first` in which every read-modify-write immediately follows its source. */
 function coherenceOrders(
   first: number,
   writes: readonly number[],
@@ -290,7 +290,7 @@ function synchronises(
         (event === reader ||
           (event.op?.kind === 'fence' && event.agent === reader.agent && event.id > reader.id)),
     )
-    // Walks back along rf. Beyond the first write, it follows only RMWs and only morally strong links.
+    // Walks back along rf. Beyond the first write, the walk follows only read-modify-writes and morally strong links.
     let next: Event | undefined = reader
     while (next !== undefined && next.reads) {
       const writer: Event = at(events, rf.get(next.id) ?? -1)
@@ -326,7 +326,7 @@ function extendedCoherence(
   const co = [...rows]
   for (const [reader, writer] of rf) {
     add(rows, writer, reader)
-    // from-read: an RMW follows its own source in co, so it must not precede itself
+    // In the from-read relation, a read-modify-write follows its own source in co, so it must not precede itself.
     rows[reader] = at(rows, reader) | (at(co, writer) & ~(1 << reader))
   }
   return closure(rows)

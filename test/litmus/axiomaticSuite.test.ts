@@ -9,7 +9,7 @@ import { contains, outcomeKey, type LitmusProgram } from './program.ts'
 import { randomPrograms } from './randomPrograms.ts'
 import { awaitSuite, litmusSuite, loadBuffering } from './suite.ts'
 
-/** For each shape, its weak outcome and the variants that exclude the outcome if all scopes cover each other. */
+/** The weak outcome of each litmus shape, and the variants that exclude it if all scopes cover each other. */
 const excluded: Record<string, { weak: string; by: string[] }> = {
   MP: { weak: 'a1.r0=1 a1.r1=0', by: ['relAcq', 'fences', 'seqCst', 'relFenceAcq', 'relAcqFence'] },
   SB: { weak: 'a0.r0=0 a1.r0=0', by: ['seqCst'] },
@@ -24,14 +24,17 @@ const excluded: Record<string, { weak: string; by: string[] }> = {
     weak: 'a1.r0=1 a2.r0=3 a2.r1=0',
     by: ['relAcq', 'fences', 'seqCst', 'relFenceAcq', 'relAcqFence'],
   },
-  // In relAcq the store of the middle agent releases what the agent acquired. Fences do the same.
+  // In relAcq and with fences, the store of the middle agent releases the accesses that this agent has acquired.
   'MP-store': { weak: 'a1.r0=1 a2.r0=3 a2.r1=0', by: ['relAcq', 'fences', 'seqCst'] },
   'MP-xchg': { weak: 'a0.r0=0 a1.r0=1 a1.r1=0', by: ['relAcq', 'fences', 'seqCst'] },
   'MP-cas': { weak: 'a0.r0=0 a1.r0=2 a1.r1=0', by: ['relAcq', 'fences', 'seqCst'] },
   'SB-xchg': { weak: 'a0.r1=0 a1.r1=0', by: ['seqCst'] },
 }
 
-/** The outcomes of interleaving the agents step by step on one memory. Every such outcome must be consistent. */
+/**
+ * The outcomes of interleaving the agents step by step on one memory. Every outcome of interleaving the agents must be
+ * consistent.
+ */
 function interleavings(some: LitmusProgram): Set<string> {
   const found = new Set<string>()
   const step = (
@@ -161,7 +164,7 @@ describe('the suite', () => {
       const result = resultOf(item)
       const good = item.covering && /^(relAcq|fences|seqCst)-/.test(item.variant)
       expect(!result.weakRace && !result.scopeRace, item.program.name).toBe(good)
-      // without races, weak data behave as in an interleaving
+      // Without races, weak data behave as in an interleaving.
       if (good)
         expect(sorted(result.outcomes), item.program.name).toEqual(sorted(interleavings(item.program)))
     }

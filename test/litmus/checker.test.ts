@@ -1,6 +1,6 @@
 /**
- * Compares the checker's exhaustive search with the axiomatic enumerator, which shares no code with it. Both must
- * give the same outcomes and report the same races, for every program of the suite and for random programs.
+ * Compares the checker's exhaustive search with the axiomatic enumerator, which shares no code with it. The checker and the
+ * axioms must give the same outcomes and report the same races, for every program of the suite and for random programs.
  */
 import { describe, expect, it } from 'vitest'
 import { explore } from '../../src/targets/check/explore.ts'
@@ -48,14 +48,14 @@ async function compare(program: LitmusProgram): Promise<void> {
     weakRace: expected.weakRace,
     scopeRace: expected.scopeRace,
   })
-  // A program with a weak race has no defined outcome. Its race-free executions must have the outcomes of the model.
+  // A program with a weak race has no defined outcome. The checker's race-free executions of it must have the outcomes of the model.
   if (expected.weakRace) expect(actual.clean, context).toEqual([...expected.raceFreeOutcomes].sort())
   else expect(actual.outcomes, context).toEqual([...expected.outcomes].sort())
 }
 
 /**
- * Programs with four agents have about a thousand interleavings each. By default, only every variant in one layout
- * and every layout with one variant run. ARKE_STRESS=1 runs all.
+ * Programs with four agents have about a thousand interleavings each. By default, the tests run every variant in one
+ * layout and every layout with one variant. ARKE_STRESS=1 runs all combinations.
  */
 const isUsual = ({ program, variant, layout }: LitmusCase): boolean =>
   program.agents.length < 4 || variant === 'relAcq' || layout === 'ranks.system'
@@ -93,7 +93,7 @@ describe('bounds of the search', () => {
   const acrossRanks = suite.filter(({ layout }) => layout === 'ranks.system')
 
   it('needs no more than two preemptions for the suite', long, () =>
-    // Of four agents, the variant with the most outcomes and the one with the most steps.
+    // Of the programs with four agents: the variant with the most outcomes and the one with the most steps.
     expectTwoToSuffice(
       acrossRanks.filter(
         ({ program, variant }) =>

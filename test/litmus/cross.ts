@@ -30,7 +30,10 @@ interface Variant {
   readonly name: string
   readonly store: StoreOrder
   readonly load: LoadOrder
-  /** The fence between two consecutive accesses. It depends on whether the earlier and the later access store. */
+  /**
+   * The fence between two consecutive accesses. The choice of the fence depends on whether the earlier and the later
+   * access store.
+   */
   readonly fence?: (earlierStores: boolean, laterStores: boolean) => FenceOrder | undefined
   readonly weakData?: boolean
 }
@@ -50,8 +53,8 @@ export const variants: readonly Variant[] = [
 ]
 
 /**
- * Variants in which one side synchronises with a fence and the other with the access itself. They matter only for
- * shapes that synchronise.
+ * Variants in which one side synchronises with a fence and the other with the access itself. Variants of this kind
+ * matter only for shapes that synchronise.
  */
 export const crossVariants: readonly Variant[] = [
   {

@@ -18,7 +18,7 @@ export interface StoreOp {
   readonly loc: string
   readonly value: number
   readonly order: StoreOrder
-  /** The scope, which has no effect on a weak store. */
+  /** The scope of the store, which has no effect on a weak store. */
   readonly scope: Scope
 }
 
@@ -27,9 +27,12 @@ export interface LoadOp {
   readonly loc: string
   readonly into: string
   readonly order: LoadOrder
-  /** The scope, which has no effect on a weak load. */
+  /** The scope of the load, which has no effect on a weak load. */
   readonly scope: Scope
-  /** If present, only executions in which this load reads the value count. The load then represents a spin loop. */
+  /**
+   * If present, only executions in which this load reads the value count. A load with this field represents a spin
+   * loop.
+   */
   readonly await?: number
 }
 
@@ -39,9 +42,9 @@ export interface RmwOp {
   readonly loc: string
   /** The value of an exchange, the addend of an addition, or the value that a successful cas writes. */
   readonly value: number
-  /** The value that a cas compares with. Absent for other RMWs. */
+  /** The value that a cas compares with. The field is absent for other read-modify-writes. */
   readonly expected?: number
-  /** Receives the old value, whether or not a cas succeeds. */
+  /** The register that receives the old value, whether or not a cas succeeds. */
   readonly into: string
   readonly order: RmwOrder
   readonly scope: Scope
@@ -78,7 +81,7 @@ export interface LitmusProgram {
 export const locationNames: readonly string[] = ['x', 'y', 'z', 'w', 'v', 'u']
 
 /**
- * The canonical text of an outcome, such as `a0.r0=1 a1.r0=0 ; x=1 y=2`.
+ * The canonical text of an outcome of a litmus test, such as `a0.r0=1 a1.r0=0 ; x=1 y=2`.
  *
  * `registers` holds, for each agent in order, the values its code loaded in order of appearance (an agent
  * without loads has an empty list); `finals` holds the last value of each location in order.
@@ -116,7 +119,7 @@ export function checkProgram(program: LitmusProgram): void {
   })
 }
 
-/** Agents of one program instance, distinguished by their roles. Block scope covers them. */
+/** Agents of one program instance, distinguished by their roles. Block scope covers agents of one program. */
 export function sameProgram(count: number): Position[] {
   return Array.from({ length: count }, (_, index) => ({ rank: 0, program: 0, role: `w${index}` }))
 }
@@ -126,7 +129,7 @@ export function sameRank(count: number): Position[] {
   return Array.from({ length: count }, (_, index) => ({ rank: 0, program: index, role: 'w0' }))
 }
 
-/** Agents on different ranks. Only system scope covers them. */
+/** Positions of agents on different ranks. Only system scope covers agents on different ranks. */
 export function differentRanks(count: number): Position[] {
   return Array.from({ length: count }, (_, index) => ({ rank: index, program: 0, role: 'w0' }))
 }

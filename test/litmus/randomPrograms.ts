@@ -1,4 +1,4 @@
-/** Small random programs, equal for equal seeds. */
+/** Generates small random programs, equal for equal seeds. */
 import type { LitmusProgram, Op, Position, Scope } from './program.ts'
 
 /** A small generator of uniform 32-bit numbers, so that a seed produces the same programs on every machine. */
@@ -13,9 +13,9 @@ function generator(seed: number): (below: number) => number {
 }
 
 /**
- * Small programs with arbitrary mixes of orders, scopes and placements. They compare the enumerators beyond the
- * textbook shapes. Each has two to four agents, two locations, and at most `maxOps` operations, of which at most five
- * are reads.
+ * Small programs with arbitrary mixes of orders, scopes and placements. Random programs compare the enumerators beyond
+ * the textbook shapes. Each random program has two to four agents, two locations, and at most `maxOps` operations, of
+ * which at most five are reads.
  */
 export function randomPrograms(count: number, seed: number, maxOps = 8): LitmusProgram[] {
   const below = generator(seed)

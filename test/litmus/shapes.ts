@@ -14,7 +14,7 @@ export type Access =
       readonly value: number
       readonly expected?: number
       readonly await?: number
-      /** A fixed order for all variants. If absent, the variant chooses the order according to `role`. */
+      /** A fixed order for all variants. If the order is absent, the variant chooses the order according to `role`. */
       readonly order?: RmwOrder
       /** The side of the synchronisation on which the access is. */
       readonly role?: 'store' | 'load' | 'both'
@@ -24,7 +24,7 @@ export interface Shape {
   readonly name: string
   readonly locations: number
   readonly agents: readonly (readonly Access[])[]
-  /** The number of leading agents that only write. These agents get the wide scope in layouts that mix scopes. */
+  /** The number of leading agents that only write; layouts that mix scopes give these agents the wide scope. */
   readonly writers: number
 }
 
@@ -35,7 +35,7 @@ const dataLoad = (loc: string): Access => ({ kind: 'load', loc, data: true })
 const awaitLoad = (loc: string, value: number): Access => ({ kind: 'load', loc, await: value })
 
 /**
- * In MP, S, WRC and ISA2, the accesses that a flag guards are marked as data. Some variants make these accesses weak.
+ * In MP, S, WRC and ISA2, the accesses that a flag guards are marked as data. Some variants make the data accesses weak.
  */
 export const shapes: readonly Shape[] = [
   {
@@ -144,7 +144,7 @@ export const shapes: readonly Shape[] = [
     ],
   },
   {
-    // Both sides of the flag are RMWs.
+    // In this shape, both sides of the flag are read-modify-writes.
     name: 'MP-xchg',
     locations: 2,
     writers: 1,
@@ -255,7 +255,7 @@ export const awaitShapes: readonly Shape[] = [
     ],
   },
   {
-    // Reuse of a buffer: flag y says that the buffer is full, and flag z says that it is empty.
+    // A shape in which a buffer is reused: flag y says that the buffer is full, and flag z says that it is empty.
     name: 'Reuse-await',
     locations: 3,
     writers: 1,

@@ -101,7 +101,7 @@ export const specials: readonly LitmusCase[] = [
       ],
     ),
   ),
-  // The fences cover each other, but the accesses of the flag do not, so nothing is observed.
+  // The fences cover each other, but the accesses of the flag do not, so no release is observed.
   special(
     'MP.device-flag+system-fences',
     ['x', 'y'],
@@ -156,7 +156,7 @@ export const specials: readonly LitmusCase[] = [
       ],
     ),
   ),
-  // seqCst fences order the accesses around them regardless of the scopes of those accesses, even if they are weak.
+  // Fences with seqCst order the accesses around them regardless of the scopes of those accesses, even if they are weak.
   ...(['device', 'system'] as const).map((scope) =>
     special(
       `SB.weak+${scope}-seqCst`,

@@ -20,7 +20,7 @@ function distinct(cases: readonly LitmusCase[]): LitmusCase[] {
   return [...seen.values()]
 }
 
-/** The whole family, without load buffering and without spin loops. Names are unique. */
+/** The whole family, without load buffering and without spin loops. The names of litmus tests are unique. */
 export const litmusSuite: readonly LitmusCase[] = distinct([
   ...shapes.flatMap((shape) => [
     ...cross(shape, variants),
@@ -31,18 +31,18 @@ export const litmusSuite: readonly LitmusCase[] = distinct([
 ])
 
 /**
- * Programs whose loads or RMWs have `await`, all with weak data. These programs can be free of races. An enumerator
- * that does not support spin loops may skip them.
+ * Programs whose loads or RMWs have `await`, all with weak data. The programs listed here can be free of races. An
+ * enumerator that does not support spin loops may skip them.
  */
 export const awaitSuite: readonly LitmusCase[] = distinct(
   awaitShapes.flatMap((shape) => cross(shape, variants.map(weakDataVariant))),
 )
 
 /**
- * Load buffering. The outcome in which both loads read 1 needs a cycle of program order and reads-from. The model
- * excludes this cycle for every order and scope, although hardware and the PTX axioms may allow it for relaxed and
- * weak accesses. An implementation that never delays a load cannot show the outcome either. The shape is therefore
- * separate, as a documented exclusion.
+ * Load buffering: two agents each load a value and then store to the element that the other loads. The outcome in which
+ * both loads read 1 needs a cycle of program order and reads-from. The model excludes this cycle for every order and
+ * scope, although hardware and the PTX axioms may allow it for relaxed and weak accesses. An implementation that never
+ * delays a load cannot show the outcome either. The shape is therefore separate, as a documented exclusion.
  */
 export const loadBuffering: readonly LitmusCase[] = distinct(cross(lbShape, variants))
 

@@ -6,8 +6,8 @@ import { scenario } from '../../src/world/world.ts'
 
 describe('the search', () => {
   it('finds a barrier whose phase completes before a waiter has returned, even without data', async () => {
-    // The second arrival may come before the worker has observed the first phase. The worker then waits for a phase
-    // that is already over.
+    // In this kernel, the second arrival may come before the worker has observed the first phase. The worker then waits
+    // for a phase that is already over.
     const overtaken = kernel('overtaken', { go: flags(0) }, (t, { go }) => {
       const full = t.barriers(1)
       t.if(

@@ -1,11 +1,11 @@
-/** The originals are correct: the search with two preemptions explores every schedule of each and finds nothing. */
+/** Tests that kernels without a mistake have no finding: the search with two preemptions explores every schedule. */
 import { afterAll, describe, expect } from 'vitest'
 import { formatFinding } from '../../src/targets/check/findings.ts'
 import { originals } from './originals.ts'
 import { search, stages } from './suite.ts'
 import { itForSome } from '../long.ts'
 
-/** Originals whose search takes over 500 schedules. The short tests have splitK, which has 904. */
+/** Kernels without a mistake whose search takes over 500 schedules. The short tests have splitK, which has 904. */
 const manySchedules = new Set([
   'allGatherGemmPull',
   'twoShotAllReduce',
@@ -23,7 +23,8 @@ describe.each(stages)('every schedule of a correct kernel has no finding, %s', (
     rows.push(`  ${name.padEnd(20)}${stage.padEnd(10)}${schedules}`)
     expect(findings.map(formatFinding)).toEqual([])
     expect(complete, `cut off after ${schedules} schedules`).toBe(true)
-    // Each run compared its results with a reference. Runs that ended early had been explored to their end before.
+    // Each run of the search compared its results with a reference. Runs of the search that ended early had been explored to their end
+    // before.
     expect(results.length).toBeGreaterThan(0)
     expect(results.every(({ clean }) => clean)).toBe(true)
   })

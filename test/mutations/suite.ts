@@ -18,7 +18,7 @@ export interface Symptom {
   readonly lines: readonly string[]
 }
 
-/** The report that is expected for a mutant. */
+/** The report that the checker must give for a mutant. */
 export interface Expected extends Symptom {
   /** Words that the report must contain: a flag's name, a rank, a role. */
   readonly says?: readonly string[]
@@ -60,7 +60,7 @@ export function search(of: Original, scenario: Scenario, stage: Stage, limit = 2
   return explore(scenario, { ranks: of.ranks, stage, preemptions: 2, limit, onPrint: () => {} })
 }
 
-/** Random schedules, up to the first that finds something. */
+/** Runs random schedules, up to the first that finds a mistake. */
 export function randomly(
   of: Original,
   scenario: Scenario,

@@ -1,4 +1,4 @@
-/** The variant that `auto` chooses, and the reason that it reports. */
+/** Tests the variant that `auto` chooses, and the reason that it reports. */
 import { describe, expect, it } from 'vitest'
 import { openWorld } from '../../src/index.ts'
 import { allGatherGemm } from '../../src/ops/allGatherGemm/index.ts'

@@ -1,4 +1,4 @@
-/** Operations that authors define: what they compute, what they are by default, and the mistakes that are rejected. */
+/** Tests operations that authors define: their results, their defaults, and the mistakes that are rejected. */
 import { defineOperation, explore, f32, kernel, openWorld, scenariosOf, tensor } from 'arke'
 import { describe, expect, it } from 'vitest'
 import { isOperation } from '../../src/operation/definition.ts'
@@ -11,7 +11,7 @@ const scale = kernel(
     t.persistent(y.tiles([ROWS, 4]), (tile, at) => t.store(tile, t.load(x.tile(at, [ROWS, 4])).mul(3))),
 )
 
-/** y = 3 x on every rank; the reference has another factor if one is given. */
+/** The test operation computes y = 3 x on every rank; the reference has another factor if one is given. */
 const triple = (factor = 3, step = 'scale') =>
   defineOperation({
     name: 'triple',
@@ -75,7 +75,7 @@ describe('a defined operation', () => {
         )
       }
     }
-    // Ranks and seeds differ.
+    // The contents of different ranks and seeds differ.
     const [one, two] = [operation.random(1), operation.random(2)]
     expect(new Set([one.x[0], one.x[1], two.x[0]].map((numbers) => numbers[0])).size).toBe(3)
   })
@@ -139,7 +139,7 @@ describe('a record that is incomplete', () => {
     expect(make('bsp')).toThrow(
       /^test\/operation\/define\.test\.ts:16:3: triple: limit\.step is "scales", but the steps of bsp are scale$/,
     )
-    // The steps of bsp are known only when it is made.
+    // The steps of bsp are known only when the operation is allocated.
     expect(make('fused')).not.toThrow()
   })
 })

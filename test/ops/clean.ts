@@ -22,11 +22,11 @@ export const stages = { recorded: 'recorded', [LAST_STAGE]: asOnGpu } as const
 export interface Repeated<C> {
   /** The name of the input that the result is proportional to. */
   readonly factor: string
-  /** The tolerance. The default is the tolerance of the operation. */
+  /** The tolerance of the comparison with the reference. The default is the tolerance of the operation. */
   readonly tolerance?: number
   /** The number of executions without a host wait in between. */
   readonly launches?: number
-  /** Modifies random contents before they are used. */
+  /** A function that modifies random contents before they are used. */
   readonly contents?: (random: C, round: number) => C
   readonly residency?: number
 }
@@ -56,8 +56,8 @@ const rewriteKernel = oncePer(({ dtype, rank }: { dtype: OperandDType | 'i32'; r
 })
 
 /**
- * Fills the inputs. Then, several times in a row, rewrites the inputs with the opposite sign and launches the
- * operation. Compares every rank with the reference, and repeats everything once with other contents.
+ * A scenario that fills the inputs and then, several times in a row, rewrites the inputs with the opposite sign and launches
+ * the operation. It compares every rank with the reference, and repeats everything once with other contents.
  */
 export function repeated<C>(
   ranks: number,

@@ -1,8 +1,8 @@
 /**
  * Runs every variant a thousand times in a row, with no host wait and no reset in between, while ranks are delayed at
- * random. A fast rank runs one launch ahead of a slow one. Between two executions each rank's own kernels change the
- * sign of its input and add its result to a total. The weight of the result depends on the execution, so one stale tile
- * in any execution is detected at the end. ARKE_STRESS=1 uses more ranks.
+ * random. In the endurance test, a fast rank runs one launch ahead of a slow one. Between two executions each rank's own
+ * kernels change the sign of its input and add its result to a total. The weight of a result depends on the execution,
+ * so one stale tile in any execution is detected at the end. If ARKE_STRESS=1 is set, the test uses more ranks.
  */
 import { describe, expect, it } from 'vitest'
 import {

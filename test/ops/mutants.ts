@@ -111,7 +111,7 @@ export async function expectFound(subject: Scenario): Promise<void> {
     }
 }
 
-/** The first finding of each stage, or undefined if nothing is found. */
+/** The first finding of each stage, or undefined if the checker finds nothing. */
 async function findingsOf(subject: Scenario, mutant: Mutant): Promise<(Finding | undefined)[]> {
   const [ranks] = subject.ranks
   const everywhere = mutant.name === 'one slot for all epochs'
@@ -151,7 +151,7 @@ function mutate(ir: KernelIR, mutant: Mutant, everywhere: boolean): KernelIR {
   return made
 }
 
-/** The same scenario, with `look` called for every recorded kernel. `look` may return another kernel. */
+/** Returns the scenario with `look` called for every recorded kernel. The function `look` may return another kernel. */
 function watching(subject: Scenario, look: (kernel: Kernel, ir: KernelIR) => KernelIR): Scenario {
   const run = (world: World): Promise<unknown> => {
     const launch = world.launch.bind(world)

@@ -8,7 +8,7 @@ import type { LaunchOptions, World } from '../../src/world/world.ts'
 import { randomNumbers } from '../targets/differential/choices.ts'
 
 /**
- * The most launches that a rank gets before another rank gets one. The number is well below the capacity of a queue.
+ * The most launches that a rank gets before another rank gets one. The number of launches is well below the capacity of a queue.
  */
 const mostAhead = 12
 

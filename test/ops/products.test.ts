@@ -1,4 +1,7 @@
-/** A step that states its operands is only their product, so the product of another library can take its place. */
+/**
+ * Tests that a step that states operands is only their matrix product, so that another library's product can replace
+ * it.
+ */
 import { expect, it } from 'vitest'
 import { layoutOf } from '../../src/operation/choice.ts'
 import { operations } from '../../src/ops/operations.ts'
@@ -40,7 +43,7 @@ it.each(cases)('of $name, $layout', async ({ definition, layout }) => {
         expectClose(await world.read(c, rank), expected, { atol: 1e-4 })
       }
     }
-    // The vendor's product is the baseline wherever the bound is a product alone.
+    // The vendor's matrix product is the baseline wherever the lower bound is a product alone.
     const step = bsp.steps.find(({ name }) => name === definition.limit.step)
     expect(step?.product !== undefined).toBe(definition.points.gpu?.alone === 'GEMM')
   } finally {

@@ -1,6 +1,6 @@
 /**
- * Recognising operations in the chains of a trace: the chains that are recognised, with their options, and the chains
- * that are not.
+ * Tests the recognition of operations in the chains of a trace: the chains that are recognised, with their options, and
+ * the chains that are not.
  */
 import { describe, expect, it } from 'vitest'
 import { dtypeCalled, layoutOf, operationCalled, shapesOf } from '../../src/cli/benchOptions.ts'
@@ -60,7 +60,7 @@ interface Gathering {
   readonly shard: 'K' | 'M'
   readonly dtype: Spelled
 }
-/** A chain of an all-gather of the previous kernel's output, followed by a product. */
+/** A chain of kernels: an all-gather of the previous kernel's output, followed by a matrix product. */
 function gathering({ M, N, K, ranks, shard, dtype }: Gathering, before?: Partial<Call>): Chain {
   const { operand, message } = spelled[dtype]
   const slice = shard === 'K' ? [M, K / ranks] : [M / ranks, K]

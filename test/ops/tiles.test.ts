@@ -1,4 +1,4 @@
-/** The default tiles by target, dtype and rows: tiles that fit a GPU, and the established tiles of a CPU. */
+/** Tests the default tiles by target, dtype and rows: tiles that fit a GPU, and the established tiles of a CPU. */
 import { describe, expect, it } from 'vitest'
 import { defaultTiles } from '../../src/ops/gathered/tiles.ts'
 import { decodeTiles, piecesOf, type CacheShape } from '../../src/ops/flashDecode/tiles.ts'
@@ -123,7 +123,7 @@ describe('tiles of a cache', () => {
     expect([256, 1024, 2048, 65_536].map((tokens) => splitsOf({ tokens }))).toEqual([1, 2, 4, 4])
     expect(splitsOf({ tokens: 100 })).toBe(1)
     expect([splitsOf({ kvHeads: 1 }), splitsOf({ batch: 100 })]).toEqual([32, 1])
-    // Eight tiles, of which the last two have four pieces each.
+    // The example has eight tiles, of which the last two have four pieces each.
     expect(piecesOf(8, 4)).toBe(6 + 2 * 4)
     expect([piecesOf(1, 3), piecesOf(5, 1)]).toEqual([3, 5])
   })

@@ -29,7 +29,7 @@ const LENGTH = 60
 const has = (set: Intervals, time: number): boolean =>
   Array.from({ length: set.length / 2 }, (_, i) => i).some((i) => set[2 * i] <= time && time < set[2 * i + 1])
 
-/** The parts of each processor of the first rank. */
+/** The categories of time of each processor of the first rank. */
 function partsOf(timeline: Timeline) {
   const none = { waiting: new Float64Array(0), transferring: new Float64Array(0) }
   const { processors } = partitionOf(timeline.ranks[0], timeline.names, [0, LENGTH], none)
@@ -90,7 +90,7 @@ const rank: fc.Arbitrary<MadeRank> = fc.record({
 
 const ledgerOfTrace = (timeline: Timeline): Ledger => audit(timeline, new Warnings()).ranks[0].ledger
 
-/** Merges the parts of the audit into the coarser parts of a run's ledger. */
+/** Merges the categories of the audit into the coarser categories of a run's ledger. */
 function asRun({ parts }: Pick<Ledger, 'parts'>): Record<RunPart, number> {
   const sums = Object.fromEntries(runPartNames.map((part) => [part, 0])) as Record<RunPart, number>
   for (const part of partNames) sums[runPart[part]] += parts[part]
@@ -171,7 +171,7 @@ describe("the audit of a run of Arke's kernels", () => {
                 : undefined
         const partAt = (worker: MadeWorker | undefined, time: number): Part => {
           if (!covers(kernels, time)) return 'unattributed'
-          // Without worker tracks, nothing was recorded inside kernels.
+          // Without worker tracks, no events inside kernels were recorded.
           if (!worker) return 'compute'
           const rest = workers.some((one) => stateOf(one, time)) ? 'vacant' : 'gap'
           return stateOf(worker, time) ?? rest

@@ -1,4 +1,4 @@
-/** Contention as read from the files of a Linux system, and the results if these files are missing. */
+/** Tests contention as read from the files of a Linux system, and the results if these files are missing. */
 import { cpus } from 'node:os'
 import { expect, it } from 'vitest'
 import { measureContention } from '../../src/runs/contention.ts'
@@ -18,7 +18,7 @@ const system = (files: Readonly<Record<string, readonly string[]>>) => {
 const stat = (ticks: string): string => `cpu  ${ticks}\ncpu0 1 2 3 4 5 6 7 8 9 10\nintr 5\n`
 
 it('reports steal time as a share of the processor time between two readings', async () => {
-  // 100 ticks pass, of which 25 are stolen. Guest time (the last two fields) is already part of user time.
+  // In this example, 100 ticks pass, of which 25 are stolen. Guest time (the last two fields) is already included in user time.
   const { steal } = await measureContention(
     system({ '/proc/stat': [stat('10 0 10 60 0 0 0 5 7 7'), stat('20 0 20 105 10 0 0 30 9 9')] }),
   )

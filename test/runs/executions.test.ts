@@ -1,6 +1,6 @@
 /**
- * An execution consists of the kernels behind a gate, on all ranks, from the opening of the gate to the end of the last
- * rank.
+ * Tests that an execution consists of the kernels behind a gate, on all ranks, from the opening of the gate to the end
+ * of the last rank.
  */
 import { describe, expect, it } from 'vitest'
 import { executionsOf, pictureOf } from '../../src/runs/ledger.ts'

@@ -1,11 +1,11 @@
-/** The division of executions behind gates into batches. Each batch begins with launches of `hold`. */
+/** Tests the division of executions behind gates into batches. Each batch of executions begins with launches of `hold`. */
 import { expect, it } from 'vitest'
 import { Gate, type Timed } from '../../src/runs/gate.ts'
 import { sharedOut } from '../../src/world/machine.ts'
 import { h200 } from '../../src/targets/cuda/machines.ts'
 import type { Stream, World } from '../../src/world/world.ts'
 
-/** The names of the launched kernels, in order, on a world that runs nothing. */
+/** The names of the launched kernels, in order, on a world that does not execute them. */
 async function launchedFor(executions: (launch: (name: string) => void) => readonly Timed[]) {
   const launched: string[] = []
   const event = { elapsed: () => 1 }

@@ -31,7 +31,7 @@ export interface MadeRank {
   readonly waits?: readonly Piece[]
 }
 
-/** Builds a timeline. Times are on one clock for all ranks. */
+/** Builds a timeline by hand. Times are on one clock for all ranks. */
 export function timelineOf(ranks: readonly MadeRank[]): Timeline {
   const builder = new TimelineBuilder()
   ranks.forEach(({ kernels, workers, annotations = [], waits = [] }, number) => {

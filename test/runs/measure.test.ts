@@ -1,4 +1,4 @@
-/** Measures variants on real ranks. The tests check properties of a point that do not depend on the machine's speed. */
+/** Measures variants on real ranks. The tests check facts about a point that do not depend on the machine's speed. */
 import { describe, expect, it } from 'vitest'
 import { openWorld } from '../../src/index.ts'
 import { allGatherGemmOperation } from '../../src/ops/allGatherGemm/index.ts'
@@ -64,8 +64,8 @@ describe('measuring an operation', () => {
         for (const part of runPartNames) expect(parts[part], `${variant}: ${part}`).toBeGreaterThanOrEqual(0)
       }
     const bytes = point.variants.map(({ ledger }) => ledger.locality.bytes)
-    // A rank's own partial results and those of both ranks: G x D sums and 2 x G statistics for each of 4 tiles, in
-    // f32.
+    // The bytes of a rank's own partial results and those of both ranks: G x D sums and 2 x G statistics for each of 4
+    // tiles, in f32.
     const partial = 4 * (2 * 16 + 2 * 2) * 4
     expect(bytes[0]).toBe(3 * partial)
     expect(bytes[4]).toBe(0)

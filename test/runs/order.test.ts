@@ -1,4 +1,4 @@
-/** The order in which contestants run. */
+/** Tests the order in which contestants run. */
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { randomOrder } from '../../src/runs/contest.ts'

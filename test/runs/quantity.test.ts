@@ -23,7 +23,7 @@ describe('a median with its interval', () => {
   })
 
   it('covers the true median 95 times of 100', () => {
-    // Uniform samples in [0, 1) from a fixed sequence. Their median is 0.5.
+    // Uniform samples in [0, 1) from a fixed sequence. The median of these samples is 0.5.
     let state = 12345
     const next = (): number => (state = (state * 1103515245 + 12345) % 2 ** 31) / 2 ** 31
     let covered = 0

@@ -30,7 +30,7 @@ const rank = (late: number): MadeRank => ({
 describe('a recorded run', () => {
   it('counts from a launch to the end of the last kernel before the host waits', () => {
     const { wall, stretches, launches, ranks } = recordedRun(timelineOf([rank(0), rank(20)]))
-    // The first stretch ends with the late rank: 100 to 320. The second is 1000 to 1150.
+    // The first stretch ends with the late rank: 100 to 320. The second stretch lasts from 1000 to 1150.
     expect({ wall, stretches, launches }).toEqual({ wall: 220 + 150, stretches: 2, launches: 3 })
     const [early, late] = ranks.map(({ ledger }) => ledger.parts)
     // Rank 0: 50 until its first kernel, 10 between kernels, 20 waiting for the late rank; then 50, and 50 at a flag.

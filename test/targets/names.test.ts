@@ -1,6 +1,6 @@
 /**
- * No code branches on the name of a target outside that target's folder. It branches on the machine record (src/world/machine.ts) or on
- * what the target's description says (src/targets/description.ts).
+ * Tests that no code branches on the name of a target outside that target's folder. Code must branch on the machine
+ * record (src/world/machine.ts) or on the target's description (src/targets/description.ts).
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -25,7 +25,10 @@ function branchesIn(text: string): string[] {
   return [...text.matchAll(branch)].map(({ groups = {} }) => Object.values(groups).find(Boolean)!)
 }
 
-/** Files that may branch on names, each with the reason. There is none today; `world/open.ts` looks names up in a table. */
+/**
+ * Files that may branch on names, each with the reason; today there are none (`world/open.ts` looks names up in a
+ * table).
+ */
 const allowed: Readonly<Record<string, string>> = {}
 
 const found = readdirSync(src, { recursive: true, encoding: 'utf8' })

@@ -1,4 +1,4 @@
-/** What `arke emit` prints for a launch, asked for as a person would: with names and numbers on the command line. */
+/** Runs `arke emit` for a launch in the way a person would: with names and numbers on the command line. */
 import { f32, kernel, tensor } from 'arke'
 import type { AnyDefinition } from '../../src/ops/operations.ts'
 import { operandDTypes, type OperandDType, type OperationOptions } from '../../src/operation/definition.ts'
@@ -47,7 +47,7 @@ const printing = kernel('printing', { x: tensor(f32, 1) }, (t, { x }) => {
   t.if(t.program.eq(1), () => t.print('one', t.program))
 })
 
-/** Launches a kernel that prints. Its text has parameters that a stage adds. */
+/** Launches a kernel that prints. The code of such a kernel has parameters that a stage adds. */
 export const launchPrinting = (world: World): void =>
   world.launch(printing, { x: world.empty(f32, [96]) }, { grid: 2 })
 
@@ -89,12 +89,12 @@ export const cellsOf = (definitions: readonly AnyDefinition[]): Cell[] =>
     ),
   )
 
-/** How a test names a cell. */
+/** The name of a cell in the tests. */
 export const cellName = '$definition.name, $dtype, $ranks ranks'
 
 /**
- * The launches of every form of an operation at every usual shape, with some of its candidate tiles, on a machine that is
- * only described. Each launch occurs once.
+ * The launches of every form of an operation at every usual shape, with some of its candidate tiles, on a machine that
+ * is only described. Each launch occurs once in the list.
  */
 export async function launchesOf(
   { definition, dtype, ranks }: Cell,
@@ -115,7 +115,7 @@ export async function launchesOf(
           if (isPacked) await operation.pack()
           operation.launch()
         } catch (error) {
-          // Not every form works with all candidates of the product.
+          // Not every form of the operation works with all candidates of the matrix product.
           if (error instanceof RangeError) continue
           throw error
         }

@@ -1,6 +1,6 @@
 /**
- * Tests that no file which makes code searches a text: all decisions come from data, and text is written last. The
- * rules are those of the linter. They apply to every file of these folders, and no comment switches them off.
+ * Tests that no file which generates code searches a text: all decisions come from data, and text is written last. The rules
+ * of this test are those of the linter. These rules apply to every file of these folders, and no comment switches them off.
  */
 import { readFileSync, readdirSync } from 'node:fs'
 import { join, relative } from 'node:path'
@@ -55,7 +55,7 @@ const searches = [
   'undefined as `columns of ${number}` | undefined',
 ]
 
-/** Only the files that make a kernel's text may ask code for its text. */
+/** Only the files that generate a kernel's code may ask other code for its text. */
 const writers = ['src/targets/cuda/emit/code.ts', 'src/targets/cuda/emit/emit.ts']
 const askedForText = ['expression.asText', '(({ asText }) => asText)(expression)']
 

@@ -1,4 +1,4 @@
-/** Random timelines, with links only where the model allows them. */
+/** Generates random timelines, with links only where the model allows them. */
 import fc from 'fast-check'
 import { RankBuilder, TimelineBuilder } from '../../src/timeline/builder.ts'
 import {

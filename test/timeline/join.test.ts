@@ -1,4 +1,4 @@
-/** Joining the timelines of several files: names are renumbered, and nothing else changes. */
+/** Tests joining the timelines of several files: names are renumbered, and nothing else changes. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { TimelineBuilder } from '../../src/timeline/builder.ts'
@@ -41,8 +41,8 @@ describe('joining timelines', () => {
       expect(Array.from(events.name, (name) => names[name])).toEqual(namesOf(rank))
   })
 
-  // A name column has one byte up to 2^8 names and two bytes up to 2^16. Cases with that many names are slow, so there
-  // are few.
+  // A name column has one byte up to 2^8 names and two bytes up to 2^16. Timelines with that many names are slow, so
+  // there are few.
   const edges = [
     [2 ** 8, 40],
     [2 ** 16, 12],

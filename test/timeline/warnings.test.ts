@@ -1,4 +1,4 @@
-/** Warnings by class and kind: none is repeated, none is lost, and the list is bounded. */
+/** Tests warnings by class and kind: no warning is repeated, none is lost, and the list is bounded. */
 import { describe, expect, it } from 'vitest'
 import { Warnings } from '../../src/timeline/warnings.ts'
 

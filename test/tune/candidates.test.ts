@@ -1,4 +1,7 @@
-/** Candidate tiles: the default comes first, all are legal and accepted by the emitter, and there are no duplicates. */
+/**
+ * Tests candidate tiles: the default comes first, all are legal and accepted by the emitter, and there are no
+ * duplicates.
+ */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { lower } from '../../src/targets/cuda/stages.ts'

@@ -1,5 +1,6 @@
 /**
- * The sources of tiles: given, tuned here, shipped, or the default rule. Also tests the file that stores tuned tiles.
+ * Tests the sources of tiles: given by the caller, tuned on this machine, shipped, or the default rule. The tests also cover the file
+ * that stores tuned tiles.
  */
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,4 @@
-/** Shipped tables: every entry is legal and can be emitted, and none of its kernels spills registers. */
+/** Tests the shipped tables: every entry is legal and can be emitted, and none of its kernels spills registers. */
 import { describe, expect, it } from 'vitest'
 import { lower } from '../../src/targets/cuda/stages.ts'
 import { pullKernel } from '../../src/ops/allGatherGemm/pullInPlace.ts'
@@ -72,7 +72,7 @@ function decode(variant: string, dtype: OperandDType, world: number, shape: Numb
 }
 
 const entries = entriesOf(shippedTables['NVIDIA H200'])
-/** One entry for each key. */
+/** The entries of the shipped table, without entries with an equal key. */
 const distinct = [...new Map(entries.map((entry) => [entry.likeness, entry])).values()]
 
 describe('the table for H200', () => {

@@ -1,4 +1,4 @@
-/** Conversion between elements and bytes. */
+/** Tests the conversion between elements and bytes. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { dtypes, round, type StorageDType } from '../../src/ir/dtype.ts'

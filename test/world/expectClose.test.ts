@@ -1,4 +1,4 @@
-/** `expectClose`: |actual - expected| <= atol + rtol x |expected|, element by element. */
+/** Tests `expectClose`: |actual - expected| <= atol + rtol x |expected|, element by element. */
 import { describe, expect, it } from 'vitest'
 import { expectClose, type Tolerance } from 'arke'
 

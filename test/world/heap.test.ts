@@ -1,4 +1,4 @@
-/** The allocator of a rank's heap. */
+/** Tests the allocator of a rank's heap. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { bytesText, granule, Heap, OutOfHeap } from '../../src/world/heap.ts'

@@ -1,4 +1,4 @@
-/** The memory traffic of a launch, with ranks that take part or not, and with different tensors per rank. */
+/** Tests the memory traffic of a launch, with ranks that take part or not, and with different tensors per rank. */
 import { f32, kernel, tensor } from 'arke'
 import { describe, expect, it } from 'vitest'
 import { givenTo, LaunchTraffic } from '../../src/world/launchTraffic.ts'

@@ -1,6 +1,6 @@
 /**
  * Opens and closes many worlds and prints the memory and thread use: `npx tsx test/world/many.ts [worlds] [target]`.
- * Exits with an error if either grows.
+ * The program exits with an error if the memory or the number of threads grows.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { f32, kernel, openWorld, tensor } from '../../src/index.ts'

@@ -32,16 +32,17 @@ it('knows the limits of an H200', () => {
 
 describe('the programs per processor', () => {
   it.each([
-    // Threads limit.
+    // In this case, the number of threads limits the programs per processor.
     ['9.0', hopper, 256, 32, 0, 8],
     ['9.0', hopper, 1024, 32, 0, 2],
     ['8.6', a10, 256, 32, 0, 6],
     ['8.6', a10, 1024, 32, 0, 1],
-    // The number of programs limits.
+    // In this case, the number of programs per processor is the limit.
     ['9.0', hopper, 32, 32, 0, 32],
     ['9.0', hopper, 33, 32, 0, 32],
     ['8.6', a10, 32, 32, 0, 16],
-    // Registers limit. They are allocated per warp, in units of 256, from four partitions.
+    // In this case, the registers limit the programs per processor. Registers are allocated per warp, in units of 256, from four
+    // partitions.
     ['9.0', hopper, 128, 64, 0, 8],
     ['9.0', hopper, 256, 96, 0, 2],
     ['9.0', hopper, 256, 128, 0, 2],
@@ -50,7 +51,7 @@ describe('the programs per processor', () => {
     ['9.0', hopper, 128, 255, 0, 2],
     ['9.0', hopper, 1024, 64, 0, 1],
     ['9.0', hopper, 1024, 65, 0, 0],
-    // Scratch memory limits. The system reserves 1 KiB for each program.
+    // In this case, the scratch memory limits the programs per processor. The system reserves 1 KiB for each program.
     ['9.0', hopper, 128, 32, 48 * 1024, 4],
     ['8.0', a100, 128, 32, 48 * 1024, 3],
     ['8.6', a10, 128, 32, 48 * 1024, 2],

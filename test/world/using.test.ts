@@ -1,4 +1,4 @@
-/** `await using` closes a world, in programs compiled for Node 20, which does not support it natively. */
+/** Tests that `await using` closes a world, in programs compiled for Node 20, which does not support it natively. */
 import { spawnSync } from 'node:child_process'
 import { createRequire } from 'node:module'
 import { pathToFileURL } from 'node:url'
@@ -35,7 +35,7 @@ const compilers: Readonly<Record<string, () => string>> = {
 }
 
 describe.each(Object.keys(compilers))('await using, compiled by %s', (compiler) => {
-  // Both make the same form, and the tests and examples run with esbuild.
+  // Both compilers make the same form, and the tests and examples run with esbuild.
   it(
     'closes the world at the end of the block, and the process ends',
     compiler === 'esbuild' ? {} : long,
@@ -53,7 +53,7 @@ describe.each(Object.keys(compilers))('await using, compiled by %s', (compiler) 
   )
 })
 
-/** Whether an error of one iteration, which the loop catches, comes back in the next one. */
+/** True if an error of one iteration, which the loop catches, is thrown again in the next iteration. */
 const loop = (body: string): string => `
   const open = () => ({ [Symbol.asyncDispose]: async () => {} })
   Symbol.asyncDispose ??= Symbol.for('Symbol.asyncDispose')

@@ -1,4 +1,4 @@
-/** Behaviour of every world, whatever its target: allocation, reading and writing, streams. */
+/** Tests the behaviour of every world, whatever its target: allocation, reading and writing, streams. */
 import {
   bf16,
   f32,
@@ -125,7 +125,7 @@ describe.each(worlds)('on %s', (name, open) => {
     const x = world.zeros(f32, [1])
     const launch = (ranks: readonly number[]) => () => world.launch(one, { x }, { grid: 1, ranks })
     refused(launch([3]), 'there is no rank 3 in a world of 3')
-    // The layout of the second launch is known from the first.
+    // The layout of the second launch is known from the first launch.
     for (let i = 0; i < 2; i++) {
       refused(launch([1, 0, 1]), 'a launch on ranks [1, 0, 1]: rank 1 occurs more than once')
       launch([1])()

@@ -1,7 +1,7 @@
 /**
- * Skips over JSON bytes without building values. Each function takes the position of the first byte of a JSON value. It
- * returns the position after the value, `MORE` if the bytes end inside the value, or `BAD` if the bytes are not JSON.
- * Inside a skipped value, only strings and brackets are checked.
+ * Skips over JSON bytes without building values. Each function takes the position of the first byte of a JSON value.
+ * Each function returns the position after the value, `MORE` if the bytes end inside the value, or `BAD` if the bytes
+ * are not JSON. Inside a skipped value, only strings and brackets are checked.
  */
 
 export const MORE = -1
@@ -97,13 +97,13 @@ export function skipValue(data: Uint8Array, at: number, end: number): number {
   return skipScalar(data, at, end)
 }
 
-/** Skips a JSON value of any size whose bytes arrive in several pieces. */
+/** Skips a JSON value of any size whose bytes arrive in several chunks. */
 export class ValueSkipper {
   private depth = 0
   private inString = false
   private escaped = false
 
-  /** Returns the position after the value, which may have begun in an earlier piece, or `MORE`. */
+  /** Returns the position after the value, which may have begun in an earlier chunk, or `MORE`. */
   skip(data: Uint8Array, at: number, end: number): number {
     for (; at < end; at++) {
       const byte = data[at]
@@ -125,7 +125,7 @@ export class ValueSkipper {
   }
 }
 
-/** Joins the unread rest of the previous piece with the next piece in a buffer that is reused. */
+/** Joins the unread bytes of the previous chunk with the next chunk in a buffer that is reused. */
 export class JoinedPieces {
   private buffer = new Uint8Array(0)
 

@@ -1,6 +1,6 @@
 /**
  * Walks through a JSON document of any size and passes the text of each value at a chosen path to a callback, one value
- * at a time. Bytes are pushed in pieces of any size. The walker holds one value at a time, of at most `VALUE_LIMIT`
+ * at a time. Bytes are pushed in chunks of any size. The walker holds one value at a time, of at most `VALUE_LIMIT`
  * bytes.
  *
  * A path is a list of keys; an element of an array has the key `*`. Damage between values ends the walk with a warning.

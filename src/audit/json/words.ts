@@ -70,7 +70,7 @@ export function scanString(data: Uint8Array, view: DataView, at: number, end: nu
     scanned[0] = mixed(hash, at + left - from)
     return at + left + 1
   }
-  // In this case the string has an escape sequence, is damaged, or reaches the end of the bytes.
+  // A string that the fast loop did not finish has an escape sequence, is damaged, or reaches the end of the bytes.
   const to = skipString(data, from - 1, end)
   if (to >= 0) scanned[0] = hashOf(view, from, to - 1)
   return to

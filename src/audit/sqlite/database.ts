@@ -1,10 +1,10 @@
 /**
- * A read-only reader of SQLite files of any size. It walks tables row by row in the order of their row ids and reads
- * pages on demand. It writes nothing, not even a lock, so it works in a folder without write permission. The reader
- * does not interpret SQL, because an audit needs only whole tables and single rows by row id.
+ * A read-only reader of SQLite files of any size. The reader walks tables row by row in the order of their row ids and
+ * reads pages on demand. The reader writes nothing, not even a lock, so it works in a folder without write permission.
+ * The reader does not interpret SQL, because an audit needs only whole tables and single rows by row id.
  *
- * The reader supports ordinary tables as https://www.sqlite.org/fileformat.html defines them. It does not support
- * tables without row ids, or a write-ahead log that was not merged.
+ * The reader supports ordinary tables as https://www.sqlite.org/fileformat.html defines them. The reader does not
+ * support tables without row ids, or a write-ahead log that was not merged.
  *
  * After the constructor, damage never causes an exception: unreadable rows are left out with a warning.
  */

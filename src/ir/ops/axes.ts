@@ -1,6 +1,6 @@
 /**
- * The records of the ops along an axis, and of the ops that give elements other indices: reductions, the index of the
- * largest element, running sums, reshaping and interleaving.
+ * The records of the ops that reduce an axis or change the indices of elements: reductions, the index of the largest
+ * element, running sums, reshaping and interleaving.
  */
 import { round } from '../dtype.ts'
 import { attribute, type Node } from '../node.ts'
@@ -17,7 +17,7 @@ import {
   type Unplaced,
 } from './op.ts'
 
-/** Checks the operand and the axis of an op along an axis. */
+/** Checks the operand and the axis of an op that works along an axis. */
 function expectAlong(node: Unplaced): ValueType {
   const type = expectValue(node.inputs[0], 'the operand')
   expectAmong(arithmetic, type.dtype)
@@ -25,14 +25,14 @@ function expectAlong(node: Unplaced): ValueType {
   return type
 }
 
-/** A line of elements along an axis: element k is at first + k * step. */
+/** A row or column of elements along an axis: element k is at index first + k * step. */
 interface Line {
   readonly first: number
   readonly step: number
   readonly extent: number
 }
 
-/** The lines of the first input along the node's axis, in row-major order of the other axes. */
+/** The rows or columns of the first input along the node's axis, in row-major order of the other axes. */
 function linesOf(node: Node): Line[] {
   const { shape } = node.inputs[0].type as ValueType
   const axis = attribute<number>(node, 'axis')
@@ -80,7 +80,10 @@ function reduction(
 
 const gathered = { ...computed, elements: 'gathered', meets: 'exchange' } as const
 
-/** The index of the best element along an axis. A NaN is better than any number, and of equals the first is best. */
+/**
+ * The index of the best element (largest or smallest) along an axis. For argmax and argmin, a NaN is better than any
+ * number, and of equal elements the first is best.
+ */
 function argument(summary: string, isBetter: (a: number, b: number) => boolean): Op & typeof gathered {
   return {
     ...gathered,

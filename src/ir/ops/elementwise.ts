@@ -23,7 +23,7 @@ export const computed = {
   ahead: 'both',
 } as const
 export const elementwise = { ...computed, elements: 'same' } as const
-/** Facts of ops without arithmetic: the result is known, or has the same numbers at other indices. */
+/** Facts of ops without arithmetic: constants, and ops that return the same numbers at other indices. */
 export const free = { ...computed, operations: 0 } as const
 
 /** The record of an op that applies a function of numbers to each element. */
@@ -32,7 +32,7 @@ export type Elementwise = Op & typeof elementwise
 export const dtypeOf = (node: Node): DType => (node.type as ValueType).dtype
 export const shapeOf = (node: Node): Shape => (node.type as ValueType).shape
 
-/** Applies a function of numbers elementwise. All inputs have the same shape. */
+/** Applies a function of numbers elementwise. All inputs of an elementwise op have the same shape. */
 export function map(count: number, inputs: readonly Datum[], f: (...x: number[]) => number): Datum {
   if (typeof inputs[0] === 'number') return f(...(inputs as number[]))
   const out = new Float64Array(count)
@@ -115,7 +115,9 @@ export const float =
   (x) =>
     Math.fround(f(x))
 
-/** Returns the smaller number. As on the hardware, the result is the other operand if one operand is NaN. */
+/**
+ * Returns the smaller of two numbers. As on GPUs, the result of min and max is the other operand if one operand is NaN.
+ */
 export const minimum = (a: number, b: number): number =>
   Number.isNaN(a) ? b : Number.isNaN(b) ? a : Math.min(a, b)
 export const maximum = (a: number, b: number): number =>

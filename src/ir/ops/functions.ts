@@ -5,11 +5,11 @@
 import { binary, float, floats, unary, type Elementwise } from './elementwise.ts'
 import type { Op } from './op.ts'
 
-/** Correctly rounded on every target. */
+/** Facts of functions that are correctly rounded on every target. */
 const exact = (summary: string, f: (x: number) => number, operations: number): Elementwise =>
   unary(summary, floats, float(f), operations)
 
-/** Each target has its own maximum error. */
+/** Facts of functions whose maximum error differs between targets. */
 const approximate = (
   ...record: Parameters<typeof exact>
 ): Elementwise & { readonly isApproximate: true } => ({
@@ -17,7 +17,10 @@ const approximate = (
   isApproximate: true,
 })
 
-/** Rounds to the nearest integer, ties to even, and keeps the sign of zero. From 2^52 on, every number is an integer. */
+/**
+ * Rounds a number to the nearest integer, ties to even, and keeps the sign of zero. From 2^52 on, every float64 number
+ * is an integer.
+ */
 export function roundToEven(x: number): number {
   const size = Math.abs(x)
   if (!(size < 2 ** 52)) return x
@@ -25,7 +28,7 @@ export function roundToEven(x: number): number {
   return x < 0 || Object.is(x, -0) ? -rounded : rounded
 }
 
-/** The error function, by a series whose terms are all positive, so that no digits cancel. */
+/** The error function (erf), computed by a series whose terms are all positive, so that no digits cancel. */
 export function errorFunction(x: number): number {
   const size = Math.abs(x)
   if (size > 6) return Math.sign(x)
@@ -36,7 +39,10 @@ export function errorFunction(x: number): number {
   return x < 0 || Object.is(x, -0) ? -value : value
 }
 
-/** x to the y, as in C. JavaScript differs: there, 1 to the NaN and ±1 to the ±infinity are NaN. */
+/**
+ * Computes x to the power of y, as defined in C. JavaScript's power function differs from C's: in JavaScript, 1 to the
+ * NaN and ±1 to the ±infinity are NaN.
+ */
 export const power = (x: number, y: number): number =>
   x === 1 || (x === -1 && Math.abs(y) === Infinity) ? 1 : x ** y
 

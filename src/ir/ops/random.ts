@@ -1,4 +1,7 @@
-/** The record of `random`. Equal inputs give the same bits on every target, in any order. */
+/**
+ * The record of the op `random`, which returns random numbers. For equal inputs, `random` returns the same bits on
+ * every target, in any order of execution.
+ */
 import { attribute } from '../node.ts'
 import { philox, philoxBlock } from '../philox.ts'
 import { elements, sameShape, typeName, valueType } from '../type.ts'
@@ -8,7 +11,7 @@ import { expectAmong, expectInputs, expectValue, fail, type Op } from './op.ts'
 export const randomOps = {
   random: {
     ...elementwise,
-    // Per round: two products of 64 bits, four exclusive ors and two additions.
+    // One round of the Philox generator computes two 64-bit products, four exclusive ors and two additions.
     operations: 10 * philox.rounds,
     summary: 'word `word` of the Philox4x32-10 block of a counter (four words) under a key (two words)',
     infer(node) {

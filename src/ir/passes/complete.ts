@@ -1,13 +1,13 @@
 /**
- * Replaces copies in flight that a target cannot overlap with anything by copies that are complete at once. A role that
- * has no other copies in flight then needs no `quiet`.
+ * Replaces asynchronous copies by ordinary copies if the target has no engine that could execute them while the threads
+ * continue. A role without asynchronous copies needs no `quiet`.
  */
 import { analysis } from '../analysis.ts'
 import type { Block, KernelIR, Node } from '../node.ts'
 import { opOf } from '../ops/index.ts'
 import { Copier } from '../rewrite.ts'
 
-/** `staysInFlight` says which copies the target executes beside its threads. */
+/** `staysInFlight` returns true for copies that the target executes asynchronously. */
 export const completeAtOnce = analysis('completion of copies', completed, (ir) => completed(ir, () => false))
 
 function completed(ir: KernelIR, staysInFlight: (copy: Node) => boolean): KernelIR {

@@ -1,18 +1,19 @@
 /**
- * Decides whether a reference is certain to be in another rank's memory, on every rank. One such form is an owner of
- * (rank + n) mod world, where n is never a multiple of the world size. A loop over the peers with `rank + 1 + step`
- * has this form. The other form is a reference inside a branch that is only taken if its owner is not this rank.
+ * Decides whether a reference is certain to be in another rank's memory, on every rank. An owner of the form (rank + n)
+ * mod world is always another rank if n is never a multiple of the world size. A loop over the peers with `rank + 1 +
+ * step` has owners of the form (rank + n) mod world. A reference inside a branch that is taken only if the owner is not
+ * this rank is also always remote.
  */
 import { walk, type Block, type Node } from '../node.ts'
 import { origin } from '../ops/index.ts'
 
-/** An inclusive range. It is empty if `low` exceeds `high`. */
+/** An inclusive range of integers. A range is empty if `low` exceeds `high`. */
 interface Range {
   readonly low: number
   readonly high: number
 }
 
-/** Returns a predicate for references inside the block. */
+/** Returns a predicate that is true for references inside the block that always refer to another rank. */
 export function elsewhere(block: Block, world: number): (place: Node) => boolean {
   const loops = loopsOf(block)
   const branches = branchesOf(block)
@@ -31,7 +32,7 @@ function loopsOf(block: Block): ReadonlyMap<Node, Node> {
   return loops
 }
 
-/** For each owner, the nodes in branches that are only taken if this owner is not the current rank. */
+/** The nodes in branches that are only taken if a given owner is not the current rank, for each owner. */
 function branchesOf(block: Block): ReadonlyMap<Node, ReadonlySet<Node>> {
   const branches = new Map<Node, Set<Node>>()
   for (const node of walk(block)) {
@@ -48,8 +49,8 @@ function branchesOf(block: Block): ReadonlyMap<Node, ReadonlySet<Node>> {
 }
 
 /**
- * The range of a sum minus the rank. The rank must be exactly one of the sum's terms, otherwise the result is
- * undefined.
+ * The range of values of a sum minus the rank. The rank must be exactly one of the terms of the sum. If the rank is not
+ * exactly one of the terms, the result is undefined.
  */
 function distance(sum: Node, loops: ReadonlyMap<Node, Node>): Range | undefined {
   const terms: Node[] = []

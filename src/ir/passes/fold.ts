@@ -1,6 +1,6 @@
 /**
- * Constant folding. Scalar arithmetic on known numbers is evaluated, neutral operations are removed, and equal pure
- * nodes of one scope are merged. A branch with a known condition is replaced by the branch that is taken.
+ * Folds constants in a kernel. Scalar arithmetic on known numbers is evaluated, neutral operations are removed, and
+ * equal pure nodes of one scope are merged. A branch with a known condition is replaced by the branch that is taken.
  */
 import { analysis } from '../analysis.ts'
 import { attribute, type Attributes, type Block, type KernelIR, type Node } from '../node.ts'
@@ -9,9 +9,12 @@ import { Copier } from '../rewrite.ts'
 import type { ValueType } from '../type.ts'
 
 const isScalar = (node: Node): boolean => node.type.kind === 'value' && node.type.shape.length === 0
-/** True for a fragment. A role cannot capture a fragment from outside, so each role computes its own. */
+/** True if a value is a fragment. A role cannot capture a fragment from outside, so each role computes its own. */
 const isFragment = (node: Node): boolean => node.type.kind === 'value' && node.type.shape.length > 0
-/** A text key for attributes. JSON cannot represent infinities, NaN and -0, so numbers are converted to strings. */
+/**
+ * Computes a text key for the attributes of a node. JSON cannot represent infinities, NaN and -0, so the attribute key
+ * contains numbers as strings.
+ */
 const keyOf = (attributes: Attributes): string =>
   JSON.stringify(attributes, (_, value: unknown) =>
     typeof value === 'number' ? (Object.is(value, -0) ? '-0' : String(value)) : value,
@@ -22,7 +25,10 @@ const known = (node: Node): number | undefined =>
 export const fold = analysis('folding', folded)
 
 function folded(ir: KernelIR): KernelIR {
-  /** Pure nodes by the expression that they compute. An entry is valid in its own block and in the blocks inside. */
+  /**
+   * A table of pure nodes, indexed by the expression that they compute. An entry of the expression table is valid in
+   * its own block and in the blocks inside it.
+   */
   let available = new Map<string, Node>()
   const ids = new Map<Node, number>()
   const id = (node: Node): number => {
@@ -83,7 +89,10 @@ function folded(ir: KernelIR): KernelIR {
   return { ...ir, body }
 }
 
-/** A constant, or one of the inputs, that equals the node. Undefined if there is none. */
+/**
+ * Returns a constant, or one of the inputs, that is equal to the node. The result is undefined if neither a constant
+ * nor an input is equal to the node.
+ */
 function simplify(node: Node, inputs: readonly Node[], copier: Copier): Node | undefined {
   const record = opOf(node)
   const { dtype } = node.type as ValueType
@@ -98,7 +107,7 @@ function simplify(node: Node, inputs: readonly Node[], copier: Copier): Node | u
         node.site,
       )
     } catch {
-      return undefined // a division by zero stays in the kernel, at the author's line
+      return undefined // A division by zero stays in the kernel, so that it is reported at the author's line.
     }
   }
   const simpler = record.simplify?.(dtype, values)

@@ -24,7 +24,7 @@ export interface Group {
   readonly pipelines: readonly Node[]
 }
 
-/** `finished` are nodes that the consumer has executed before the producer starts its first pipeline. */
+/** `finished` lists the nodes that the consumer has executed before the producer starts its first pipeline. */
 export function findObstacle(
   block: Block,
   pipelines: readonly Node[],
@@ -77,12 +77,15 @@ function usedOutside(
 }
 
 /**
- * Checks how a pipeline fills its tiles. Each iteration has its own slot, so it must fill a tile exactly once before
- * using it. Data of earlier iterations are not available.
+ * Checks how a pipeline fills its tiles. Each iteration of a pipeline has its own buffer slot, so it must fill a shared
+ * tile exactly once before using it. The data of earlier iterations is not available in the slot of the current
+ * iteration.
  */
 function misfilled(pipeline: Node, filled: ReadonlySet<Node>): string | undefined {
   interface Filled {
-    /** The tiles filled on every path to this point (`surely`), and those filled on at least one path (`maybe`). */
+    /**
+     * The tiles filled on every path to the current node (`surely`), and those filled on at least one path (`maybe`).
+     */
     readonly surely: Set<Node>
     readonly maybe: Map<Node, Node>
   }
@@ -116,10 +119,10 @@ function misfilled(pipeline: Node, filled: ReadonlySet<Node>): string | undefine
 
 /**
  * Checks that the block does not write memory that the producer reads. Writes only to other ranks do not affect this
- * rank's copies of its own memory. Writes only to this rank do not affect its copies from other ranks; flags order
- * the writes of those ranks. Both roles must load equal values. If a pipeline has no iteration, the consumer does not
- * wait for the producer. The consumer may then already have signalled another rank, which may overwrite data that the
- * producer still has to load.
+ * rank's copies of its own memory. Writes only to this rank do not affect this rank's copies from other ranks; flags
+ * order the writes of those ranks. The producer and the consumer must load equal values. If a pipeline has no
+ * iterations, the consumer does not wait for the producer. If the consumer does not wait, it may already have signalled
+ * another rank, which may overwrite data that the producer still has to load.
  */
 function readAndWritten(
   block: Block,
@@ -160,9 +163,10 @@ function readAndWritten(
 }
 
 /**
- * Finds an acquire that only the consumer would execute. The producer itself executes waits for flags. Inside a
- * pipeline it also executes the polls (`reached`) that it needs, and the consumer is ordered after them by the slot's
- * barrier. Any other acquire orders only the role that executes it.
+ * Finds an acquire that only the consumer would execute, and not the producer. The producer of a pipeline itself
+ * executes waits for flags. Inside a pipeline, the producer also executes the polls (`reached`) that it needs, and the
+ * consumer is ordered after them by the barrier of the buffer slot. An acquire that only the consumer executes orders
+ * only the consumer's accesses.
  */
 function acquiredByConsumer(
   block: Block,
@@ -176,8 +180,8 @@ function acquiredByConsumer(
     const isProducers = isLook(node) && needed.has(node)
     if (awaitsFlag(node) || (isProducers ? inside.has(node) : finished.has(node))) return false
     const { order } = opOf(node)
-    // An op that orders in both directions by itself either synchronises the roles, and here only one role runs, or
-    // orders the nodes inside it.
+    // An op that both acquires and releases either synchronises the roles, and here only one role runs, or orders the
+    // nodes inside its block.
     if (order !== 'attribute') return order === 'acquires'
     return ['acquire', 'acqRel', 'seqCst'].includes(String(node.attributes.order))
   }
@@ -189,9 +193,9 @@ function acquiredByConsumer(
 }
 
 /**
- * Finds a signal that precedes a wait or poll in one iteration. The consumer starts an iteration after the producer's
- * waits and polls of that iteration. A poll may be repeated until it returns true, and another rank may need the
- * signal before that happens.
+ * Finds a signal that precedes a wait or poll in one iteration of a pipeline. In each iteration of a pipeline, the
+ * consumer starts after the producer's waits and polls. A poll may be repeated until it returns true, and another rank
+ * may need the signal before the poll can return true.
  */
 function signalledBeforeWait(body: Block, { needed }: Slice): string | undefined {
   let signal: Node | undefined
@@ -202,7 +206,7 @@ function signalledBeforeWait(body: Block, { needed }: Slice): string | undefined
       if ((awaitsFlag(node) || looks) && signal)
         obstacle ??= `${signal.op} at ${signal.site} precedes the ${looks ? 'poll' : 'wait'} at ${node.site} in the same iteration`
       if (tells(node)) signal ??= node
-      const times = isLoop(node) ? 2 : 1 // the body of a loop may execute again after itself
+      const times = isLoop(node) ? 2 : 1 // A node in the body of a loop may execute again after itself.
       for (let i = 0; i < times; i++) node.blocks.forEach(visit)
     }
   }

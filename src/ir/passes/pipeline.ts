@@ -1,21 +1,22 @@
 /**
- * Lowering of `pipeline`. The block around a pipeline becomes two roles: a producer that waits for flags and issues
- * asynchronous copies, and a consumer that does everything else. The roles share one ring of buffers per tile, with a
- * full and an empty barrier per slot. Rings persist through the whole block, so the producer already fills buffers for
- * the next tile while the consumer finishes the current one.
+ * Lowers each `pipeline` loop to roles. The block around a pipeline becomes two roles: a producer that waits for flags
+ * and issues asynchronous copies, and a consumer that does everything else. The roles share one ring of buffers per
+ * tile, with a full and an empty barrier per slot. The buffer rings persist through the whole block, so the producer
+ * already fills buffers for the next tile while the consumer finishes the current tile.
  *
  *   producer:  wait(empty[slot], phase - 1); wait(flag); copy.async(tile -> ring[slot], full[slot]); arrive(full[slot])
  *   consumer:  wait(full[slot], phase); compute on ring[slot]; arrive(empty[slot])
  *
- * A block is split only if executing copies early cannot be distinguished from sequential execution. The values that
- * the producer needs must follow from ids, arguments, weak loads of memory that the block does not write, and polls of
- * flags that the consumer does not need. The block must not write the memory that the producer copies. Otherwise the
- * pipeline becomes a plain loop, and a note in the lowered kernel says why.
+ * The pass splits a block only if executing copies early cannot be distinguished from sequential execution. The values
+ * that the producer needs must follow from program and rank ids, arguments, weak loads of memory that the block does
+ * not write, and polls of flags that the consumer does not need. The block must not write the memory that the producer
+ * copies. If a block cannot be split, its pipeline becomes a plain loop, and a note in the lowered kernel says why.
  *
- * What the block does before its first pipeline is no obstacle: if it writes the memory that the producer copies, or
- * acquires it, the producer waits at a barrier until the consumer has finished that part.
+ * Code before the first pipeline of a block is no obstacle. If code before the pipeline writes the memory that the
+ * producer copies, or acquires it, the producer waits at a barrier until the consumer has executed that code.
  *
- * A pipeline inside a role splits this role, under the same conditions: its producer becomes a role beside the others.
+ * A pipeline inside a role splits this role under the same conditions: the producer of the pipeline becomes an
+ * additional role.
  */
 import { analysis } from '../analysis.ts'
 import { attribute, Block, walk, type KernelIR, type Node } from '../node.ts'
@@ -28,16 +29,16 @@ import { findObstacle, type Group } from './obstacle.ts'
 import { RoleBuilder, type Ring } from './roles.ts'
 import { containsPipeline, isProducerCopy, producerSlice, type Slice } from './slice.ts'
 
-/** What the lowering of a block must know. */
+/** The context that the lowering of a block needs. */
 interface Context {
   readonly ir: KernelIR
   readonly copier: Copier
   readonly shape: RoleShape
-  /** Messages to the author, which the lowering extends. */
+  /** A list of notes to the author of the kernel, to which the lowering adds. */
   readonly notes: string[]
 }
 
-/** `shape` has the sizes of the roles of the target. */
+/** `shape` holds the number of warps that each role has on the target. */
 export const lowerPipelines = analysis('pipelines', withRoles, (ir) =>
   withRoles(ir, { producerWarps: 1, courierWarps: 0, consumers: [{ fromRows: 0, warps: 1 }], mostWarps: 2 }),
 )
@@ -76,7 +77,7 @@ function lowerTeams(node: Node, context: Context): Node {
     }))
     return copier.block(params, (fresh) => {
       block.params.forEach((param, i) => copier.map.set(param, fresh[i]))
-      // The roles of the team cannot complete copies that the program started before.
+      // The roles inside a team cannot complete asynchronous copies that the program started before the team.
       const isSplit = block.nodes.some(containsPipeline)
       if (isSplit && ir.body.nodes.some((other) => other !== node && startsCopies(other)))
         copier.emit('quiet', [], { of: 'all' }, [], node.site)
@@ -93,13 +94,13 @@ function lowerTeams(node: Node, context: Context): Node {
   )
 }
 
-/** True if a node starts a copy in flight, or contains one that does. */
+/** True if a node starts an asynchronous copy, or contains a node that does. */
 const startsCopies = (node: Node): boolean =>
   opOf(node).completes === 'at quiet' || node.blocks.some((block) => block.nodes.some(startsCopies))
 
 /**
- * Lowers a role with pipelines to a producer and a consumer, or to one role with plain loops. The other roles are
- * copied.
+ * Lowers a role with pipelines to a producer and a consumer, or to one role with plain loops. The other roles of the
+ * program are copied unchanged.
  */
 function lowerRoles(node: Node, context: Context): Node {
   const { copier, shape } = context
@@ -133,7 +134,7 @@ function lowerRoles(node: Node, context: Context): Node {
   return copier.emit(node.op, [], attributes, blocks, node.site)
 }
 
-/** The control flow whose blocks are lowered separately, because different programs or warps execute them. */
+/** The control flow ops whose blocks are lowered separately, because different programs or warps execute them. */
 const containers: Readonly<Record<Facts['flow'], ((node: Node, context: Context) => Node) | undefined>> = {
   straight: undefined,
   branches: undefined,
@@ -156,7 +157,10 @@ interface Split {
   readonly site: Site | undefined
 }
 
-/** Lowers the pipelines of a block, except those in teams or roles at its top, which are lowered by themselves. */
+/**
+ * Lowers the pipelines of a block, except those inside teams or roles at the top of the block, which are lowered
+ * separately.
+ */
 function lowerBlock(block: Block, context: Context): void {
   const { copier, shape } = context
   if (block.nodes.every((node) => containers[opOf(node).flow] !== undefined || !containsPipeline(node)))
@@ -172,7 +176,10 @@ function lowerBlock(block: Block, context: Context): void {
   copier.emit('roles', [], attributes, [producer, consumer], site)
 }
 
-/** Splits a block into producer and consumer. Returns undefined if it has to run in sequence, and notes why. */
+/**
+ * Splits a block into producer and consumer. If the block must run sequentially, the result is undefined, and a note
+ * says why.
+ */
 function splitBlock(block: Block, { ir, copier, notes }: Context, otherObstacle?: string): Split | undefined {
   const pipelines = [...walk(block)].filter((node) => node.op === 'pipeline')
   const slice = producerSlice(block)
@@ -220,8 +227,8 @@ function makeRing(group: Group, copier: Copier): Ring {
 }
 
 /**
- * Groups the pipelines that wait or copy, so that pipelines with shared tiles are in one group. The other pipelines
- * have nothing to overlap and become plain loops.
+ * Groups the pipelines that wait or copy, so that pipelines with shared tiles are in one group. Pipelines that neither
+ * wait nor copy have nothing to overlap and become plain loops.
  */
 function groupPipelines(pipelines: readonly Node[], slice: Slice): Group[] {
   let groups: Group[] = []
@@ -242,7 +249,7 @@ function groupPipelines(pipelines: readonly Node[], slice: Slice): Group[] {
   return groups
 }
 
-/** The number of consumer warps, by the rows of the block's products. */
+/** The number of consumer warps, which depends on the rows of the block's matrix products. */
 function consumerWarps(block: Block, { consumers }: RoleShape): number {
   const rows = [...walk(block)].map((node) =>
     node.op === 'dot' && node.type.kind === 'value' ? node.type.shape[0] : 0,

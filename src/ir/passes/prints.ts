@@ -1,7 +1,8 @@
 /**
- * The stage `prints`: replaces `print` by ordinary memory accesses. Programs of a rank reserve places in a buffer of their
- * rank with an atomic addition, and store the printed numbers there. The stage adds two parameters for the buffer. They are
- * the same memory as u32 and as f32, because the IR does not reinterpret bits. A world binds them (world/printBuffers.ts).
+ * The compiler stage `prints` replaces `print` by ordinary memory accesses. Each program reserves space in the print
+ * buffer of its rank with an atomic addition, and stores the printed numbers there. The stage `prints` adds two
+ * parameters for the print buffer to the kernel. Both parameters refer to the same memory, once as u32 and once as f32,
+ * because the IR does not reinterpret bits. A world passes the print buffers as arguments (world/printBuffers.ts).
  */
 import { analysis } from '../analysis.ts'
 import { walk, type KernelIR, type Node } from '../node.ts'
@@ -9,18 +10,19 @@ import { Copier } from '../rewrite.ts'
 import { tensorType, type ValueType } from '../type.ts'
 
 /**
- * The layout of a rank's buffer, in words. `used` counts the words that lines have reserved, and `dropped` the lines that
- * did not fit. Each line has a number of its `print` (from 1), the program, and one word per number, or two for i64.
+ * The layout of a rank's print buffer, in words. The word `used` counts the words that printed lines have reserved, and
+ * `dropped` counts the lines that did not fit. Each printed line has the number of its `print` op (from 1), the
+ * program, and one word per number, or two for an i64.
  */
 export const printBuffer = { used: 0, dropped: 1, lines: 2, words: 1 << 14, program: 1, numbers: 2 } as const
 
-/** The parameters that the stage adds, after the kernel's own, to a kernel that prints. */
+/** The parameters for the print buffer, which the stage adds after the kernel's own parameters. */
 export const printParams = [
   { name: 'print_buffer', dtype: 'u32' },
   { name: 'print_buffer_f32', dtype: 'f32' },
 ] as const
 
-/** The extents of each of them. */
+/** The extents of each parameter for the print buffer. */
 export const printShape: readonly number[] = [printBuffer.words]
 
 /** The `print` nodes of a kernel, in the order of their numbers. */
@@ -28,10 +30,10 @@ export const printsOf = analysis('prints', (ir): readonly Node[] =>
   [...walk(ir.body)].filter(({ op }) => op === 'print'),
 )
 
-/** The number of words that a number takes. */
+/** The number of words that a printed number occupies. */
 export const wordsOf = (node: Node): number => ((node.type as ValueType).dtype === 'i64' ? 2 : 1)
 
-/** The kernel with a buffer for what it prints, or the kernel itself if it prints nothing. */
+/** The kernel with stores to a print buffer, or the kernel itself if it prints nothing. */
 export const storePrints = analysis('buffers of prints', (ir: KernelIR): KernelIR => {
   const prints = printsOf(ir)
   if (prints.length === 0) return ir

@@ -1,4 +1,4 @@
-/** Replaces each put with a signal by a copy and a signal, for targets whose peers have addresses. */
+/** Replaces each put with a signal by a copy and a signal, for targets on which other ranks' memory has addresses. */
 import { analysis } from '../analysis.ts'
 import type { KernelIR } from '../node.ts'
 import { Copier } from '../rewrite.ts'

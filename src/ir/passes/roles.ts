@@ -1,8 +1,9 @@
 /**
- * Builds one role's version of a pipelined block. The producer executes its slice. The consumer executes everything
- * that was not moved to the producer. If polls of flags were moved, the consumer executes only the nodes that it
- * needs itself. The role `sequential` executes everything, with pipelines as plain loops. Every loop around a
- * pipeline carries the positions of the rings after the author's own state.
+ * Builds one role's version of a pipelined block. The producer executes the nodes that its waits and copies need (its
+ * slice). The consumer executes everything that was not moved to the producer. If polls of flags were moved to the
+ * producer, the consumer executes only the nodes that it needs itself. The role `sequential` executes everything, with
+ * pipelines as plain loops. Every loop around a pipeline carries the positions in the buffer rings, in addition to the
+ * author's own state.
  */
 import { attribute, walk, type Block, type Node } from '../node.ts'
 import { leadingInputs, meetsRoles, opOf, stateBlocks, stateCount } from '../ops/index.ts'
@@ -14,19 +15,19 @@ import { isProducerCopy, type Share, type Slice } from './slice.ts'
 export interface Ring {
   readonly stages: number
   readonly pipelines: readonly Node[]
-  /** The author's shared tiles, and the staged tiles that replace them. */
+  /** The author's shared tiles, and the tiles with several stages that replace them. */
   readonly tiles: ReadonlyMap<Node, Node>
   readonly full: Node
   readonly empty: Node
 }
 
-/** The point of a block that the consumer must reach before the producer passes it. */
+/** The node of a block that the consumer must reach before the producer continues past it. */
 export interface Handover {
   readonly before: Node
   readonly barrier: Node
 }
 
-/** The position of each ring: its slot, then its phase (the number of times it has wrapped around). */
+/** The position in each buffer ring: its slot and its phase (the number of times it has wrapped around). */
 type Positions = readonly Node[]
 
 export class RoleBuilder {
@@ -34,7 +35,7 @@ export class RoleBuilder {
   readonly #into: Copier
   readonly #rings: readonly Ring[]
   readonly #slice: Slice | undefined
-  /** For each control node, its results in the new block, by index. */
+  /** The results of each control node in the new block, by index. */
   readonly #results = new Map<Node, ReadonlyMap<number, Node>>()
 
   constructor(
@@ -49,7 +50,7 @@ export class RoleBuilder {
     this.#slice = slice
   }
 
-  /** With a handover, the producer waits before the given node until the consumer has reached it. */
+  /** If there is a handover node, the producer waits before it until the consumer has reached it. */
   build(block: Block, handover?: Handover): void {
     const start = this.#rings.flatMap(() => [this.#into.constant(0), this.#into.constant(0)])
     block.nodes.reduce<Positions>((positions, node) => {
@@ -69,11 +70,15 @@ export class RoleBuilder {
     return block.nodes.reduce((current, node) => this.#node(node, current, full), positions)
   }
 
-  /** Copies a node. Inside a pipeline, `full` is the barrier of the slot that is being filled. */
+  /**
+   * Copies a node into the block of the role. Inside a pipeline, `full` is the barrier of the buffer slot that is being
+   * filled.
+   */
   #node(node: Node, positions: Positions, full: Node | undefined): Positions {
     const into = this.#into
-    if (into.map.has(node) && node.type.kind === 'ref') return positions // already declared at the top of the kernel
-    if (meetsRoles(node) && this.#role !== 'sequential') return positions // a role is already sequential
+    // This node has already been declared at the top of the kernel.
+    if (into.map.has(node) && node.type.kind === 'ref') return positions
+    if (meetsRoles(node) && this.#role !== 'sequential') return positions // A role is already sequential, so it needs no change.
     if (this.#isLeftOut(node)) return positions
     if (node.op === 'result') {
       into.map.set(node, this.#results.get(node.inputs[0])!.get(attribute<number>(node, 'index'))!)
@@ -94,7 +99,8 @@ export class RoleBuilder {
   }
 
   /**
-   * The nodes that this role executes. If undefined, the role executes everything, or everything that was not moved.
+   * The nodes that a role executes. If this field is undefined, the role executes everything, or everything that was
+   * not moved to the producer.
    */
   get #share(): Share | undefined {
     return this.#role === 'producer' ? this.#slice : this.#slice?.consumer
@@ -217,7 +223,10 @@ export class RoleBuilder {
     return [...results(), ...this.#step(ring, slot, phase, site)]
   }
 
-  /** The position after this one. Counting with a wrap-around is cheaper than division and easier to recognise. */
+  /**
+   * The next position in a buffer ring. Counting with a wrap-around is cheaper than a division, and easier for later
+   * passes to recognise.
+   */
   #step(ring: Ring, slot: Node, phase: Node, site: Site | undefined): readonly Node[] {
     const into = this.#into
     const one = into.constant(1)

@@ -1,6 +1,6 @@
 /**
  * Computes the nodes that the producer of a pipelined block must execute: the waits and copies of the pipelines, the
- * waits before them, and everything that these depend on, in data and in control.
+ * waits before the pipelines, and all nodes on which they depend, in data or in control.
  */
 import { attribute, walk, type Block, type Node } from '../node.ts'
 import {
@@ -18,10 +18,10 @@ import {
 } from '../ops/index.ts'
 import { hasEffect } from './dead.ts'
 
-/** The part of a block that one role executes. */
+/** The nodes of a block that one role executes. */
 export interface Share {
   readonly needed: ReadonlySet<Node>
-  /** True if the role carries state `i` of a control node. */
+  /** True if the role carries value `i` of a control node's state. */
   keeps(control: Node, i: number): boolean
 }
 
@@ -31,11 +31,11 @@ export interface Slice extends Share {
   /** The weak loads among the nodes that the producer needs. */
   readonly loads: ReadonlySet<Node>
   /**
-   * The consumer's share, if it is not simply everything except `moved`. Two polls of one flag may differ, so only
-   * the producer executes a poll that decides which tile is copied next.
+   * The nodes that the consumer executes, if they are not simply all nodes except `moved`. Two polls of one flag may
+   * differ, so only the producer executes a poll that decides which tile is copied next.
    */
   readonly consumer: Share | undefined
-  /** The reason why the producer cannot execute early, or undefined if it can. */
+  /** The reason why the producer cannot execute copies early, or undefined if it can. */
   readonly obstacle: string | undefined
 }
 
@@ -78,8 +78,8 @@ export function producerSlice(block: Block): Slice {
 }
 
 /**
- * The nodes that the consumer executes for their own effect. Pipelines that the producer fills are included, because
- * the consumer must always release their slots.
+ * The nodes that the consumer executes for their own effect, not for their result. Pipelines that the producer fills
+ * are included, because the consumer must always release their buffer slots.
  */
 function consumerRoots(block: Block, moved: ReadonlySet<Node>, looks: readonly Node[]): Node[] {
   const isFilled = (node: Node): boolean =>
@@ -123,7 +123,7 @@ function surroundings(block: Block): Surroundings {
   return { parents, owners }
 }
 
-/** Collects everything that some nodes depend on, in data and in control. */
+/** Collects all nodes on which the given nodes depend, in data or in control. */
 function shareOf(from: readonly Node[], { parents, owners }: Surroundings): Share {
   const needed = new Set<Node>()
   const kept = new Map<Node, Set<number>>()
@@ -165,7 +165,7 @@ function shareOf(from: readonly Node[], { parents, owners }: Surroundings): Shar
   return { needed, keeps: (control, i) => kept.get(control)?.has(i) ?? false }
 }
 
-/** The nodes of a kind that precede some node inside a pipeline, including nodes inside the pipeline. */
+/** The nodes of a given kind that precede some node inside a pipeline, including nodes inside the pipeline. */
 export function standsBeforePipelines(block: Block, isWanted: (node: Node) => boolean): Node[] {
   const found: Node[] = []
   const visit = (inner: Block, followed: boolean): void => {

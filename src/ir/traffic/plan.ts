@@ -1,6 +1,6 @@
 /**
- * Computes the nodes that must be executed to know the traffic of one access: the loops and branches around it, and
- * everything that these and its addresses depend on. Loaded data end the search, because they are unknown before the
+ * Computes the nodes that must be executed to know the traffic of one access: the loops and branches around it, and all
+ * nodes on which these and its addresses depend. The search stops at loaded data, because it is unknown before the
  * launch.
  */
 import { analysis } from '../analysis.ts'
@@ -28,7 +28,8 @@ export const plan = analysis('traffic', planOf)
 
 function planOf(ir: KernelIR): Plan {
   let known = plans.get(ir)
-  // Nodes that lowering removes are not traffic of the recorded kernel either. A put with a signal counts as both.
+  // Nodes that the lowering removes do not count as traffic of the recorded kernel either. A put with a signal counts
+  // as a copy and as a signal.
   if (!known)
     plans.set(ir, (known = makePlan(ir.stage === 'recorded' ? removeDead(fold(separatePuts(ir))) : ir)))
   return known
@@ -41,7 +42,7 @@ export interface AccessParts {
   readonly mask?: Node
 }
 
-/** The global memory that a node accesses. Undefined if its op never accesses memory. */
+/** The references to global memory of a node. The result is undefined if the op of the node never accesses memory. */
 export function accessParts(node: Node): AccessParts | undefined {
   if (opOf(node).accesses.length === 0) return undefined
   const accesses = accessesOf(node).filter(({ level }) => level === 'global')
@@ -57,7 +58,7 @@ export function accessParts(node: Node): AccessParts | undefined {
 
 interface Structure {
   readonly parents: ReadonlyMap<Node, Node>
-  /** For each param, its block and its control node. */
+  /** The block and the control node of each block parameter. */
   readonly owners: ReadonlyMap<Node, { readonly control: Node; readonly block: Block }>
 }
 
@@ -65,7 +66,10 @@ function makePlan(ir: KernelIR): Plan {
   const parents = new Map<Node, Node>()
   const owners = new Map<Node, { readonly control: Node; readonly block: Block }>()
   const counted: Node[] = []
-  /** The role in which a site is counted. Another role that repeats the access hits the cache. */
+  /**
+   * The role in which the traffic of an access is counted. If another role repeats the access, the repeated access hits
+   * the cache and is not counted.
+   */
   const roleOfSite = new Map<Site, Block>()
   const index = (block: Block, control: Node | undefined, role: Block | undefined): void => {
     for (const param of block.params) if (control) owners.set(param, { control, block })

@@ -4,7 +4,10 @@
 import type { Datum } from '../ops/index.ts'
 import { elements, type Shape } from '../type.ts'
 
-/** An axis of a view: its extent, and the part [low, high) that is inside the tensor. Undefined means unknown. */
+/**
+ * An axis of a view: its extent, and the range [low, high) that is inside the tensor. If the range of an axis is
+ * undefined, it is unknown.
+ */
 interface Axis {
   readonly extent: number | undefined
   readonly inside: Interval | undefined
@@ -12,9 +15,9 @@ interface Axis {
 type Interval = readonly [low: number, high: number]
 
 interface Owned {
-  /** The parameter of which this is a view. */
+  /** The tensor parameter to which the view refers. */
   readonly name: string
-  /** The rank that owns this copy, or undefined if unknown. */
+  /** The rank that owns this copy of the tensor, or undefined if it is unknown. */
   readonly owner: number | undefined
 }
 export interface TensorView extends Owned {
@@ -24,7 +27,7 @@ export interface TensorView extends Owned {
 export interface Places extends Owned {
   readonly kind: 'places'
   readonly shape: Shape
-  /** The part of each axis of `shape` that is inside the tensor. */
+  /** The range of each axis of `shape` that is inside the tensor. */
   readonly inside: readonly Interval[] | undefined
 }
 export type View = TensorView | Places
@@ -61,12 +64,18 @@ export function tile(view: TensorView, indices: readonly (number | undefined)[],
   return places(view, shape, parts)
 }
 
-/** The elements of gathered rows. A row index outside the tensor is an error, so all rows count. */
+/**
+ * The elements of rows that are gathered by index. A row index outside the tensor is an error in the kernel, so all
+ * gathered rows count.
+ */
 export function rows(view: TensorView, column: number | undefined, shape: Shape): Places {
   return places(view, shape, [[0, shape[0]], cut(view.axes[1], column, shape[1])])
 }
 
-/** Single elements. An index outside the tensor is an error, so all elements count. */
+/**
+ * Elements that are selected one by one. An index outside the tensor is an error in the kernel, so all selected
+ * elements count.
+ */
 export const at = (view: TensorView, shape: Shape): Places =>
   places(
     view,
@@ -74,7 +83,7 @@ export const at = (view: TensorView, shape: Shape): Places =>
     shape.map((extent) => [0, extent] as const),
   )
 
-/** A key that is equal for equal views. */
+/** A text key that is equal for equal views. */
 export function key(view: View): string {
   const axes =
     view.kind === 'places' ? [view.shape, view.inside] : view.axes.map((axis) => [axis.extent, axis.inside])
@@ -112,7 +121,7 @@ function cut(axis: Axis, index: number | undefined, extent: number): Interval | 
   return axis.inside && index !== undefined ? window(axis.inside, index * extent, extent) : undefined
 }
 
-/** The part of [start, start + size) that is inside, relative to `start`. */
+/** The range of [start, start + size) that is inside the tensor, relative to `start`. */
 function window([low, high]: Interval, start: number, size: number): Interval {
   const from = Math.max(0, low - start)
   return [from, Math.max(from, Math.min(size, high - start))]

@@ -1,10 +1,10 @@
-/** The inputs of All-Gather + GEMM that a benchmark draws on the device. See ../drawn.ts. */
+/** The inputs of All-Gather + GEMM that a benchmark draws on the device. src/ops/drawn.ts explains how inputs are drawn. */
 import { sampleProduct, type Drawing } from '../drawn.ts'
 import type { AllGatherGemmOptions } from './index.ts'
 
 export const drawing: Drawing<AllGatherGemmOptions> = {
   inputs: { a: { isShared: true }, b: {} },
-  // One B is larger than the L2 cache, but the next execution could still find a part of it in the cache.
+  // One matrix B is larger than the L2 cache, but the next execution could still find some of B in the cache.
   sets: 2,
   samples({ ranks, layout, shape: { M, N, K } }, drawn) {
     const isAlongK = layout?.shard !== 'M'

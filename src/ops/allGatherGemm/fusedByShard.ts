@@ -1,17 +1,17 @@
 /**
- * C = gather(A) x B in one kernel for a GPU, with A sharded along K and one flag per shard. The variant `fused` launches
- * this kernel on machines with a copy engine, if A is sharded along K and there are no `senders`. Otherwise it launches
- * the kernel of fusedByTile.ts (`flagPer` in index.ts).
+ * C = gather(A) x B in one kernel for a GPU, with A sharded along K and one flag per shard. The variant `fused`
+ * launches this kernel on machines with a copy engine, if A is sharded along K and there are no `senders`. In all other
+ * cases, `fused` launches the kernel of fusedByTile.ts (`flagPer` in index.ts).
  *
- * Programs send parts of this rank's shard into the
- * inboxes of all peers, starting with the highest-numbered programs. After sending, the programs multiply, beginning
- * with this rank's own shard, which is read directly from A. Loads of B are already in flight while the warps send.
+ * Programs send sections of this rank's shard into the inboxes of all peers, starting with the highest-numbered
+ * programs. After sending, the programs multiply, beginning with this rank's own shard, which is read directly from A.
+ * Loads of B are already in flight while the warps send.
  *
  *   inbox    [2, source, M, K per rank], two slots selected by epoch parity
  *   arrived  [source]: all parts of that source's shard are in the inbox
  *
- * Each shard has one flag. On a GPU one thread starts all copies of a program and polls flags in between, so one flag
- * per tile would cost more than it saves. The kernel returns no credits; inbox.ts explains why none are needed.
+ * In this kernel, each shard of A has one flag. On a GPU one thread starts all copies of a program and polls flags in between, so
+ * one flag per tile would cost more than it saves. The reader of an inbox returns no credits; inbox.ts explains why none are needed.
  */
 import { i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
@@ -21,25 +21,25 @@ import type { Tiles } from '../tiles.ts'
 import { product, productMeta, type Take } from '../gathered/product.ts'
 
 /**
- * The number of columns of one part, given its number of rows. A program holds the whole part of a shard in registers
- * while it sends the part.
+ * The number of columns of one section of a shard, given its number of rows. A program holds a whole section of the
+ * shard in registers while it sends the section.
  */
 const partColumns = (BM: number): number => (BM <= 32 ? 256 : 64)
 
-/** The number of parts into which a shard is divided. */
+/** The number of sections into which a shard is divided for sending. */
 export const partsOf = ([rows, depth]: readonly [number, number], { BM }: Pick<Tiles, 'BM'>): number =>
   Math.ceil(rows / BM) * Math.ceil(depth / partColumns(BM))
 
-/** With at most this many ranks, one 32-bit word can hold the set of shards that are not yet multiplied. */
+/** The maximum number of ranks for which one 32-bit word can hold the set of shards that are not yet multiplied. */
 export const mostInAnyOrder = 30
 
 export interface FusedByShard {
   readonly dtype: OperandDType
-  /** The number of parts per shard, as `partsOf` computes it. */
+  /** The number of sections per shard, as `partsOf` computes it. */
   readonly parts: number
   /**
-   * True to multiply shards in rank order, so that sums are bitwise reproducible. False to multiply shards in the order
-   * of their arrival.
+   * True to multiply shards in rank order, so that sums are bitwise reproducible. The value false multiplies shards in
+   * the order of their arrival.
    */
   readonly inOrder: boolean
 }

@@ -1,6 +1,6 @@
 /**
  * C = gather(A) x B in one kernel that sends and multiplies, with one flag per tile. The variant `fused` launches this
- * kernel on CPUs, and on GPUs with shards along M or with `senders`. Otherwise it launches the kernel of
+ * kernel on CPUs, and on GPUs with shards along M or with `senders`. In all other cases, `fused` launches the kernel of
  * fusedByShard.ts (`flagPer` in index.ts).
  *
  * With `senders` > 0, that many programs per rank form a

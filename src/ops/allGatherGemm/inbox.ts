@@ -1,15 +1,15 @@
 /**
  * Sends tiles of A through inboxes. The owner of a tile writes it into the inbox of every rank, including its own rank,
  * and signals the tile's flag there. The inbox thus becomes the gathered matrix, and a tile may be read once its flags
- * are signalled. With `ownFirst`, a rank multiplies its own shard directly from A (ownFirst.ts) and sends nothing to
- * itself.
+ * are signalled. With the option `ownFirst`, a rank multiplies its own shard directly from A (ownFirst.ts) and sends
+ * nothing to itself.
  *
  *   inbox    two slots selected by epoch parity; K: [2, source, M, K per rank]; M: [2, 1, ranks x M per rank, K]
  *   arrived  [source, i, k]: that tile of the source's shard is in the inbox
  *
  * The reader of an inbox returns no credits. In every launch each rank receives a signal from every other rank. A
- * sender overwrites an inbox slot two launches after it was written. At that time the reader has begun the launch in
- * between, and has therefore ended the launch that read the slot.
+ * sender overwrites an inbox slot two launches after it was written. When a sender overwrites an inbox slot, the reader
+ * has already begun a later launch, so it has ended the launch that read the slot.
  */
 import { bool, i32 } from '../../lang/dtypes.ts'
 import type { Program } from '../../lang/program.ts'
@@ -46,8 +46,8 @@ const shardIn = (shard: Shard, box: Tensor<OperandDType, 3>, source: Scalar, hei
 
 /**
  * Sends this rank's tiles to all peers, beginning with the peer that needs them first and ending with this rank. An
- * empty shard sends one row of tiles, so that every rank receives a signal. `rows` is the number of rows of all ranks
- * together (M).
+ * empty shard sends one row of tiles, so that every rank receives a signal. The argument `rows` is the number of rows
+ * of all ranks together (M).
  */
 export function send(
   t: Program,
@@ -128,7 +128,7 @@ export function receiving(
   }
 }
 
-/** Waits for the ranks with empty shards, because no product waits for tiles from them. */
+/** Waits for the ranks with empty shards, because no matrix product waits for tiles from them. */
 function hearFromEmpty(t: Program, shard: Shard, { a, arrived }: Mail, rows: Scalar): void {
   if (shard === 'K') return
   t.last(() =>

@@ -57,7 +57,7 @@ export type MatrixShape = {
 }
 
 export interface AllGatherGemmOptions {
-  /** M and K count all shards together. N is the number of columns of one rank's B. */
+  /** The extents M and K count all shards together. The extent N is the number of columns of one rank's B. */
   readonly shape: MatrixShape
   readonly dtype: OperandDType
   readonly variant: AllGatherGemmVariant | 'auto'
@@ -68,12 +68,12 @@ export interface AllGatherGemmOptions {
    */
   readonly grid?: LaunchOptions['grid']
   /**
-   * For `fused`: the number of programs per rank that only send. With 0, all programs send first and multiply
-   * afterwards.
+   * The number of programs per rank that only send (`senders`), for the variant `fused`. With 0 senders, all programs
+   * send first and multiply afterwards.
    */
   readonly senders?: number
   /**
-   * For `push` and `fused` on a CPU: multiply this rank's own shard before waiting for the shards of the other ranks.
+   * If true, `push` and `fused` on a CPU multiply this rank's own shard before they wait for the shards of other ranks.
    *
    * With shards along K, the own shard is multiplied for all tiles of C, and C holds the partial sums in the meantime.
    * Multiplying the own shard first along K needs f32, for which it is the default. With shards along M, strips of C
@@ -82,16 +82,16 @@ export interface AllGatherGemmOptions {
    * because it has not been tried on them.
    */
   readonly ownFirst?: boolean
-  /** For `fused` along K: one flag per tile of A, or one flag per shard. One flag per shard is the default on a GPU. */
+  /** Whether `fused` along K has one flag per tile of A, or one flag per shard. One flag per shard is the default on a GPU. */
   readonly flagPer?: 'tile' | 'shard'
   /**
-   * For `fused` with one flag per shard: multiply shards in rank order, which makes the results bitwise reproducible.
-   * By default, if all rows fit into one tile, shards that have arrived are multiplied first, so that a late rank does
-   * not delay the others. In this case the last bits of sums may differ between launches.
+   * If true, `fused` with one flag per shard multiplies shards in rank order, which makes the results bitwise reproducible.
+   * By default, if all rows fit into one tile, shards that have arrived are multiplied first, so that a late rank does not
+   * delay the others. If shards are multiplied in the order of arrival, the last bits of sums may differ between launches.
    */
   readonly inOrder?: boolean
   /**
-   * For `pull` along K: peers pull from a copy of this rank's A, so that no rank has to wait for its peers at the end.
+   * If true, `pull` along K pulls from a copy of the owner's A, so that no rank has to wait for its peers at the end.
    * Staging is the default on a GPU if some programs have no tile of C in the last round and can make the copy.
    */
   readonly staged?: boolean
@@ -131,7 +131,7 @@ interface Plan {
   readonly aligned: boolean
   readonly senders: number
   readonly ownFirst: boolean
-  /** The strips of C, if shards are along M and a rank's own rows are multiplied first. Undefined otherwise. */
+  /** The strips of C, if shards are along M and own rows are multiplied first; undefined in all other cases. */
   readonly strips: Pick<ProductMeta, 'ownRows' | 'ownColumns'> | undefined
   readonly flagPer: 'tile' | 'shard'
   readonly inOrder: boolean
@@ -234,7 +234,7 @@ function mailbox({ world, shard, dtype, local: [rows, depth], tiles: { BM, BK } 
 
 /**
  * The number of columns of a strip of C. A strip is narrow, so that it ends soon after the rows of other ranks have
- * arrived. It is wide enough to read B in several streams.
+ * arrived. A strip is wide enough to read B in several streams.
  */
 const stripColumns = 128
 
@@ -254,7 +254,7 @@ const localExtents = (
 ) => (shard === 'K' ? ([M, Math.ceil(K / ranks)] as const) : ([Math.ceil(M / ranks), K] as const))
 
 /**
- * True if tiles may span shards. For `bsp` they always may. For `push` and `fused` they may along M if shards have few rows.
+ * True if tiles may span shards: always for `bsp`, and for `push` and `fused` along M if shards have few rows.
  */
 const isOfGathered = (variant: string, shard: Shard, rows: number): boolean =>
   variant === 'bsp' || (variant !== 'pull' && shard === 'M' && spansShards(rows))
@@ -391,8 +391,8 @@ export function allGatherGemm(
 }
 
 /**
- * One program copies at most this many parts of a shard while other programs multiply their own shard. A larger number
- * of parts would not be ready in time.
+ * The maximum number of sections of a shard that one program copies while other programs multiply their own shard. A
+ * larger number of sections would not be copied in time.
  */
 const mostStagedParts = 4
 

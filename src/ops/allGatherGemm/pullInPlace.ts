@@ -1,8 +1,8 @@
 /**
  * C = gather(A) x B in one kernel that loads A directly from its owners. The launch signals that this rank's A is
- * ready, because the kernel that computed A precedes it on the stream. The launch ends when every rank has read this
- * rank's A, so that the next kernel on the stream may overwrite A. (In example 07, the kernel that computes A signals
- * that A is ready.)
+ * ready, because the kernel that computed A precedes this launch on the stream. The launch ends when every rank has
+ * read this rank's A, so that the next kernel on the stream may overwrite A. (In example 07, the kernel that computes A
+ * signals that A is ready.)
  *
  *   ready  [rank]: that rank's A is ready in this launch
  *   done   [rank]: that rank has read all shards that it needs

@@ -1,15 +1,15 @@
 /**
  * C = gather(A) x B in one kernel that pulls A, sharded along K, from outboxes. Each rank copies its shard into its own
  * outbox, signals all peers, and then multiplies. A rank starts with its own shard, which it reads directly from A. No
- * rank waits at the end until its peers have read its shard, so the next kernel may overwrite A immediately.
- * (pullInPlace.ts does wait, for three memory latencies after its last tile.)
+ * rank waits at the end until its peers have read its shard, so the next kernel may overwrite A immediately. (The
+ * kernel of pullInPlace.ts does wait at the end, for three memory latencies after its last tile.)
  *
  *   outbox  [2, M, K per rank], two slots selected by epoch parity
  *   ready   [source]: all parts of that source's shard are in its outbox
  *
- * No credits are returned. Every rank receives a signal from every other rank in each launch. A rank overwrites an
- * outbox slot two launches after it was written. At that time its readers have ended the launch in which they read the
- * slot.
+ * The readers of an outbox return no credits. Every rank receives a signal from every other rank in each launch. A rank
+ * overwrites an outbox slot two launches after it was written. When a rank overwrites an outbox slot, its readers have
+ * therefore ended the launch in which they read the slot.
  */
 import { i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
@@ -19,11 +19,11 @@ import type { Tiles } from '../tiles.ts'
 import { product, productMeta } from '../gathered/product.ts'
 
 /**
- * The number of columns of one part, given its number of rows. A program holds the whole part of a shard in registers.
+ * The columns of one section of a shard, given its rows. A program holds a whole section in registers.
  */
 const partColumns = (BM: number): number => (BM <= 64 ? 256 : 128)
 
-/** The number of parts into which a shard is divided. */
+/** The number of sections into which a shard is divided. */
 export const stagedParts = ([rows, depth]: readonly [number, number], { BM }: Pick<Tiles, 'BM'>): number =>
   Math.ceil(rows / BM) * Math.ceil(depth / partColumns(BM))
 
@@ -48,7 +48,7 @@ export const pullStagedKernel = oncePer(({ dtype, parts }: { dtype: OperandDType
       const count = ceilDiv(rows, BM).mul(across)
       const slot = t.epoch(ready).mod(2).to(i32)
       // The last programs have one tile less to multiply than the others, or no tile, so they make the copies. If all
-      // programs have equally many tiles, all of them copy.
+      // programs have equally many tiles, all programs copy.
       const tiles = ceilDiv(c.dim(0), BM).mul(ceilDiv(c.dim(1), BN))
       const free = t.programs.sub(tiles.mod(t.programs))
       const fromBehind = t.programs.sub(1).sub(t.program)

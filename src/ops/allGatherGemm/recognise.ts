@@ -1,6 +1,6 @@
 /**
- * Recognises All-Gather + GEMM in a chain of kernels that the audit found. Kernels before the all-gather are not part
- * of the operation.
+ * Recognises All-Gather + GEMM in a chain of kernels that the audit found. Kernels before the all-gather do not belong
+ * to the operation.
  */
 import type { FoundChain, Recognised } from '../../taxes/recognition.ts'
 import { gatheredProduct } from '../gathered/recognise.ts'

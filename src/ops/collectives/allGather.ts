@@ -6,9 +6,9 @@
  *   ready     [world]: a peer has begun this launch, so nothing reads its `out` from the previous launch any more
  *   arrived   [world]: the whole vector of a peer is in this rank's `out`
  *
- * Each rank pushes its vector directly into the `out` of its peers, without an inbox and without a second copy. The
- * cost is one signal at the start, which takes no time if the peer has already begun the launch. A launch ends when all
- * vectors have arrived.
+ * Each rank pushes its vector directly into the `out` of its peers, without an inbox and without a second copy. Pushing
+ * directly costs one signal at the start, which takes no time if the peer has already begun the launch. A launch ends
+ * when all vectors have arrived.
  */
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
 import { ceilDiv } from '../../lang/tensor.ts'

@@ -16,8 +16,8 @@ export type AllReduceVariant = 'oneShot' | 'twoShot' | 'ring'
 
 export interface AllReduceOptions<D extends CollectiveDType> extends CollectiveOptions<D> {
   /**
-   * `oneShot` suits small vectors, `twoShot` suits large ones, and `ring` suits machines whose fast links join only
-   * neighbours.
+   * The variant `oneShot` suits small vectors, `twoShot` suits large vectors, and `ring` suits machines whose fast
+   * links join only neighbours.
    */
   readonly variant: AllReduceVariant
 }

@@ -1,13 +1,13 @@
 /**
- * All-to-all: every rank has one part for each rank, and receives the parts that all ranks have for it.
+ * All-to-all: every rank has one section of data for each rank, and receives the sections that all ranks have for it.
  *
  *   x         [world, n]: this rank's parts, by destination rank
  *   out       [world, n]: the parts for this rank, by source rank
  *   ready     [world]: a peer has begun this launch, so nothing reads its `out` from the previous launch any more
  *   arrived   [world]: the whole part of a peer is in this rank's `out`
  *
- * Each rank pushes its parts directly into the `out` of its peers, without an inbox and without a second copy. The cost
- * is one signal at the start. A launch ends when all parts have arrived.
+ * Each rank pushes its sections directly into the `out` of its peers, without an inbox and without a second copy. The
+ * cost of pushing directly is one signal at the start. A launch ends when all sections have arrived.
  */
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
 import { ceilDiv } from '../../lang/tensor.ts'

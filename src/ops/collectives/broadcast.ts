@@ -1,5 +1,5 @@
 /**
- * Broadcast: every rank receives the root's vector. The root may differ between launches.
+ * A broadcast sends the root's vector to every rank. The root rank may differ between launches.
  *
  *   x         [n]: the root's vector, and the destination on all other ranks
  *   root      the same rank number on all ranks

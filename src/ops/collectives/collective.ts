@@ -1,5 +1,5 @@
 /**
- * Common parts of all collectives: their host options, and the division of a vector among ranks.
+ * Code that all collectives share: their host options, and the division of a vector among ranks.
  *
  * A collective is created once on a world, which allocates its inboxes and flags. After that, a collective can be
  * launched any number of times, without a reset and without a host barrier in between. A rank may run one launch ahead
@@ -17,15 +17,15 @@ export type CollectiveDType = 'f32' | 'bf16' | 'f16'
 export interface CollectiveOptions<D extends CollectiveDType = CollectiveDType> {
   readonly dtype: D
   /**
-   * The number of elements of one rank's vector. If a rank has one part for each rank, this is the number of elements
-   * per part. May be 0.
+   * The number of elements of one rank's vector. If a rank has one section of data for each rank, `elements` is the
+   * number of elements per section. The number of elements may be 0.
    */
   readonly elements: number
   /** The number of elements per tile. A tile is the unit that is sent, signalled and summed. */
   readonly tile?: number
   /**
    * The number of programs per rank. By default, a rank runs as many programs as can be resident at once. The programs
-   * wait for each other, so a larger number would deadlock.
+   * of a collective wait for each other, so a larger number would deadlock.
    */
   readonly grid?: LaunchOptions['grid']
   readonly stream?: LaunchOptions['stream']
@@ -55,7 +55,7 @@ export function settle(kind: string, given: CollectiveOptions): Settings {
   return { tile, tiles, name, options: { grid, stream, meta: { TILE: tile } } }
 }
 
-/** Throws unless the tensor has the dtype and the shape for which the collective's buffers were allocated. */
+/** Throws an error unless the tensor has the dtype and the shape for which the collective's buffers were allocated. */
 export function expectTensor(
   name: string,
   tensor: SymmetricTensor,
@@ -81,7 +81,7 @@ export function perDType<K>(make: (dtype: CollectiveDType) => K): (dtype: Collec
 }
 
 /**
- * One rank's share of a vector. It has the elements from `start` up to `start + size` (excluded) and is covered by
+ * One rank's share of a vector. A share has the elements from `start` up to `start + size` (excluded) and is covered by
  * `tiles` tiles. The shares of the last ranks may be short or empty.
  */
 export interface Share {
@@ -105,12 +105,12 @@ export function window<D extends StorageDType>(tensor: Tensor<D, 1>, share: Shar
   return tensor.slice(0, share.start, share.size)
 }
 
-/** The first `share.size` elements of an inbox. The view ends at the same partial tile as the share. */
+/** The first `share.size` elements of an inbox. The view of the inbox ends at the same partial tile as the share. */
 export function inboxFor<D extends StorageDType>(inbox: Tensor<D, 1>, share: Share): Tensor<D, 1> {
   return inbox.slice(0, 0, share.size)
 }
 
-/** The number of tiles in the longest share. The host computes it in the same way as `shareOf` does on the device. */
+/** The number of tiles in the longest share, which the host computes like `shareOf` on the device. */
 export const tilesOfShare = (elements: number, world: number, tile: number): number =>
   Math.ceil(elements / (tile * world))
 

@@ -1,21 +1,21 @@
 /**
- * One-shot all-reduce: every rank pushes its vector to every other rank and sums the vectors that it receives. The data
- * makes only one hop, so this variant is the fastest for small vectors. Every rank sends (world - 1) times the bytes of
- * its vector.
+ * One-shot all-reduce: every rank pushes its vector to every other rank and sums the vectors that it receives. In a
+ * one-shot all-reduce, the data makes only one hop, so this variant is the fastest for small vectors. Every rank sends
+ * (world - 1) times the bytes of its vector.
  *
  *   x         [n]: this rank's vector, replaced by the sum
  *   inbox     [2, world, n]: vectors by source, in two slots selected by epoch parity
  *   arrived   [world, tiles]: the tile of that source is in this rank's inbox
  *
- * Data is pushed, because a store needs no reply, whereas a load over a link waits for a reply. The arrival flag is
- * signalled after the data.
+ * Data is pushed to the other ranks, because a store needs no reply, whereas a load over a link waits for a reply. The
+ * arrival flag is signalled after the data.
  *
- * An inbox slot is overwritten two launches after it was written. In the launch between the two, the writer has waited
- * for a signal from every peer. Each peer sends that signal after it has ended the launch that read the slot, so the
- * reader needs to return no flag.
+ * An inbox slot is overwritten two launches after it was written. In the launch before it overwrites a slot, the writer
+ * has waited for a signal from every peer. Each peer sends its signal after it has ended the launch that read the slot,
+ * so the reader needs to return no flag.
  *
- * The sum is guaranteed to be computed in rank order, with each addition in f32 and one final rounding. All ranks and
- * all launches therefore get the same bits.
+ * The sum is guaranteed to be computed in rank order, with each addition in f32 and one final rounding. In a one-shot
+ * all-reduce, all ranks and all launches therefore get the same bits.
  */
 import { f32, i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'

@@ -1,17 +1,17 @@
 /**
- * Reduce-scatter: every rank has one part for each rank, and receives the sum of the parts that are meant for it.
+ * Reduce-scatter: every rank has one section of data for each rank, and receives the sum of the sections that are meant for it.
  *
  *   x         [world, n]: this rank's parts, by destination rank
  *   out       [n]: the sum of all ranks' parts for this rank
  *   inbox     [2, world, n]: parts by source, in two slots selected by epoch parity
  *   arrived   [world, tiles]: the tile of that source is in this rank's inbox
  *
- * Data is pushed, because a store needs no reply. The arrival flag is signalled after the data. An inbox slot is
- * overwritten two launches after it was written. In the launch between the two, the writer has waited for a signal from
- * every peer. Each peer sends that signal after it has ended the launch that read the slot.
+ * Data is pushed to the other ranks, because a store needs no reply. The arrival flag is signalled after the data. An
+ * inbox slot is overwritten two launches after it was written. In the launch before it overwrites a slot, the writer
+ * has waited for a signal from every peer. Each peer sends its signal after it has ended the launch that read the slot.
  *
- * The sum is guaranteed to be computed in rank order, with each addition in f32 and one final rounding. All launches
- * therefore get the same bits.
+ * The sum is guaranteed to be computed in rank order, with each addition in f32 and one final rounding. All launches of
+ * a reduce-scatter therefore get the same bits.
  */
 import { f32, i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'

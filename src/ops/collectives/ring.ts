@@ -1,23 +1,23 @@
 /**
  * In a ring all-reduce, every rank sends only to the next rank. The partial sum of each share travels once around the
- * ring, and every rank on the way adds its part. The finished share travels around the ring once more. The data makes 2
- * (world - 1) hops. This variant suits large vectors on machines whose links join neighbours. Tiles follow each other
- * closely, so that all links are busy at the same time.
+ * ring, and every rank on the way adds its own data. The finished share travels around the ring once more. In a ring
+ * all-reduce, the data makes 2 (world - 1) hops. The ring all-reduce suits large vectors on machines whose links join
+ * neighbours. Tiles follow each other closely, so that all links are busy at the same time.
  *
  *   x          [n]: this rank's vector, replaced by the sum
  *   inbox      [world - 1, tiles per share x TILE] f32: partial sums, by hop
  *   partial    [world - 1, tiles per share]: the partial sum of that hop is in this rank's inbox
  *   finished   [world - 1, tiles per share]: the finished tile of that hop is in this rank's x
  *
- * Data is pushed to the next rank. Finished tiles go directly into the `x` of the next rank, whose own part was added
- * to the sum earlier. One inbox slot per rank is enough. Every partial sum that a rank sends becomes part of a finished
+ * Data is pushed to the next rank. Finished tiles go directly into the `x` of the next rank, whose own data was added
+ * to the sum earlier. One inbox slot per rank is enough. Every partial sum that a rank sends contributes to a finished
  * tile, and the sender waits for that tile in the same launch. The finished tile exists only after the next rank has
  * read the partial sum.
  *
  * Share s is guaranteed to be summed in the order of ranks s, s + 1, …, s - 1, with each addition in f32 and one final
- * rounding. All ranks and all launches therefore get the same bits. The order of ranks differs between shares, so the
- * bits differ from those of the other all-reduce variants. Partial sums travel as f32, so for 16-bit dtypes the first
- * trip around the ring moves twice as many bytes as the second.
+ * rounding. In a ring all-reduce, all ranks and all launches therefore get the same bits. The order of ranks differs
+ * between shares, so the bits differ from those of one-shot and two-shot all-reduce. Partial sums travel as f32, so for
+ * 16-bit dtypes the first trip around the ring moves twice as many bytes as the second.
  */
 import { f32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'

@@ -1,7 +1,7 @@
 /**
- * In a two-shot all-reduce, every rank owns one share of the vector. First, every rank pushes its part of each share to
- * the owner of that share. After summing, the owner pushes the sum to all ranks. The data makes two hops. Every rank
- * sends 2 (world - 1) / world times the bytes of its vector, which is the minimum.
+ * In a two-shot all-reduce, every rank owns one share of the vector. First, every rank pushes its data for each share to
+ * the owner of that share. After summing, the owner of a share pushes the sum to all ranks. In a two-shot all-reduce,
+ * the data makes two hops. Every rank sends 2 (world - 1) / world times the bytes of its vector, which is the minimum.
  *
  *   x          [n]: this rank's vector, replaced by the sum
  *   inbox      [world, tiles per share x TILE]: parts of this rank's own share, by source
@@ -9,8 +9,8 @@
  *   finished   [world, tiles per share]: the owner has written the sum of that tile into this rank's x
  *
  * Data is pushed, and sums go directly into the `x` of the peers. The arrival of a peer's tile shows that the peer has
- * finished reading that tile of its `x`. One inbox slot is enough. A source rank ends its launch only after `finished`
- * was signalled for every tile, and the owner signals `finished` after it has read the source's tile.
+ * finished reading that tile of its `x`. One inbox slot per rank is enough. A source rank ends its launch only after
+ * `finished` was signalled for every tile, and the owner signals `finished` after it has read the source's tile.
  *
  * The sum is guaranteed to be computed in rank order by one rank, with each addition in f32 and one final rounding. All
  * ranks and all launches therefore get the same bits, which equal the result of `oneShotAllReduce`.

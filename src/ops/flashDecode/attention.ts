@@ -1,12 +1,12 @@
 /**
- * Attention of one token over the part of a KV cache that this rank holds, with an online softmax over tiles of keys
- * and values. The result is partial and can be merged with the partial results of other parts of the sequence.
+ * Computes attention of one token over this rank's section of a KV cache, with an online softmax over tiles of keys and
+ * values. The attention of a section is partial and can be merged with the partial results of other sections of the sequence.
  *
  *   q, out   [batch, kv heads, G, D]: G query heads share a kv head
  *   k, v     [batch, kv heads, capacity, D], of which `lengths[batch]` tokens exist; 0 is allowed
  *
- * Scores are exponents of base 2. The initial maximum is -1e30, because -1e30 can be subtracted from itself and
- * -Infinity cannot.
+ * Scores are exponents of base 2 in the attention kernels. The initial maximum is -1e30, because -1e30 can be
+ * subtracted from itself and -Infinity cannot.
  */
 import { f32 } from '../../lang/dtypes.ts'
 import type { Program } from '../../lang/program.ts'
@@ -23,8 +23,8 @@ export interface Cache {
   readonly lengths: Tensor<'i32', 1>
 }
 /**
- * For each query head: the largest score `m`, the sum `l` of exponentials relative to `m`, and the weighted sum `acc`
- * of values.
+ * The partial result of each query head: the largest score `m`, the sum `l` of exponentials relative to `m`, and the
+ * weighted sum `acc` of values.
  */
 export interface Partial {
   readonly m: Fragment<'f32', 1>
@@ -38,11 +38,11 @@ export interface AttentionMeta {
   readonly BN: number
   readonly stages: number
   readonly scale: number
-  /** The number of parts into which a rank's sequence is split; attention is computed for each part independently. */
+  /** The number of splits into which a rank's sequence is divided; attention is computed for each split independently. */
   readonly splits: number
   /**
-   * The number of programs among which a rank's cache is divided stream-K style (parts.ts). With 0, each program takes
-   * whole splits.
+   * The number of programs among which a rank's cache is divided stream-K style (parts.ts). With 0 shares, each program
+   * takes whole splits of the sequence.
    */
   readonly programs: number
 }
@@ -55,7 +55,7 @@ export function nothing(t: Program, { G, D }: Pick<AttentionMeta, 'G' | 'D'>) {
   return { m: t.full(f32, [G], NOTHING), l: t.zeros(f32, [G]), acc: t.zeros(f32, [G, D]) }
 }
 
-/** Merges the partial results of two parts of a sequence. A part without tokens has weight 0. */
+/** Merges the partial results of two sections of a sequence. A section without tokens has weight 0. */
 export function merge(one: Partial, other: Partial) {
   const m = one.m.max(other.m)
   const [kept, added] = [one.m.sub(m).exp2(), other.m.sub(m).exp2()]
@@ -67,8 +67,8 @@ export function merge(one: Partial, other: Partial) {
 }
 
 /**
- * Selects tokens. `owner` is the rank whose cache is read, which is this rank by default. `splits` overrides the number
- * of splits. `first` and `most` select the tokens by number instead of by split.
+ * Selects the tokens for attention. The field `owner` is the rank whose cache is read; by default, this rank. The field
+ * `splits` overrides the number of splits. The fields `first` and `most` select tokens by number rather than by split.
  */
 export interface Where {
   readonly owner?: Scalar
@@ -148,8 +148,8 @@ function within(length: Scalar, start: Scalar, most: Scalar): readonly [first: S
 }
 
 /**
- * The attention result of the whole sequence, from its merged partial results. The result is 0 if the sequence has no
- * tokens.
+ * The attention result of the whole sequence, from its merged partial results. The attention result is 0 if the
+ * sequence has no tokens.
  */
 export function normalised(t: Program, { l, acc }: Pick<Partial, 'l' | 'acc'>): Fragment<'f32', 2> {
   const one = t.full(f32, l.shape as [number], 1)

@@ -1,4 +1,4 @@
-/** Candidate tiles for a rank's part of the KV cache, with the default tiles first. See src/tune/candidates.ts. */
+/** Candidate tiles for a rank's section of the KV cache, with the default tiles first. See src/tune/candidates.ts. */
 import { stagesFor, unique } from '../../tune/candidates.ts'
 import { fewestProcessors, isCached, type Machine } from '../../world/machine.ts'
 import { cacheTileBytes, isLegalCache, mostTokens, type CacheShape, type DecodeTiles } from './tiles.ts'
@@ -14,8 +14,8 @@ export function decodeCandidates(machine: Machine, shape: CacheShape, fallback: 
     ])
   const { batch, kvHeads } = shape
   const processors = fewestProcessors(machine)
-  // The candidates have one part per processor, or a multiple of that, so that a processor that ends early
-  // has another part to do.
+  // The candidates have one split per processor, or a multiple of that, so that a processor that ends early has another
+  // split to do.
   const even = Math.max(1, processors / (batch * kvHeads))
   const splits = [0, 1, ...[1, 2, 3, 4].map((times) => Math.ceil(times * even))]
   const candidates = [32, 64, 128]

@@ -6,7 +6,7 @@ export const drawing: Drawing<FlashDecodeOptions> = {
   inputs: { q: { isEqual: true }, k: {}, v: {} },
   constants: ({ tokens }) => ({ lengths: tokens }),
   /**
-   * The attention of the first and the last head. Rows of keys and values repeat. Each distinct row is therefore
+   * The attention of the first and the last head. The rows of keys and values repeat. Each distinct row is therefore
    * computed once and multiplied by its number of occurrences.
    */
   samples({ ranks, shape: { batch, queryHeads, kvHeads, D, tokens } }, drawn) {

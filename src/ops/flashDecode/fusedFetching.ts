@@ -1,17 +1,17 @@
 /**
  * Flash Decode in one kernel in which partial results stay on the rank that computed them. Every rank gets the whole
  * result. A rank stores each of its partial results once, in its outbox. Every rank that combines a tile loads all
- * parts of the tile from the outboxes.
+ * partial results of the tile from the outboxes.
  *
- * This variant suits ranks that share one memory. At the end, when all ranks wait for the last part, the number of
- * stores is smaller by a factor of the number of ranks. However, a remote load is a round trip, and polling too early
- * costs another round trip. (`fusedForAll` stores parts into every rank's inbox.)
+ * The fetching variant suits ranks that share one memory. At the end, when all ranks wait for the last partial result,
+ * the number of stores is smaller by a factor of the number of ranks. However, a remote load is a round trip, and polling
+ * too early costs another round trip. (The kernel `fusedForAll` instead stores partial results into every rank's inbox.)
  *
  *   sums, stats   outboxes with two slots selected by epoch parity, for this rank's parts only
  *   arrived       [part, batch, kv head]: that partial result is in the outbox of its rank
  *
- * Outboxes need no credits. Every rank receives a signal from every other rank in each launch. A rank overwrites an
- * outbox slot two launches after it was written. At that time its readers have begun the launch in between.
+ * The readers of outboxes return no credits. Every rank receives a signal from every other rank in each launch. A rank
+ * overwrites an outbox slot two launches after writing it; its readers have then begun the launch in between.
  */
 import { flags, kernel } from '../../lang/kernel.ts'
 import { oncePer, type OperandDType } from '../../operation/definition.ts'

@@ -1,15 +1,15 @@
 /**
  * Flash Decode in one kernel in which every rank combines all partial results. Every rank gets the whole result. Each
  * program computes the attention for its share of (batch, kv head) tiles and stores each partial result from registers
- * into the inbox of every rank. After that, it combines its share of tiles. (`fusedByOwner` sends a tile to one owner
- * only, and `fusedFetching` leaves it on its rank.)
+ * into the inbox of every rank. After attention, each program combines its share of tiles. (`fusedByOwner` sends a
+ * tile's partial result to one owner only, and `fusedFetching` leaves it on its rank.)
  *
  *   coarse    one flag per rank: all partial results of that rank have arrived
  *   fine      one flag per partial result; a rank combines a tile when the parts of that tile have arrived
  *
  * Inboxes have two slots selected by epoch parity and need no credits. Every rank receives a signal from every other
- * rank in each launch. A sender overwrites an inbox slot two launches after it was written. At that time the reader has
- * begun the launch in between.
+ * rank in each launch. A sender overwrites an inbox slot two launches after it was written. When a sender overwrites an
+ * inbox slot, the reader has already begun a later launch.
  */
 import { i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
@@ -36,11 +36,11 @@ type Place = (part: Scalar, b: Scalar, h: Scalar) => void
 interface Signals {
   readonly arrived: Flags
   /**
-   * Called when a partial result has been stored into the inboxes of all ranks. The function signals all ranks
-   * together, so that one fence is enough.
+   * This callback is for a partial result that has been stored into the inboxes of all ranks. The
+   * callback signals all ranks together, so that one fence is enough.
    */
   readonly sent: (peer: (step: Scalar) => Scalar, ...at: Parameters<Place>) => void
-  /** Called when all partial results of this program have been stored. */
+  /** This callback is called when all partial results of this program have been stored. */
   readonly sentAll: () => void
   readonly arrival: Place
 }
@@ -52,7 +52,7 @@ export const peerOf =
     t.rank.add(step).add(1).mod(t.world)
 
 /**
- * Computes the attention for the parts of this program and sends the partial results. Returns the inbox slot of this
+ * Computes the attention for the splits of this program and sends the partial results. Returns the inbox slot of this
  * launch.
  */
 function attendAndSend(
@@ -67,8 +67,8 @@ function attendAndSend(
   const attend = attention(t, tensors, meta)
   const partOf = (split: Scalar): Scalar => t.rank.mul(meta.splits).add(split)
   const peer = peerOf(t)
-  // With the stream-K assignment, a program has few parts, and no rank combines before the end. The program therefore
-  // signals only after its last part.
+  // With the stream-K assignment, a program has few splits, and no rank combines before the end. A program therefore
+  // signals only after its last split.
   const late = meta.programs > 0
   eachPart(t, tensors, meta, (b, h, split, where) => {
     const partial = attend(b, h, split, where)

@@ -15,13 +15,13 @@
  *
  * Tickets, inboxes and `arrived` have two slots selected by epoch parity. Every program waits until every rank has
  * entered the launch. A rank that has entered a launch has finished all draws, loads and signals of the previous
- * launch. When a launch begins, therefore, nothing accesses the slot of two launches ago. Flags need two slots as well.
- * In the next launch another rank may draw the same piece, and it may signal before the signals of this launch have
- * reached all ranks. The ticket counter is set to 0 before `entered` is signalled. Ticket operations use relaxed
- * ordering, because no other data is passed through them.
+ * launch. When a launch begins, therefore, no program accesses the slot of two launches ago. Flags need two slots as
+ * well, selected by epoch parity. In the next launch another rank may draw the same piece, and it may signal before the
+ * signals of this launch have reached all ranks. The ticket counter is set to 0 before `entered` is signalled. Ticket
+ * operations use relaxed ordering, because no other data is passed through them.
  *
- * A rank ends the launch when all parts have arrived. Parts are signalled after the cache was read, so the cache may be
- * overwritten after the launch.
+ * A rank ends the launch when all partial results have arrived. Partial results are signalled after the cache was read,
+ * so the cache may be overwritten after the launch.
  */
 import { i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'

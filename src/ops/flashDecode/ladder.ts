@@ -1,6 +1,6 @@
 /**
- * Flash Decode in three kernels. They compute attention over this rank's shard, gather the partial results of all
- * ranks, and combine them. The three gather kernels differ in what the next kernel has to wait for.
+ * Implements three variants of Flash Decode that use three kernels each. The three kernels compute attention over this rank's shard,
+ * gather the partial results of all ranks, and combine them. The three gather kernels differ in what the next kernel has to wait for.
  *
  *   bulk          sends after every rank has entered, and ends when every rank has everything
  *   gather        sends to each rank that has combined its previous parts, and ends when every rank has everything
@@ -11,8 +11,8 @@
  *   done          [rank]: that rank has combined the parts that it received
  *
  * The fine-grained gather kernels need no credits. Every rank receives a signal from every other rank in each launch. A
- * sender overwrites an inbox slot two launches after it was written. At that time the reader has begun the launch in
- * between.
+ * sender overwrites an inbox slot two launches after it was written. When a sender overwrites an inbox slot, the reader
+ * has already begun a later launch.
  */
 import { i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
@@ -64,8 +64,8 @@ interface Gathering extends Partials {
 }
 
 /**
- * Sends each partial result of this rank to every rank. Calls `before` and `after` around each transfer of a partial
- * result.
+ * Sends each partial result of this rank to every rank. The functions `before` and `after` are called around each
+ * transfer of a partial result.
  */
 function sendEach(
   t: Program,
@@ -121,8 +121,8 @@ export const fineGrainedGatherKernel = kernel(
 )
 
 /**
- * Combines after `bulkGatherKernel`. All parts have arrived when this kernel starts. The next gather starts with a rank
- * barrier, so no flags are needed.
+ * Combines partial results after `bulkGatherKernel`. All partial results have arrived when this kernel starts. The next
+ * gather kernel starts with a rank barrier, so no flags are needed.
  */
 export const bulkCombineKernel = oncePer((dtype: OperandDType) =>
   kernel(
@@ -134,8 +134,8 @@ export const bulkCombineKernel = oncePer((dtype: OperandDType) =>
 )
 
 /**
- * Combines after `gatherKernel`. All parts have arrived when this kernel starts. The kernel signals `done`, so that
- * senders know that they may overwrite the inbox.
+ * Combines partial results after `gatherKernel`. All partial results have arrived when this kernel starts. The combine
+ * kernel signals `done`, so that senders know that they may overwrite the inbox.
  */
 export const combineKernel = oncePer((dtype: OperandDType) =>
   kernel(

@@ -1,6 +1,6 @@
 /**
- * The measurements from which `auto` chooses if a program has remembered none of its own. Written by bench/choices.ts;
- * do not edit.
+ * The measurements from which `auto` chooses if a program has remembered none of its own. The script bench/choices.ts
+ * writes this file; do not edit it.
  */
 import type { Measurement } from '../../operation/choice.ts'
 

@@ -1,7 +1,7 @@
 /**
- * Partial results in memory: the outbox of a rank's own partial results, and the inbox with the partial results of all
- * ranks. Each (batch, kv head) tile has parts. The number of a part is source rank x splits + split. With work
- * stealing, the number of a part is split x ranks + source rank.
+ * Stores partial results in memory: the outbox of a rank's own partial results, and the inbox with the partial results
+ * of all ranks. Each (batch, kv head) tile has several partial results, called parts. The number of a part is source
+ * rank x splits + split. With work stealing, the number of a part is split x ranks + source rank.
  *
  *   sums    [slots, parts x batch x kv heads, G, D]
  *   stats   [slots, parts x batch x kv heads, 2, G]: maximum and sum of the softmax
@@ -16,8 +16,8 @@ import { merge, normalised, nothing, type AttentionMeta, type Partial } from './
 
 export const partialParams = { sums: tensor(f32, 4), stats: tensor(f32, 4) }
 /**
- * Works like `partialParams`, but for inboxes with one flag per part. The targets may store one flag per part in the
- * data words (flag-in-data).
+ * Declares the parameters for partial results, as `partialParams` does, but for inboxes with one flag per partial
+ * result. The targets may store these flags in the data words (flag-in-data).
  */
 export const carryingParams = (flags: string) => ({
   sums: tensor(f32, 4, { carries: flags }),
@@ -29,7 +29,7 @@ export interface Partials {
 }
 type Extents = Pick<AttentionMeta, 'G' | 'D'>
 
-/** The slot (0 or 1) of an inbox with two slots. It is the parity of the flags' epoch in this launch. */
+/** The slot (0 or 1) of an inbox with two slots. The slot is the parity of the flags' epoch in this launch. */
 export const slotOf = (t: Program, arrived: Flags, side: 'signal' | 'wait'): Scalar =>
   t.epoch(arrived, side).mod(2).to(i32)
 
@@ -79,17 +79,17 @@ export function forward(
 }
 
 type Arrival = (part: Scalar, b: Scalar, h: Scalar) => void
-/** Maps the number of a part to the buffer that holds the part, and to the part's number in that buffer. */
+/** Maps the number of a partial result to the buffer that holds it, and to its number in that buffer. */
 export type Source = (part: Scalar) => { readonly from: Partials; readonly part: Scalar }
 interface PartsMeta extends Extents {
   readonly splits: number | Scalar
 }
 
 /**
- * Merges all parts of each (batch, kv head). The order of merging is the same on every rank, so all ranks get the same
- * bits. `arrival` waits for a part, unless all parts are known to have arrived. With 'each', the program waits for each
- * part before merging it. With 'together', the program first waits for all parts of a tile. A GPU can poll all flags at
- * once in this case, and load one part while it merges another.
+ * Merges all partial results of each (batch, kv head) tile. The order of merging is the same on every rank, so all ranks get
+ * the same bits. The function `arrival` waits for a partial result, unless all are known to have arrived. With 'each', the
+ * program waits for each partial result before merging it. With 'together', the program first waits for all partial results
+ * of a tile. With 'together', a GPU can poll all flags at once, and load one partial result while it merges another.
  */
 export function combine(
   t: Program,
@@ -108,7 +108,7 @@ export function combine(
   })
 }
 
-/** The result of one (batch, kv head), merged from all its parts. */
+/** The result of one (batch, kv head), merged from all its partial results. */
 export function combined(
   t: Program,
   from: Partials | Source,
@@ -135,8 +135,8 @@ export function combined(
     return normalised(t, whole)
   }
   if (arrival) t.for(parts, (part) => arrival(part, b, h))
-  // All parts are present at this point. Each part is weighted only once, relative to the largest maximum, so that no
-  // merge depends on the previous merge.
+  // All partial results are present at this point. Each partial result is weighted only once, relative to the largest
+  // maximum, so that no merge depends on the previous merge.
   const largest = t.for(parts, m, (part, m) => m.max(t.load(placesOfPart(part).m)))
   const whole = t.for(parts, { l, acc }, (part, { l, acc }) => {
     const places = placesOfPart(part)

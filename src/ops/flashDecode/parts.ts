@@ -1,13 +1,13 @@
 /**
- * Assigns parts of a rank's (batch, kv head) tiles to programs. There are two assignments:
+ * Assigns splits of a rank's (batch, kv head) tiles to programs. There are two ways to assign splits:
  *
  *   splits    every tile has `splits` parts, and programs take one part after another
  *   even      stream-K: one equal share per program, a run of blocks of tokens that may span several tiles
  *
- * With stream-K no processor idles, however few tiles there are, and a tile has only as many nonempty parts as
- * programs that touch it. In both assignments every tile has `splits` parts. With stream-K some parts may be empty,
+ * With stream-K no processor idles, however few tiles there are, and a tile has only as many nonempty splits as
+ * programs that touch it. In both assignments, every tile has `splits` splits. With stream-K some splits may be empty,
  * because fewer programs work on one tile than on another. The program that works on the end of a tile produces the
- * empty parts.
+ * empty partial results.
  */
 import type { Program } from '../../lang/program.ts'
 import { ceilDiv } from '../../lang/tensor.ts'
@@ -16,7 +16,7 @@ import type { AttentionMeta, Cache, Where } from './attention.ts'
 
 type Attend = (b: Scalar, h: Scalar, split: Scalar, where?: Where) => void
 
-/** Calls `attend` for each part that this program has. */
+/** Calls `attend` for each split that this program has. */
 export function eachPart(
   t: Program,
   { q, k }: Pick<Cache, 'q' | 'k'>,

@@ -8,7 +8,7 @@ export interface DecodeContents {
   /** The keys and values of each rank have the shape [batch, kv heads, tokens, D]. */
   readonly k: readonly ArrayLike<number>[]
   readonly v: readonly ArrayLike<number>[]
-  /** For each batch entry: the number of its tokens that each rank holds. */
+  /** The number of tokens that each rank holds of each batch entry. */
   readonly lengths: readonly ArrayLike<number>[]
 }
 

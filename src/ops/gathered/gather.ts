@@ -3,8 +3,8 @@
  * product.
  *
  * The all-gather writes each shard directly to its final position, so no data is moved twice. A rank sends to a peer
- * once that peer has reached this launch, because only then has the peer's previous product finished reading the
- * buffer. The launch ends when every rank has received all shards.
+ * once that peer has reached this launch, because only then has the peer's previous matrix product read the buffer. The
+ * launch ends when every rank has received all shards.
  *
  *   gathered  K: [M, ranks x K per rank]; M: [ranks x M per rank, K]
  *   entered   [rank]: that rank has reached this launch

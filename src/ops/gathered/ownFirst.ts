@@ -1,8 +1,8 @@
 /**
- * Computes the product of shards along K in two passes over C. The first pass multiplies every tile by this rank's own
- * shard, directly from A. The second pass adds the products of all other shards. A rank thus waits for a late peer only
- * after it has done all work that needs no peer. C holds the partial sums between the passes, so C must be f32. Each
- * program has the same tiles in both passes.
+ * Computes the matrix product of shards along K in two passes over C. The first pass multiplies every tile by this
+ * rank's own shard, directly from A. The second pass adds the matrix products of all other shards. A rank thus waits
+ * for a late peer only after it has done all work that needs no peer. C holds the partial sums between the passes, so C
+ * must be f32. Each program has the same tiles in both passes.
  */
 import { f32 } from '../../lang/dtypes.ts'
 import { ceilDiv, type Ref } from '../../lang/tensor.ts'

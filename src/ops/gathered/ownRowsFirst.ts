@@ -1,11 +1,11 @@
 /**
- * Computes the product of shards along M if the rows of all shards together fit into one tile.
+ * Computes the matrix product of shards along M if the rows of all shards together fit into one tile.
  *
  * Until the rows of other ranks have arrived, this rank multiplies its own rows, directly from A, one strip of C at a
  * time. A strip is narrower than a tile. After the rows of the other ranks have arrived, the finished strips are
- * multiplied with those rows. The strip that was multiplied last comes first, while its part of B is still in a cache.
- * The rest of C is multiplied with all rows at once, so that B is read only once. The remaining strips of a tile that
- * was begun come first, followed by whole tiles.
+ * multiplied with those rows. The strip that was multiplied last comes first, while its columns of B are still in a
+ * cache. All other columns of C are multiplied with all rows at once, so that B is read only once. The remaining strips
+ * of a tile that was begun come first, followed by whole tiles.
  */
 import { f32, i32 } from '../../lang/dtypes.ts'
 import type { Program } from '../../lang/program.ts'
@@ -14,7 +14,7 @@ import type { Scalar } from '../../lang/value.ts'
 import type { OperandDType } from '../../operation/definition.ts'
 import type { Gathered, Operands, ProductMeta } from './product.ts'
 
-/** The left and the right operand of a product. */
+/** The left and the right operand of a matrix product. */
 interface Pair {
   readonly left: Shared<OperandDType, 2>
   readonly right: Shared<OperandDType, 2>

@@ -1,16 +1,16 @@
 /**
- * Computes the product of the gathered A and the local B. The caller supplies `take`, which copies tile (i, k) of
- * `owner`'s shard into the shared tile. A rank starts with its own shard and continues with the shards of the following
- * ranks, so that the ranks do not all read from rank 0 first.
+ * Computes the matrix product of the gathered A and the local B. The caller supplies `take`, which copies tile (i, k)
+ * of `owner`'s shard into the shared tile. A rank starts with its own shard and continues with the shards of the
+ * following ranks, so that the ranks do not all read from rank 0 first.
  *
  *   K  a [M, K per rank], b [ranks x K per rank, N], c [M, N]
  *   M  a [M per rank, K], b [K, N], c [M, N]; the extent of c shows which of the last shards are short or empty
  *
- * Shards are padded with zeros to equal size. `aligned` means that the height of a shard is a multiple of BM.
- * `acrossShards` multiplies tiles of the gathered rows. `acrossShards` serves shards that are not aligned. It also
- * serves shards with so few rows that reading B once per shard costs more than waiting for all shards. With strips of
- * `ownRows` x `ownColumns`, `ownRowsFirst` computes the same product, but multiplies this rank's own rows while it
- * waits.
+ * Shards are padded with zeros to equal size. The flag `aligned` means that the height of a shard is a multiple of BM.
+ * The function `acrossShards` multiplies tiles of the gathered rows. The function `acrossShards` serves shards that are
+ * not aligned. `acrossShards` also serves shards with so few rows that reading B once per shard costs more than waiting
+ * for all shards. If strips of `ownRows` x `ownColumns` are given, the function `ownRowsFirst` computes the same matrix
+ * product, but multiplies this rank's own rows while it waits.
  */
 import type { Program } from '../../lang/program.ts'
 import { bool, f32, i32 } from '../../lang/dtypes.ts'
@@ -31,7 +31,7 @@ export interface ProductMeta {
   readonly ownRows: number
   readonly ownColumns: number
 }
-/** The default tiles for a GPU. The tiles for other machines are in tiles.ts. */
+/** The default tiles for a GPU. The default tiles for other machines are in tiles.ts. */
 export const productMeta = { BM: 128, BN: 256, BK: 64, stages: 4, aligned: false, ownRows: 0, ownColumns: 0 }
 
 export interface Operands {
@@ -41,7 +41,7 @@ export interface Operands {
 }
 export type Take = (owner: Scalar, at: readonly [i: Scalar, k: Scalar], into: Shared<OperandDType, 2>) => void
 
-/** The gathered matrix. The rows of tile i may be read after `arrival(i)` has returned. */
+/** The matrix A gathered from all ranks. The rows of tile i may be read after `arrival(i)` has returned. */
 export interface Gathered {
   readonly rows: Tensor<OperandDType, 2>
   readonly arrival: (i: Scalar) => void
@@ -102,7 +102,7 @@ const alongK: Multiply = (t, { a, b, c }, { as, bs }, { BM, BN, BK, stages }, ta
       t.zeros(f32, [BM, BN]),
       ([step, k], acc) => {
         const owner = t.rank.add(step).mod(t.world)
-        // The copy of B starts first. B is local, so its copy is in flight while the program waits for A.
+        // The copy of B is started before the copy of A. B is local, so its copy is in flight while the program waits for A.
         t.copy(b.slice(0, owner.mul(depth), depth).tile([k, j], [BK, BN]), bs)
         take(owner, [i, k], as)
         return t.dot(as, bs, acc)
@@ -114,10 +114,10 @@ const alongK: Multiply = (t, { a, b, c }, { as, bs }, { BM, BN, BK, stages }, ta
 }
 
 /**
- * Works like `alongK`, but in the order of arrival. This rank's own shard comes first, followed by the next remaining
- * shard that has arrived. If no remaining shard has arrived, the program waits for the next one. A late rank thus
- * delays the others only when they have nothing else to multiply. A sum of floats depends on the order of its terms, so
- * the last bits may differ between launches.
+ * Multiplies shards along K in the order of their arrival. This rank's own shard comes first, followed by the next
+ * remaining shard that has arrived. If no remaining shard has arrived, the program waits for the next one. A late rank
+ * thus delays the other ranks only when they have nothing else to multiply. A sum of floats depends on the order of its
+ * terms, so the last bits may differ between launches.
  */
 function alongKAsTheyCome(
   t: Program,

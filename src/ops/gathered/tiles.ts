@@ -1,4 +1,4 @@
-/** The default tiles of the products in All-Gather + GEMM. Tuned tiles take precedence over these defaults. */
+/** The default tiles of the matrix products in All-Gather + GEMM. Tuned tiles take precedence over the default tiles. */
 
 import { isCached, type Machine } from '../../world/machine.ts'
 import { scratchTiles, upTo, type ProductShape, type Tiles } from '../tiles.ts'
@@ -11,8 +11,8 @@ export type { Tiles }
 export function defaultTiles(machine: Machine, shape: ProductShape): Tiles {
   if (!isCached(machine)) return scratchTiles(machine, shape)
   const { m: rows, n: columns, k: depth } = shape
-  // On a CPU, packed tiles of A and B stay in the L2 cache. With more rows, a tile of B is reused more often. Machines
-  // pack panels of at most 32 columns, so BN is a multiple of 32.
+  // On a CPU, packed tiles of A and B stay in the L2 cache. With more rows per tile, a tile of B is reused more often.
+  // Machines pack panels of at most 32 columns, so BN is a multiple of 32.
   return {
     BM: upTo(rows, rows > 256 ? 128 : 64, 4),
     BN: upTo(columns, 256, 32),
@@ -24,7 +24,7 @@ export function defaultTiles(machine: Machine, shape: ProductShape): Tiles {
 const fewRows = 128
 
 /**
- * True if a shard has so few rows that tiles of the product should span several shards. Reading B once per small shard
- * costs more than waiting for the rows of other ranks.
+ * True if a shard has so few rows that tiles of the matrix product should span several shards. Reading B once per small
+ * shard costs more than waiting for the rows of other ranks.
  */
 export const spansShards = (rows: number): boolean => rows < fewRows

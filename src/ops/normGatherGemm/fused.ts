@@ -1,7 +1,7 @@
 /**
  * C = gather(LayerNorm(x)) x B in one kernel. Programs normalise this rank's rows, a few at a time, and store them from
- * registers into a box of every rank, or only into a box of their own. After that, they multiply, beginning with this
- * rank's own rows, and wait for one tile of rows at a time.
+ * registers into an inbox of every rank, or only into their own outbox. After that, programs multiply, beginning with
+ * this rank's own rows, and wait for one tile of rows at a time.
  *
  *   box      two slots selected by epoch parity
  *            inbox   [2, ranks x rows per rank, K]: the gathered matrix, to which all ranks send
@@ -11,9 +11,9 @@
  * Each block of rows is signalled once, so the flag of a tile has BM / rows arrivals. Blocks beyond the last row of the
  * source rank are signalled as well.
  *
- * The reader of a box returns no credits. In every launch each rank receives a signal from every other rank, and a rank
- * without rows still signals one tile. A slot is overwritten two launches after it was written. At that time its readers
- * have ended the launch that read the slot.
+ * The reader of an inbox or outbox returns no credits. In every launch each rank receives a signal from every other
+ * rank, and a rank without rows still signals one tile. A buffer slot is overwritten two launches after it was written.
+ * When a rank overwrites a slot, its readers have ended the launch that read the slot.
  */
 import { i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
@@ -27,7 +27,7 @@ export interface Fused {
   readonly dtype: OperandDType
   /** The number of blocks of rows per tile. */
   readonly blocks: number
-  /** True for an outbox, false for an inbox. With an outbox, tiles must not span shards. */
+  /** True for an outbox, false for an inbox. With an outbox, tiles must not span shards of several ranks. */
   readonly fetching: boolean
 }
 
@@ -93,7 +93,7 @@ export const fusedKernel = oncePer(({ dtype, blocks, fetching }: Fused) =>
           const shard = fetching ? box.on(owner).pick(here) : inInbox(box, here, owner)
           t.copy(shard.tile([i, k], [BM, BK]), into)
         })
-      // The program waits for the ranks without rows, because no product waits for tiles from them.
+      // The program waits for the ranks without rows, because no matrix product waits for tiles from them.
       t.last(() => t.for({ from: holders, to: t.world }, (source) => t.wait(arrived.at([source, 0]))))
     },
   ),

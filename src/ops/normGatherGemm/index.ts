@@ -56,12 +56,12 @@ export interface NormGatherGemmOptions {
   readonly dtype: OperandDType
   readonly variant: NormGatherGemmVariant | 'auto'
   readonly tiles?: Partial<Tiles>
-  /** The constant that LayerNorm adds to the variance. The constant is 1e-5 by default. */
+  /** The constant that LayerNorm adds to the variance. LayerNorm's constant is 1e-5 by default. */
   readonly eps?: number
   /**
-   * For `fused`: the normalised rows stay on the rank that computed them, and all ranks load them from there. Fetching is
-   * the default if ranks share one GPU and shards have many rows. In one memory, sending the rows to every rank would
-   * multiply the traffic, and ranks could not share the rows in a cache.
+   * In `fused` with fetching, the normalised rows stay on the rank that computed them, and all ranks load them from
+   * there. Fetching is the default if ranks share one GPU and shards have many rows. In one memory, sending the rows to
+   * every rank would multiply the traffic, and ranks could not share the rows in a cache.
    */
   readonly fetching?: boolean
   /** The number of programs per rank. By default, a rank runs as many programs as can be resident at once. */
@@ -139,7 +139,7 @@ const variants: Readonly<Record<NormGatherGemmVariant, (plan: Plan) => readonly 
   },
 }
 
-/** True if a tile of the product may span the rows of several ranks. */
+/** True if a tile of the matrix product may span the rows of several ranks. */
 const isAcrossShards = (
   { variant, fetching = false }: Pick<NormGatherGemmOptions, 'variant' | 'fetching'>,
   rows: number,
@@ -154,20 +154,20 @@ function isFetching(
   return options.fetching ?? (!machine.capabilities.nearPeers && isOneMemory(machine) && ranks > 1)
 }
 
-/** The most rows that are normalised together: the rows of a fragment that the matrix unit of a GPU uses. */
+/** The maximum number of rows that are normalised together: the rows of a fragment that a GPU's matrix unit uses. */
 const mostRowsOfBlock = 16
 
 /**
  * The most elements of a block that a program holds at a time, on machines without caches for them: 64 registers per
- * thread for 128 threads. Fewer elements mean more steps, each of which waits for memory. Sums of rows occupy the
- * registers of at least 8 rows.
+ * thread for 128 threads. With fewer elements, there are more steps, each of which waits for memory. The sums of rows
+ * occupy the registers of at least 8 rows.
  */
 const mostElements = 8192
 const leastRowsHeld = 8
 
 /**
- * The rows that a program normalises together, and the columns of them that it holds at a time. The number of rows is a
- * divisor of BM, and as small as it can be with one block per processor, so that all processors of a rank take part.
+ * The number of rows that a program normalises together, and the number of columns that it holds at a time. The number of rows
+ * is a divisor of BM, and as small as it can be with one block per processor, so that all processors of a rank take part.
  */
 function blockOf(machine: Machine, rows: number, K: number, BM: number): Pick<NormMeta, 'rows' | 'columns'> {
   let most = 1
@@ -271,8 +271,8 @@ export function normGatherGemm(
       const normalised = layerNorm(contents, K, eps, rows)
       return matrixProduct(normalised, contents.b[rank], { M: rows.length, N, K })
     },
-    // Each element of C is a sum of K products of numbers up to 3, accumulated in f32. The factors of the products and
-    // the sum are rounded to the dtype.
+    // Each element of C is a sum of K products of numbers up to 3, accumulated in f32. The factors and the sum are
+    // rounded to the dtype.
     tolerance: 8 * K * roundoff.f32 + 12 * Math.sqrt(K) * roundoff[dtype],
   }
 }

@@ -1,7 +1,7 @@
-/** What `auto` goes by where a program has measured nothing itself. Written by bench/choices.ts; do not edit. */
+/** The measurements from which `auto` chooses by default. The script bench/choices.ts writes this file; do not edit it. */
 import type { Measurement } from '../../operation/choice.ts'
 
-/** On AMD EPYC, 2 cores; NVIDIA H200; in microseconds. */
+/** Times in microseconds, measured on AMD EPYC with 2 cores and on NVIDIA H200. */
 export const measurements: readonly Measurement[] = [
   {
     operation: 'normGatherGemm',

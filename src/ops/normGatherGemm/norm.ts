@@ -1,7 +1,7 @@
 /**
  * Computes the LayerNorm of a few rows at a time: y = (x - mean) / sqrt(variance + eps) * gamma + beta. Mean and
- * variance are computed per row in f32, in two passes, so that a large mean costs no precision. Each pass reads x
- * again, from memory or from a cache.
+ * variance are computed per row in f32, in two passes, so that a large mean costs no precision. Each pass of the
+ * LayerNorm reads x again, from memory or from a cache.
  *
  *   x            [rows per rank, K]
  *   gamma, beta  [K]
@@ -42,7 +42,7 @@ export function normalise(
   const steps = ceilDiv(depth, columns)
   const part = (k: Scalar) => t.load(x.tile([block, k], [rows, columns])).to(f32)
   const zeros = t.zeros(f32, [rows, columns])
-  // Each column of the block has a sum of its own. They are added up once, after the loop, because threads exchange values for that.
+  // Each column of the block has its own sum. The column sums are added up once, after the loop, to exchange values once.
   const mean = t
     .for(steps, zeros, (k, sums) => sums.add(part(k)))
     .sum(1)
@@ -50,7 +50,7 @@ export function normalise(
     .expand(1)
   const squares = t
     .for(steps, zeros, (k, sums) => {
-      // Elements beyond the last column are read as 0 and must not count towards the variance.
+      // Elements beyond the last column are read as 0 and must not count towards the variance of a row.
       const exists = t.arange(columns).add(k.mul(columns)).lt(depth).expand(0).broadcast([rows, columns])
       const off = exists.select(part(k).sub(mean), 0)
       return sums.add(off.mul(off))

@@ -1,6 +1,5 @@
 /**
- * A canvas with a time axis from left to right. It also has the functions that all such canvases use: drawing the axis
- * and a selected interval.
+ * Defines a canvas with a time axis from left to right, and the functions that draw the axis and a selected interval.
  */
 import { time } from '../units.ts'
 import { colour } from './theme.ts'

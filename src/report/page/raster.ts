@@ -23,8 +23,8 @@ export interface Palette {
   /** The background colour of a lane. */
   readonly lane: number
   /**
-   * The two colours of each category. The second colour is that of the hatching. It equals the first colour if the
-   * category has no hatching.
+   * The two colours of each category. The second colour is the colour of the hatching, which equals the first colour if
+   * the category has no hatching.
    */
   readonly first: Uint32Array
   readonly second: Uint32Array

@@ -1,7 +1,7 @@
 /**
- * Sorted, disjoint intervals of time, each with a category. It computes the share of each category in each pixel of a
- * window. Sums of whole blocks are stored. A pixel therefore costs one search and at most two blocks, whatever the
- * number of intervals that it covers.
+ * Stores sorted, disjoint intervals of time, each with a category, and computes the share of each category in each
+ * pixel of a window. The sums of whole blocks of intervals are stored, so the cost of a pixel is one search and at most
+ * two blocks, for any number of intervals in the pixel.
  */
 import { categoryCount } from '../categories.ts'
 
@@ -67,9 +67,9 @@ export class Segments {
   }
 
   /**
-   * Divides the window into `columns` equal parts and computes the share of each category for each part. The shares are
-   * stored at `column * categoryCount`. With `crisp`, a column that contains only the edges of wider intervals gets the
-   * category with the largest share.
+   * Divides the window into `columns` columns of equal width and computes the share of each category in each column.
+   * The shares are stored at `column * categoryCount`. With `crisp`, a column that contains only the edges of wider
+   * intervals gets the category with the largest share.
    */
   coverage(from: number, to: number, columns: number, out: Float32Array, crisp = false): void {
     out.fill(0, 0, columns * categoryCount)

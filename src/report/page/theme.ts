@@ -1,4 +1,4 @@
-/** The light or dark theme. It is the theme of the system until the reader chooses another one. */
+/** Manages the light or dark theme. The page uses the theme of the system until the reader chooses another one. */
 import { byId } from './dom.ts'
 
 const system = matchMedia('(prefers-color-scheme: dark)')

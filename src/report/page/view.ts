@@ -61,8 +61,8 @@ export class View {
 }
 
 /**
- * The distance between two marks of an axis. It is 1, 2 or 5 times a power of ten, such that marks are at least
- * `pixels` apart.
+ * The distance between two marks of an axis. The distance is 1, 2 or 5 times a power of ten, such that marks are at
+ * least `pixels` apart.
  */
 export function markDistance(span: number, width: number, pixels: number): number {
   const least = (span / width) * pixels

@@ -1,7 +1,7 @@
 /**
  * Draws a chart with lines over a sweep as inline SVG. Each point is drawn with its 95 % interval. Each line has its
- * own colour, dashes and marks, and its name at its end. The values of a column are shown when the pointer is over it
- * or when it has the focus.
+ * own colour, dashes and marks, and its name at its end. The values of a column are shown when the pointer is over the
+ * column or when the column has the focus.
  */
 import type { Quantity } from '../../runs/results.ts'
 import type { Description } from '../description.ts'

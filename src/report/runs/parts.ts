@@ -1,4 +1,7 @@
-/** The names and colours of the parts of an execution. They equal those of the same taxes on the page of the audit. */
+/**
+ * Defines the names and colours of the categories of time of an execution. The names and colours equal the names and
+ * colours of the same taxes on the page of the audit.
+ */
 import { runPartNames, type RunPart } from '../../runs/results.ts'
 import { codeOf, type CategoryName } from '../categories.ts'
 

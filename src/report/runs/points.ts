@@ -48,8 +48,8 @@ export const ratioInterval = ({ interval: [low, high] }: Quantity): string =>
 
 /**
  * How many times faster than `bsp` a variant is in the recorded executions. The median is the time ratio of the two
- * executions that the page draws. Each of them is the median execution of its variant. The interval is derived from the
- * 95 % intervals of both medians.
+ * executions that the page draws. Each timeline shows the median execution of its variant. The interval is derived from
+ * the 95 % intervals of both medians.
  */
 export function drawnRatio(bulk: VariantResult, own: VariantResult): Quantity {
   const [before, after] = [bulk.recorded, own.recorded]

@@ -1,4 +1,7 @@
-/** Charts of the sweeps. They show the speed-up of each variant over `bsp`, and its distance from the lower bound. */
+/**
+ * Charts of the sweeps. The charts show the speed-up of each variant over `bsp`, and the distance of each variant from
+ * the lower bound.
+ */
 import type { Point, Quantity, VariantResult } from '../../runs/results.ts'
 import { html, type Markup } from '../markup.ts'
 import { drawChart, type Line } from './chart.ts'

@@ -1,5 +1,6 @@
 /**
- * Prints a measured point in a terminal. It prints a headline, and a table of the variants that fits into 100 columns.
+ * Prints a measured point in a terminal. The output is a headline, and a table of the variants that fits into 100
+ * columns.
  */
 import { runPartNames, type Point, type Quantity, type VariantResult } from '../../runs/results.ts'
 import type { UnfinishedPoint } from '../../runs/measure.ts'

@@ -1,6 +1,6 @@
 /**
  * Draws the recorded executions of a point in a terminal: one row of characters per rank, with all variants on one time
- * scale. The ratio above the rows is that of the executions that are drawn.
+ * scale. The ratio above the rows is computed from the executions that are drawn.
  */
 import { runPartNames, type Picture, type Point, type RunPart } from '../../runs/results.ts'
 import { digits } from '../format.ts'
@@ -54,7 +54,7 @@ function rankRows({ ranks, wall }: Picture, longest: number): string[] {
 
 type Spans = Picture['ranks'][number]['tracks'][number]['spans']
 
-/** The character of the part in which the workers of a rank spend most of the interval. */
+/** Returns the character for the category of time in which the workers of a rank spend most of the interval. */
 function characterOf(spans: Spans, from: number, to: number): string {
   const spent = Object.fromEntries(runPartNames.map((part) => [part, 0])) as Record<RunPart, number>
   for (const span of spans) spent[span.part] += Math.max(0, Math.min(span.to, to) - Math.max(span.from, from))

@@ -25,7 +25,7 @@ import {
 } from './points.ts'
 
 interface PartWords {
-  /** What a rank does in this part of its time. */
+  /** A phrase that says what a rank does in this category of its time. */
   readonly doing: string
   readonly name: string
 }
@@ -80,8 +80,8 @@ function comparedHeadline(bulk: VariantResult, best: Compared): Headline {
 }
 
 /**
- * Explains the headline of a point in one to three sentences. They say which taxes fell, which remain, and how far the
- * time is from the lower bound.
+ * Explains the headline of a point in one to three sentences. The sentences state which taxes fell, which taxes remain,
+ * and how far the time is from the lower bound.
  */
 export function ledgerInWords(point: Point): string[] {
   const [bulk, best] = [bulkOf(point), bestOf(point)]
@@ -133,8 +133,8 @@ export function headlineOf(points: readonly Point[]): Headline {
 }
 
 /**
- * The findings for each operation. They include its headline if there are several operations, the range of its points,
- * and the taxes that fell.
+ * The findings for each operation. The findings of an operation include a headline if there are several operations, the
+ * range of speed-ups over its points, and the taxes that fell.
  */
 export function findings(
   points: readonly Point[],
@@ -206,7 +206,7 @@ function rangeOf(compared: readonly Comparison[]): string {
   return `The ratio goes from ${place(sorted[0])} to ${place(sorted[sorted.length - 1])}.`
 }
 
-/** The properties in which a point differs from the other points. */
+/** Returns the extents and options in which a point differs from the other points. */
 function difference(point: Point, all: readonly Point[]): string {
   const told = Object.keys(point.shape).filter((name) =>
     all.some(({ shape }) => shape[name] !== point.shape[name]),

@@ -1,9 +1,9 @@
 /**
- * Histories of locations that are accessed by strong operations. A location keeps its stores in modification order. A
- * read may return any store that is not older than the newest store it must observe. A new store may be inserted
- * before stores that its agent need not have observed. Together these choices produce every behaviour of scoped
- * release/acquire without load buffering (docs/memory-model.md). The litmus tests compare them with an independent
- * axiomatic enumeration.
+ * Keeps histories of memory locations that strong operations access. For each location, the history holds the stores in
+ * modification order. A read may return any store that is not older than the newest store it must observe. A new store
+ * may be inserted before stores that its agent need not have observed. Together, the choices of reads and writes
+ * produce every behaviour of scoped release/acquire without load buffering (docs/memory-model.md). The litmus tests
+ * compare the checker's behaviours with an independent axiomatic enumeration.
  */
 import type { Node } from '../../ir/node.ts'
 import type { Order, Scope } from '../../ir/ops/index.ts'
@@ -11,7 +11,7 @@ import type { Clock } from './clock.ts'
 import type { Buffer } from './memory.ts'
 import { covers, type Agent, type Identity, type Release } from './agent.ts'
 
-/** The accesses of one agent to one message. */
+/** The accesses of one agent to one message (a store in the history of a location). */
 interface Touch {
   readonly by: Identity
   readonly scope: Scope
@@ -23,20 +23,23 @@ interface Touch {
 
 export interface Message {
   readonly value: number
-  /** The releases that an acquiring reader may synchronise with. */
+  /** The releases with which an acquiring reader of the message may synchronise. */
   readonly releases: readonly Release[]
   readonly touches: Touch[]
-  /** The store that a read-modify-write read. No other store may be inserted between the two. */
+  /**
+   * The store whose value a read-modify-write has read. No other store may be inserted between that store and the
+   * read-modify-write.
+   */
   readonly readFrom: Message | undefined
-  /** Identifies the message in histories. */
+  /** A number that identifies the message in histories. */
   readonly id: number
-  /** For counting flags: the epoch of the signal that made this message. */
+  /** The epoch of the signal that made this message, for a flag that counts signals. */
   readonly epoch: number | undefined
   /** True for the initial message of an element that was never written. */
   readonly isUnwritten?: boolean
 }
 
-/** An agent or the host, as far as its accesses are concerned. */
+/** An agent or the host, with the facts that its accesses need. */
 export interface Party extends Knower, Identity {}
 
 /** The clock of an agent or of the host, which determines the messages it must have observed. */
@@ -49,14 +52,17 @@ export class Location {
   /** The stores of this location in modification order. */
   readonly messages: Message[]
   /**
-   * The components that have written the location (`writers`), and those that have written it or read it other than
-   * by a wait (`users`).
+   * The components that have written the location (`writers`), and those that have written it, or have read it other
+   * than by a wait (`users`).
    */
   readonly writers = new Set<number>()
   readonly users = new Set<number>()
   /** The distinct combinations of order and scope that signalled this location. */
   readonly signals = new Set<string>()
-  /** The latest access by each component at each scope, over all messages. It avoids scanning long histories. */
+  /**
+   * The latest access by each component at each scope, over all messages. Storing the latest accesses avoids scanning
+   * long histories.
+   */
   readonly #latest: Use[] = []
   readonly #buffer: Buffer
   readonly #i: number
@@ -67,7 +73,10 @@ export class Location {
     this.#i = i
   }
 
-  /** E.g. "lock[0] of rank 0, which is 1". */
+  /**
+   * The description of a message for a reader. An example of a message's description is "lock[0] of rank 0, which is
+   * 1".
+   */
   describe(): string {
     return `${this.#buffer.describe(this.#i)}, which is ${this.newest.value}`
   }
@@ -116,13 +125,13 @@ export class Location {
   }
 
   /**
-   * The index of the oldest message that an agent may still read, which is the newest message it must have observed.
+   * The index of the oldest message that an agent may still read: the newest message that it must have observed.
    */
   floor({ clock, stale }: Knower): number {
     const known = this.#newestKnown(clock)
     const barred = stale?.get(this)
     if (!barred) return known
-    // The loop may instead continue because another location, read later in the iteration, has changed.
+    // The loop may instead continue because another memory location, read later in the iteration, has changed.
     for (const [other, message] of stale!) if (other !== this && other.hasNews(message)) return known
     return Math.max(known, this.#news(barred))
   }
@@ -133,7 +142,7 @@ export class Location {
     return 0
   }
 
-  /** The index of the first store after `since` that has a different value, or 0. */
+  /** The index of the first store after `since` with a different value, or 0 if there is none. */
   #news(since: Message): number {
     const from = this.messages.lastIndexOf(since)
     for (let i = from + 1; i < this.messages.length; i++) if (this.messages[i].value !== since.value) return i
@@ -161,7 +170,7 @@ export class Location {
     return found
   }
 
-  /** The store that a morally strong read of this message reads from. */
+  /** The store whose release a morally strong read of this message observes. */
   static writer(message: Message): Touch | undefined {
     return message.touches.find((touch) => touch.writes)
   }
@@ -169,7 +178,7 @@ export class Location {
 
 type Use = Pick<Touch, 'by' | 'scope' | 'writes' | 'last'>
 
-// These functions run at every strong access, so they allocate no closures.
+// These functions run at every strong access, so they do not allocate closures.
 
 function find<T extends Use>(uses: readonly T[], by: Identity, scope: Scope, writes: boolean): T | undefined {
   for (const one of uses)
@@ -194,7 +203,7 @@ function firstConflict<T extends Use>(
   return undefined
 }
 
-/** The history of an element. Its first message is the element's current contents. */
+/** The history of one element of memory. The first message of a history is the element's current contents. */
 export function historyOf(buffer: Buffer, i: number): Location {
   let location = buffer.locations.get(i)
   if (!location) {
@@ -227,8 +236,8 @@ export function releasesOf(agent: Agent, order: Order, scope: Scope): Release[] 
 }
 
 /**
- * The reader's side of synchronisation: an acquiring read joins the published clocks at once. A relaxed read keeps
- * them for a later acquire fence.
+ * Synchronises a reader: an acquiring read joins the published clocks at once. A relaxed read keeps the published
+ * clocks for a later acquire fence.
  */
 export function acquire(agent: Agent, message: Message, order: Order, scope: Scope): void {
   const writer = Location.writer(message)
@@ -252,8 +261,8 @@ export function inherited(agent: Agent, message: Message, scope: Scope): readonl
 }
 
 /**
- * Executes a fence. The `seqCst` fences are totally ordered: each synchronises with all earlier `seqCst` fences whose
- * scope and its own include both agents.
+ * Executes a fence of the memory model. The `seqCst` fences are totally ordered: each synchronises with all earlier
+ * `seqCst` fences if the scopes of both fences include both agents.
  */
 export function fence(agent: Agent, order: Order, scope: Scope, sequential: Release[]): void {
   if (isAcquire(order)) {

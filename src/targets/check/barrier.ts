@@ -1,7 +1,7 @@
 /**
- * An arrival barrier between the roles of a program, with the semantics of an `mbarrier` in hardware. A phase
- * completes after all its arrivals and the copies attached to it. A wait sees only the parity of the phase. This file
- * reports waits that confuse two phases of equal parity.
+ * An arrival barrier between the roles of a program, with the semantics of an `mbarrier` in hardware. A phase of an
+ * arrival barrier completes after all its arrivals and the copies attached to the phase. A wait on an arrival barrier
+ * sees only the parity of the phase. The checker reports waits that confuse two phases of equal parity.
  */
 import type { Node } from '../../ir/node.ts'
 import { describe, type Agent } from './agent.ts'
@@ -13,7 +13,10 @@ export class ArrivalBarrier {
   readonly #arrivals: number
   #arrived = 0
   #completed = 0
-  /** The parts of copies that this phase still waits for. Parts of other programs may come before they are expected. */
+  /**
+   * The copies of other programs (parts of a multicast) that this phase still waits for. Copies by other programs may
+   * arrive before this program expects them.
+   */
   #underWay = 0
   /**
    * The clocks that arrivals and copies of the current phase publish, and those that the last completed phase
@@ -21,7 +24,7 @@ export class ArrivalBarrier {
    */
   #gathered = new Clock()
   #published = new Clock()
-  /** The latest wait of each role. */
+  /** The latest wait of each role on this barrier. */
   readonly #waits = new Map<Agent, { readonly phase: number; readonly time: number; readonly node: Node }>()
 
   readonly #arrivers = new Set<number>()
@@ -33,7 +36,10 @@ export class ArrivalBarrier {
     this.key = key
   }
 
-  /** E.g. "that has completed 2 phases and counts 0 of 1 arrivals". */
+  /**
+   * Describes the state of the barrier. An example of a barrier's state is "that has completed 2 phases and counts 0 of
+   * 1 arrivals".
+   */
   describe(): string {
     return `that has completed ${this.#completed} phases and counts ${this.#arrived} of ${this.#arrivals} arrivals`
   }
@@ -45,7 +51,8 @@ export class ArrivalBarrier {
   arrive(agent: Agent, node: Node, machine: Machine): void {
     agent.noteEffect()
     agent.note(mix(this.#completed, this.#arrived))
-    // Arrivals of a single role are ordered by the role itself. Arrivals of several roles are unordered.
+    // Arrivals of a single role are ordered by the sequential execution of the role. Arrivals of several roles are not
+    // ordered with each other.
     this.#arrivers.add(agent.component)
     if (this.#arrivers.size > 1) machine.strong.sharePlace(this.key)
     agent.release(this.#gathered)
@@ -53,7 +60,7 @@ export class ArrivalBarrier {
     this.#complete(agent, node, machine)
   }
 
-  /** Completes the phase if all arrivals and all expected parts of copies are there. */
+  /** Completes the phase if all arrivals and all expected copies have been made. */
   #complete(agent: Agent, node: Node, machine: Machine): void {
     if (this.#arrived < this.#arrivals || this.#underWay > 0) return
     this.#expectPassed(agent, node, machine)
@@ -65,12 +72,12 @@ export class ArrivalBarrier {
     spent.clear()
   }
 
-  /** The current phase completes only after so many parts of copies, by any program of the cluster. */
+  /** Makes the current phase wait for a number of copies, by any programs of the cluster. */
   expectParts(parts: number): void {
     this.#underWay += parts
   }
 
-  /** A part of a copy that another program of the cluster, or this one, makes for this program. */
+  /** A copy that a program of the cluster makes into this program's shared memory. */
   attachPart(copy: Accessor, agent: Agent, node: Node, machine: Machine): void {
     agent.noteEffect()
     machine.strong.sharePlace(this.key)
@@ -79,7 +86,7 @@ export class ArrivalBarrier {
     this.#complete(agent, node, machine)
   }
 
-  /** Attaches a copy: the current phase completes only after the copy. */
+  /** Attaches a copy to the barrier: the current phase completes only after the copy. */
   attach(copy: Accessor): void {
     this.#gathered.set(copy.identity.component, copy.time)
   }
@@ -98,8 +105,8 @@ export class ArrivalBarrier {
   }
 
   /**
-   * Reports a wait for a phase that may still be blocked when the next phase completes. The parity would then make
-   * the wait block again.
+   * Reports a wait for a phase that may still be blocked when the next phase completes. A wait for a completed phase
+   * would block again, because the parity of the phase would have changed back.
    */
   #expectPassed(agent: Agent, node: Node, machine: Machine): void {
     const completing = this.#completed

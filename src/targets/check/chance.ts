@@ -1,6 +1,7 @@
 /**
  * Detects whether a scenario uses random numbers or the time. Random numbers make every run different, so a finding
- * could not be reproduced. The time may do so as well; it is reported only if two runs actually differ.
+ * could not be reproduced. The use of a clock may also make runs different; it is reported only if two runs actually
+ * differ.
  */
 import { Site } from '../../ir/site.ts'
 
@@ -26,7 +27,10 @@ export interface Call {
 }
 
 export class Chance {
-  /** The first such call of the run. A random source takes precedence over a clock. */
+  /**
+   * The first call of the run that reads a random source or a clock. A call of a random source takes precedence over a
+   * call of a clock.
+   */
   #seen: Call | undefined
   #isWatching = false
   readonly #restore: readonly (() => void)[]
@@ -48,12 +52,12 @@ export class Chance {
     })
   }
 
-  /** The call that the last watched run made, or undefined if it made none. */
+  /** The first random or clock call that the last watched run made, or undefined if it made none. */
   get seen(): Call | undefined {
     return this.#seen
   }
 
-  /** Runs `run` and records such calls while it executes. */
+  /** Executes `run` and records calls of random sources and clocks. */
   async watch<T>(run: () => Promise<T>): Promise<T> {
     this.#seen = undefined
     this.#isWatching = true

@@ -1,5 +1,5 @@
-/** Vector clocks: the latest known time of each component (an agent, or a copy in flight). */
-/** New clocks get the length of the longest clock so far, so that they rarely grow. */
+/** Implements vector clocks: the latest known time of each component (an agent, or an asynchronous copy). */
+/** New vector clocks get the length of the longest clock so far, so that they rarely grow. */
 let usualLength = 16
 
 export class Clock {
@@ -37,7 +37,7 @@ export class Clock {
     return new Clock(this.#times.slice())
   }
 
-  /** A digest that does not depend on the numbering of components. */
+  /** A digest (hash) of a vector clock that does not depend on the numbering of components. */
   hash(keyOf: (component: number) => number): number {
     let hash = 17
     const times = this.#times

@@ -1,11 +1,11 @@
-/** Assertions and prints as instructions. */
+/** Compiles assertions and prints to instructions. */
 import { attribute } from '../../ir/node.ts'
 import { accessOf, partyOf } from './access.ts'
 import { printed } from '../../world/prints.ts'
 import type { Maker } from './code.ts'
 import { StopRun } from './findings.ts'
 
-/** A failed assertion ends the run: what the program would do after it means nothing. */
+/** A failed assertion ends the run, because later results of the program would be meaningless. */
 export const assert: Maker = (node, _, [condition]) => ({
   node,
   sync: false,

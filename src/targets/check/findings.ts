@@ -21,11 +21,11 @@ export type FindingKind =
   | 'error'
   | 'wrong-result'
 
-/** One agent that is involved in a finding, and what it did. */
+/** One agent that is involved in a finding, and its action. */
 export interface Party {
-  /** E.g. "rank 1, program 0, consumer". */
+  /** The name of the agent. An example of an agent's name is "rank 1, program 0, consumer". */
   readonly who: string
-  /** E.g. "writes inbox[3, 4] of rank 0". */
+  /** The action of the agent. An example of an action is "writes inbox[3, 4] of rank 0". */
   readonly what: string
   readonly site: Site | undefined
 }
@@ -49,10 +49,10 @@ export function formatFinding(finding: Finding): string {
   return lines.join('\n')
 }
 
-/** Ends a run, even if the host program catches this error. */
+/** The error that ends a run, even if the host program catches it. */
 export class RunOver extends Error {}
 
-/** Ends the run with a finding, because the program has no meaningful continuation. */
+/** The error that ends a run with a finding, because the program has no meaningful continuation. */
 export class StopRun extends RunOver {
   readonly finding: Finding
   constructor(finding: Finding) {
@@ -62,12 +62,12 @@ export class StopRun extends RunOver {
 }
 
 /**
- * The reason why an exploration did not cover everything within its bound. `limit`: the search reached its limit of
- * schedules. `fairness`: an agent in an unbounded loop was forced to yield to other agents. `steps`: a run reached
- * its limit of scheduling points. `lanes`: the lanes of one atomic ran in one order only, although their order is
- * observable. `interrupted`: the exploration was interrupted.
+ * The reason why an exploration did not cover everything within its bound. The reason `limit`: the search reached its
+ * limit of schedules. The reason `fairness`: an agent in an unbounded loop was forced to yield to other agents. The
+ * reason `steps`: a run reached its limit of scheduling points. The reason `lanes`: the lanes of one atomic ran in one
+ * order only, although their order is observable. The reason `interrupted`: the exploration was interrupted.
  */
 export type Cut = 'limit' | 'fairness' | 'steps' | 'lanes' | 'interrupted'
 
-/** Ends a run without a verdict, because it reached the limit of scheduling points. */
+/** The error that ends a run without a result, because the run reached the limit of scheduling points. */
 export class CutRun extends RunOver {}

@@ -1,15 +1,15 @@
 /**
- * Conflicts inside one operation. The lanes of a store or a copy act concurrently, in no defined order. If two lanes
- * write different values to one element, either value may remain. A copy whose source and target overlap may read
- * elements that it has already written.
+ * Detects conflicts between the lanes of one operation. The lanes of a store or a copy act concurrently, in no defined
+ * order. If two lanes write different values to one element, either value may be stored. A copy whose source and target
+ * overlap may read elements that it has already written.
  */
 import { storedValues } from '../../ir/ops/index.ts'
 import { partyOf, type Memory, type Places } from './access.ts'
 import type { Accessor } from './memory.ts'
 
 /**
- * For indices that may repeat: reports the first two lanes that write different values to one element. `takes`
- * returns true if a lane is not masked out.
+ * Reports the first two lanes that write different values to the same element, if indices may repeat. The function
+ * `takes` returns true if a lane is not masked out.
  */
 export function checkWrites(
   memory: Memory,
@@ -39,8 +39,8 @@ export function checkWrites(
 }
 
 /**
- * For a copy within one buffer: reports a lane that reads an element that another lane of the same copy writes. A
- * lane that copies an element onto itself is harmless.
+ * Reports a lane of a copy within one buffer that reads an element that another lane of the same copy writes. A lane
+ * that copies an element onto itself is harmless.
  */
 export function checkOverlap(
   memory: Memory,
@@ -64,8 +64,10 @@ export function checkOverlap(
   )
 }
 
-/** "copy" or "store": a copy has no stored value among its inputs. */
+/** The name of the operation, "copy" or "store"; a copy has no stored value among its inputs. */
 const nameOf = ({ node }: Accessor): string => (node && storedValues(node).length === 0 ? 'copy' : 'store')
 
-/** True if the two values differ. NaN equals NaN, and 0 equals -0. */
+/**
+ * True if the values that two lanes write differ. In the comparison of lane values, NaN equals NaN, and 0 equals -0.
+ */
 const isDifferent = (a: number, b: number): boolean => a !== b && !(Number.isNaN(a) && Number.isNaN(b))

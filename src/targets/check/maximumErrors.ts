@@ -1,6 +1,6 @@
 /**
- * The maximum errors of f32 functions in the checker. It rounds a float64 result, which is wrong only if the exact result
- * is next to a tie.
+ * The maximum errors of f32 functions in the checker. The checker rounds a float64 result to f32, which is wrong only
+ * if the exact result is next to a tie.
  */
 import type { MaximumErrors } from '../../ir/ops/index.ts'
 

@@ -1,7 +1,7 @@
 /**
- * Memory with shadow state for each element: its last writer, and its readers since that write. Two accesses that are
- * not ordered by happens-before are therefore found in whichever order they ran. Strong accesses have a separate
- * history (atomics.ts).
+ * Implements memory with shadow state for each element: its last writer, and its readers since that write. With shadow
+ * state, two accesses that are not ordered by happens-before are found in whichever order they ran. Strong accesses
+ * have a separate history (atomics.ts).
  */
 import type { DType } from '../../ir/dtype.ts'
 import type { Node } from '../../ir/node.ts'
@@ -9,9 +9,12 @@ import type { Identity } from './agent.ts'
 import type { Location } from './atomics.ts'
 import type { Clock } from './clock.ts'
 
-/** The writer of an element that was never written. */
+/** The value that marks an element which was never written. */
 const NOBODY = -1
-/** The writer of an element that only strong accesses have written. The location's history records who wrote it. */
+/**
+ * The value that marks an element which only strong accesses have written. The location's history of strong accesses
+ * records who wrote the element.
+ */
 const STRONGLY = -2
 
 export interface Allocation {
@@ -19,7 +22,7 @@ export interface Allocation {
   readonly dtype: DType
   readonly shape: readonly number[]
   readonly strides: readonly number[]
-  /** One buffer per rank. A shared tile has a single buffer. */
+  /** The memory of a tensor or shared tile: one buffer per rank. A shared tile has one buffer in total. */
   readonly buffers: readonly Buffer[]
 }
 
@@ -27,13 +30,13 @@ export interface Allocation {
 export interface Accessor {
   readonly identity: Identity
   readonly clock: Clock
-  /** The component's own time. */
+  /** The logical time of the component. */
   readonly time: number
   readonly kernel: string
   readonly node: Node | undefined
   /**
-   * The reads that are ordered before a write by this accessor. If undefined, these are the reads that `clock`
-   * includes.
+   * The reads that are ordered before a write by this accessor. If this field is undefined, the reads that the
+   * accessor's `clock` includes are ordered before the write.
    */
   readonly afterReads?: Clock
 }
@@ -61,7 +64,7 @@ export class Buffer {
   /** The histories of the elements that strong operations accessed. */
   readonly locations = new Map<number, Location>()
 
-  /** `note` is the suffix of the buffer's description. */
+  /** The argument `note` is a suffix for the buffer's description. */
   constructor(
     name: string,
     key: string,
@@ -86,7 +89,7 @@ export class Buffer {
     return this.#writer[i] !== NOBODY
   }
 
-  /** Returns the last write if it is not ordered before `by`. */
+  /** Returns the last write if it is not ordered before the access `by`. */
   conflictingWrite(i: number, by: Accessor): Conflict | undefined {
     const writer = this.#writer[i]
     if (writer < 0 || by.clock.get(writer) >= this.#writeTime[i]) return undefined
@@ -104,8 +107,8 @@ export class Buffer {
   }
 
   /**
-   * Records a read that certainly causes no finding. Returns false, and records nothing, if the full check is
-   * necessary.
+   * Records a read if a quick check shows that it causes no finding. If the full check is necessary, this function
+   * returns false and records nothing.
    */
   readQuickly(i: number, by: Accessor): boolean {
     const writer = this.#writer[i]
@@ -116,8 +119,8 @@ export class Buffer {
   }
 
   /**
-   * Records a read. A read that is ordered after an earlier read replaces it: an access ordered after the new read is
-   * ordered after both.
+   * Records a read by a component. A read that is ordered after an earlier read replaces that read, because an access
+   * ordered after the new read is ordered after both.
    */
   noteRead(i: number, by: Accessor): void {
     const { component } = by.identity
@@ -156,7 +159,7 @@ export class Buffer {
     this.data[i] = value
   }
 
-  /** E.g. "inbox[2, 5] of rank 1". */
+  /** The name of an element for messages. An example of an element's name is "inbox[2, 5] of rank 1". */
   describe(i: number): string {
     const indices: number[] = []
     let rest = i

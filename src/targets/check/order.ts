@@ -1,6 +1,6 @@
 /**
- * The order of the launches of one rank, given by streams and events, and the largest number of programs that may run
- * concurrently.
+ * Computes the order of the launches of one rank, which streams and events determine, and the largest number of
+ * programs that may run concurrently.
  */
 
 /**
@@ -12,10 +12,10 @@ export interface Ordered {
   readonly after: readonly Ordered[]
 }
 
-/** The given launches and all their direct and indirect predecessors. */
+/** The given launches and all their direct and indirect predecessors on streams. */
 export function withPredecessors<T extends Ordered>(launches: readonly T[]): Set<T> {
   const found = new Set<T>(launches)
-  // Iterating a Set also visits the elements that are added during the iteration.
+  // JavaScript's iteration over a Set also visits the elements that are added during the iteration.
   for (const launch of found) for (const before of launch.after) found.add(before as T)
   return found
 }

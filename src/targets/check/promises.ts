@@ -1,13 +1,13 @@
 /**
- * Tracks the promises that a world returns and whether the host program awaits them. A promise that is not awaited
- * would be a mistake on every other target, because the host would continue before the work is done.
+ * Tracks the promises that a world returns and whether the host program awaits them. A missing `await` is a mistake on
+ * every other target, because the host would continue before the work is done.
  */
 import { Site } from '../../ir/site.ts'
 import { WorldError } from '../../world/world.ts'
 
 /**
- * A promise that calls `onAwait` when it is awaited. It needs a class of its own: `await` calls `then` only on
- * promises with a different constructor.
+ * A promise that calls the function `onAwait` when it is awaited. The promise needs a class of its own, because `await`
+ * calls `then` only on promises with a different constructor.
  */
 class Tracked<T> extends Promise<T> {
   static override get [Symbol.species](): PromiseConstructor {
@@ -29,8 +29,8 @@ export class Promises {
   readonly #pending = new Map<object, { readonly what: string; readonly site: Site }>()
 
   /**
-   * With `isWatched` false, promises are not tracked, because tracking is slow. The first run of a scenario shows
-   * what the other runs would.
+   * If `isWatched` is false, promises are not tracked, because tracking is slow. The first run of a scenario already
+   * shows what the other runs would show.
    */
   constructor(isWatched: boolean) {
     this.#isWatched = isWatched

@@ -1,7 +1,7 @@
 /**
- * Two schedulers. The random scheduler is reproducible by its seed. The exhaustive scheduler enumerates all schedules
- * with at most a given number of preemptions, all values that reads may return, and all positions in modification
- * order that stores may take.
+ * Defines two schedulers for the checker. The random scheduler is reproducible by its seed. The exhaustive scheduler
+ * enumerates all schedules with at most a given number of preemptions, all values that reads may return, and all
+ * positions in modification order that stores may take.
  */
 import type { Agent } from './agent.ts'
 import { RunOver } from './findings.ts'
@@ -21,9 +21,9 @@ function randomSource(seed: number): () => number {
 }
 
 /**
- * Chooses agents at random. Each run draws one of three styles. `even` chooses uniformly. `priorities` changes
- * priorities occasionally, which makes some agents very slow. `straggler` delays one rank for as long as other ranks
- * can continue.
+ * A scheduler that chooses agents at random. Each random run uses one of three styles, drawn at random. The style
+ * `even` chooses agents uniformly. The style `priorities` changes priorities occasionally, which makes some agents very
+ * slow. The style `straggler` delays one rank for as long as other ranks can continue.
  */
 export class RandomScheduler implements Scheduler {
   readonly #random: () => number
@@ -71,10 +71,10 @@ export class RandomScheduler implements Scheduler {
   }
 }
 
-/** Ends a run whose continuation has already been explored. */
+/** The error that ends a run whose continuation has already been explored. */
 export class Seen extends RunOver {}
 
-/** The host program behaved differently from an earlier run with the same decisions. */
+/** The error for a host program that behaved differently from an earlier run with the same scheduling decisions. */
 export class NotReproducible extends Error {
   override readonly name = 'NotReproducible'
   constructor() {
@@ -105,12 +105,12 @@ export class ExhaustiveSearch implements Scheduler {
   #left = 0
   #streak = 0
   #unfair = false
-  /** For each state, by digest, the largest number of preemptions that were left in it. */
+  /** The largest number of preemptions that were still allowed in each state, by the digest of the state. */
   readonly #seen = new Map<string, number>()
 
   /**
-   * Without `reduce`, equivalent interleavings are tried as well. That is slow and serves to test the reduction
-   * itself.
+   * If `reduce` is false, equivalent interleavings are tried as well. Trying equivalent interleavings is slow and
+   * serves to test the reduction itself.
    */
   constructor(preemptions: number, reduce = true) {
     this.#preemptions = preemptions
@@ -130,24 +130,25 @@ export class ExhaustiveSearch implements Scheduler {
     return this.#unfair
   }
 
-  /** Prepares the next run. */
+  /** Prepares the next run of the search. */
   begin(): void {
     this.#position = 0
     this.#left = this.#preemptions
     this.#streak = 0
   }
 
-  /** Advances to the next unexplored schedule. Returns false if none is left. */
+  /** Advances to the next unexplored schedule. The result is false if no unexplored schedule is left. */
   advance(): boolean {
     if (this.#learnt) {
-      // Accesses that were assumed to commute turned out not to. The search starts over with this knowledge.
+      // Some accesses that the search assumed to commute do not commute. The search starts over with this knowledge.
       this.#learnt = false
       this.#unfair = false
       this.#trail = []
       this.#seen.clear()
       return true
     }
-    // The last decision of the trail differs from the previous run. A reproducible run must reach that decision.
+    // The last scheduling decision in the list differs from the previous run. A reproducible run must reach that
+    // decision.
     if (this.#position < this.#trail.length) throw new NotReproducible()
     while (this.#trail.length > 0) {
       const last = this.#trail[this.#trail.length - 1]

@@ -1,6 +1,6 @@
 /**
- * Strong accesses: loads, stores and read-modify-writes with an order and a scope, and fences. The scheduler makes
- * the choices that the memory model leaves open: which store a load returns, and where a store is inserted in
+ * Implements strong accesses: loads, stores and read-modify-writes with an order and a scope, and fences. The scheduler
+ * makes the choices that the memory model leaves open: which store a load returns, and where a store is inserted in
  * modification order.
  */
 import type { Node } from '../../ir/node.ts'
@@ -11,7 +11,7 @@ import { acquire, fence, historyOf, inherited, releasesOf, type Location, type M
 import { mix } from './clock.ts'
 import type { Accessor, Buffer } from './memory.ts'
 
-/** One strong access of one element. */
+/** The data of one strong access of one element. */
 export interface StrongAccess {
   readonly agent: Agent
   readonly node: Node
@@ -19,24 +19,26 @@ export interface StrongAccess {
   readonly i: number
   readonly order: Order
   readonly scope: Scope
-  /** The epoch, if the access is a signal. */
+  /** The epoch of the flag, if the access is a signal. */
   readonly epoch?: number
 }
 
-/** Makes the choices of a run. Among several stores or positions, choice 0 is the newest. */
+/**
+ * The source of a run's choices between permitted values. Among several stores or positions, choice 0 is the newest.
+ */
 export interface Choices {
   pick(count: number): number
-  /** True if runs are compared by their digests. */
+  /** True if the search compares runs by their digests. */
   readonly searching?: boolean
-  /** If present, a search varies only the order of accesses to elements that several agents access. */
+  /** If this field is present, a search varies only the order of accesses to elements that several agents access. */
   readonly sharing?: Sharing
 }
 
 /**
- * The elements whose accesses do not commute, collected during a search. Several agents write such an element, or one
- * agent reads what another writes. Waits do not count as reads: a wait ends once its flag is signalled, and
- * overwriting a signal with an older epoch is reported as a finding. The order of all other accesses makes no
- * difference, so the search does not vary it.
+ * The elements whose accesses do not commute, collected during a search of schedules. The accesses to an element do not
+ * commute if several agents write it, or if one agent reads what another writes. Waits do not count as reads: a wait
+ * ends once its flag is signalled, and overwriting a signal with an older epoch is reported as a finding. The order of
+ * accesses that commute makes no difference, so the search does not vary it.
  */
 export interface Sharing {
   isShared(place: string): boolean
@@ -89,7 +91,7 @@ export class StrongMemory {
     })
   }
 
-  /** Stores a word from the host that kernels may poll: a release store at system scope. */
+  /** Models a host store of a word that kernels may poll: a release store at system scope. */
   storeFromHost(host: Accessor, record: ComponentRecord, buffer: Buffer, i: number, value: number): void {
     const location = historyOf(buffer, i)
     this.#memory.checkWeak(host, buffer, i, true)
@@ -103,8 +105,8 @@ export class StrongMemory {
   }
 
   /**
-   * Loads a word into the host: an acquire load at system scope. A host that polls makes progress: it does not read the
-   * same store twice if there is a newer one. `last` is the store that it read last.
+   * Models a host load of a word: an acquire load at system scope. A host that polls makes progress, because it does
+   * not read the same store twice if there is a newer one. The argument `last` is the store that the host read last.
    */
   loadIntoHost(
     host: Accessor,
@@ -144,8 +146,8 @@ export class StrongMemory {
   }
 
   /**
-   * Performs a read-modify-write. If `change` returns undefined, the element is left unchanged and the access is a
-   * plain read.
+   * Performs an atomic read-modify-write. If the function `change` returns undefined, the element is left unchanged and
+   * the access is a plain read.
    */
   modify(access: StrongAccess, change: (old: number) => number | undefined): number {
     const { agent, node, buffer, i, order, scope, epoch } = access
@@ -170,7 +172,7 @@ export class StrongMemory {
     return old
   }
 
-  /** Reads a message that was already chosen, and acquires from it if the order says so. */
+  /** Reads a message that was already chosen, and synchronises with its release if the load is an acquire. */
   read(access: StrongAccess, location: Location, message: Message, writes = false): number {
     const { agent, order, scope } = access
     this.glance(access, location, message, writes)
@@ -190,8 +192,8 @@ export class StrongMemory {
     }
     location.touch(message, agent, scope, false, node, agent.time)
     agent.noteFresh(location, message)
-    // Only the first read of a location in an iteration counts. Had it returned a newer value, the iteration might
-    // have taken another path.
+    // For the detection of polling, only the first read of a location in an iteration counts. If the first read of a
+    // location had returned a newer value, the iteration might have taken another path.
     for (const { spin } of agent.spins.values())
       if (!spin.reads.has(location)) spin.reads.set(location, message)
     agent.note(mix(message.id, 3))
@@ -202,7 +204,7 @@ export class StrongMemory {
     this.noteClock(agent)
   }
 
-  /** Adds the agent's clock to its digest. Only a search compares digests. */
+  /** Adds the agent's clock to its digest. Digests are compared only in a search. */
   noteClock(agent: Agent): void {
     if (this.#choices.searching) agent.note(agent.clock.hash(this.#keyOf))
   }
@@ -212,7 +214,10 @@ export class StrongMemory {
     return this.isSharedPlace(`${buffer.key}/${i}`)
   }
 
-  /** True if the order of accesses to anything with a key may matter. Without the reduction, every order matters. */
+  /**
+   * True if the order of accesses to an object with a given key may matter. If the reduction is switched off, every
+   * order matters.
+   */
   isSharedPlace(key: string): boolean {
     return this.#choices.sharing?.isShared(key) ?? true
   }

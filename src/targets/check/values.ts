@@ -1,4 +1,7 @@
-/** Values as instructions: constants, ids, and ops that are evaluated by the `evaluate` function of their record. */
+/**
+ * Compiles values to instructions: constants, ids, and ops that are evaluated by the `evaluate` function of their
+ * record.
+ */
 import { attribute } from '../../ir/node.ts'
 import { opOf, type Datum } from '../../ir/ops/index.ts'
 import type { Agent } from './agent.ts'

@@ -1,6 +1,6 @@
 /**
- * Views as instructions: each selects a rank's copy of a tensor and some of its elements. A view that exceeds its
- * tensor is reported when it is used.
+ * Compiles views to instructions, each of which selects a rank's copy of a tensor and some of its elements. A view that
+ * exceeds its tensor is reported when the kernel uses it.
  */
 import { attribute, type Node } from '../../ir/node.ts'
 import type { Datum } from '../../ir/ops/index.ts'
@@ -25,7 +25,7 @@ export interface TensorView {
 
 const number = (agent: Agent, register: number): number => agent.registers[register] as number
 
-/** The elements of a tensor that a view selects. If the view is wrong, every element is OUTSIDE. */
+/** The elements of a tensor that a view selects. If the view exceeds its bounds, every element is OUTSIDE. */
 const placesOf = (
   { allocation, rank, wrong }: TensorView,
   index: Int32Array,
@@ -42,7 +42,7 @@ const leaves = (node: Node, i: number, extent: number, name: string): WrongView 
     ? undefined
     : { node, message: `index ${i} is outside ${name}, which has extent ${extent}` }
 
-/** An instruction that stores the result of `make` in its register. */
+/** An instruction that stores the result of the function `make` in its register. */
 const plain = (node: Node, out: number, make: (agent: Agent, machine: Machine) => unknown): Instruction => ({
   node,
   sync: false,
@@ -152,7 +152,7 @@ export const at: Maker = (node, out, inputs) => {
   })
 }
 
-/** Transposes a shared tile. */
+/** Transposes a view of a shared tile. */
 export const transpose: Maker = (node, out, [from]) =>
   plain(node, out, (agent) => {
     const places = agent.registers[from] as Places

@@ -1,7 +1,7 @@
 /**
  * The backend of a world of CPU ranks: heaps in one shared memory, queues served by threads of this process, and
- * kernels compiled to code that these threads load. The launch protocol is defined in abi.ts; the machinery is in
- * host.ts.
+ * kernels compiled to code that these threads load. The file abi.ts defines the launch protocol, and host.ts implements
+ * the machinery.
  */
 import type { DType } from '../../ir/dtype.ts'
 import type { KernelIR } from '../../ir/node.ts'
@@ -21,7 +21,7 @@ import { CpuMemory } from './memory.ts'
 import type { Block, Launched, Place, Queue } from './queue.ts'
 import { clockTick } from './recording.ts'
 
-/** A per-rank launch: the words of its launch block. */
+/** A prepared launch on one rank: the words of its launch block. */
 export interface CpuPart extends Part {
   readonly queue: Queue
   readonly executable: Executable
@@ -31,7 +31,7 @@ export interface CpuPart extends Part {
   readonly params: Int32Array
 }
 
-/** A position in a queue: after the launch that was last when the mark was made, if the queue had one. */
+/** A position in a launch queue: after the launch that was last when the mark was made, if the queue had one. */
 export interface CpuMark {
   readonly launched: Launched | undefined
   /** The time at which the mark was made, in nanoseconds. */
@@ -49,7 +49,9 @@ export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
     return clockTick(this.platform.threads.now)
   }
 
-  /** A kernel increments the sleeper count before its last poll, so it sees the flag or is woken here. */
+  /**
+   * A kernel increments the sleeper count before its last poll, so it either sees the host's signal or is woken here.
+   */
   wake(rank: number, offset: number): void {
     if (Atomics.load(this.words, control.sleepers >>> 2) === 0) return
     const at = this.memory.address(rank, offset)
@@ -58,7 +60,7 @@ export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
     else Atomics.notify(this.words, at >>> 2)
   }
 
-  // Code
+  // Compiled code
 
   readonly unlike = new Set<string>()
 
@@ -126,18 +128,18 @@ export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
     return words
   }
 
-  /** Compiles without blocking this thread. Does not launch anything. */
+  /** Compiles kernels without blocking this thread. The function `compile` does not launch anything. */
   compile(ir: KernelIR, wanted: readonly Wanted[]): Promise<void> {
     return this.executables.prepare(ir, specialisationOf(wanted[0]))
   }
 
-  /** Compiles, and also loads the executable into all workers of the existing streams. */
+  /** Compiles a kernel, and also loads the executable into all workers of the existing streams. */
   async prepare(ir: KernelIR, wanted: readonly Wanted[]): Promise<void> {
     await this.compile(ir, wanted)
     await this.handOut(this.executables.get(ir, specialisationOf(wanted[0])))
   }
 
-  // Queues
+  // Launch queues
 
   /**
    * Writes the launches of all ranks before waking any worker, so that the ranks start as close together as possible.
@@ -220,7 +222,7 @@ export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
   }
 }
 
-/** The facts of a launch that specialise its code. Without arguments nothing is packed. */
+/** The facts of a launch for which its code is specialised. If no arguments are given, no tensor counts as packed. */
 export const specialisationOf = (wanted: Pick<Wanted, 'given' | 'members'> | undefined): Specialisation => ({
   packed: Object.entries(wanted?.given ?? {}).flatMap(([name, one]) =>
     typeof one !== 'number' && one.kind === 'packed' ? [name] : [],
@@ -237,7 +239,10 @@ function writeScalar(words: Int32Array, { params }: Kernel, name: string, value:
   else view.setInt32(at, value, true)
 }
 
-/** Describes the machine by what the system tells of its processors. Other facts of a CPU are unknown. */
+/**
+ * Describes the machine by the facts that the operating system reports about its processors. Other facts about a CPU
+ * are unknown.
+ */
 function machineOf({ target, threads, panelSteps }: CpuPlatform, ranks: number, workers: number): Machine {
   const all = Array.from({ length: ranks }, (_, rank) => rank)
   const caches = threads.caches.map(({ level, bytes, isShared }) => ({

@@ -1,6 +1,6 @@
 /**
- * Helpers for writing Code: functions that build expressions, and a `Writer` that collects statements. Simple constants
- * are folded.
+ * Helpers for constructing the intermediate language Code: functions that build expressions, and a `Writer` that
+ * collects statements. The helper functions fold simple constants.
  */
 import type {
   AtomicName,
@@ -105,7 +105,7 @@ export function zip(a: Operand, b: Operand, half: 'first' | 'second'): Expressio
   return { kind: 'zip', type: operand.type as 'vf32' | 'vi32', a: operand, b: use(b), half }
 }
 
-/** base + index * scale + offset, in bytes. */
+/** The address base + index * scale + offset, in bytes. */
 export function address(base: Operand, index: Operand | number = 0, scale = 1, offset = 0): Expression {
   const from = use(base)
   const at = typeof index === 'number' ? index : constantOf(use(index))
@@ -114,7 +114,7 @@ export function address(base: Operand, index: Operand | number = 0, scale = 1, o
   const bytes = at * scale + offset
   return bytes === 0 ? from : { kind: 'address', type: 'ptr', base: from, scale: 1, offset: bytes }
 }
-/** base + index * stride, for a stride in bytes that is known only at launch. */
+/** The address base + index * stride, for a stride in bytes that is known only at launch. */
 export const step = (base: Operand, index: Operand, stride: Operand): Expression => ({
   kind: 'step',
   type: 'ptr',
@@ -133,7 +133,7 @@ export const stride = (a: Operand, scale: number): Expression => ({
 export class Writer {
   statements: Statement[] = []
 
-  /** Declares a new local that holds `value`. */
+  /** Declares a new local variable that holds `value`. */
   let(name: string, value: Operand): Local {
     const expression = use(value)
     const local: Local = { type: expression.type, name }

@@ -1,6 +1,6 @@
 /**
- * The data caches of the computer's processors, as Linux reports them. On other systems they are unknown, and the list
- * is empty.
+ * Reads the data caches of the computer's processors, as Linux reports them. On other operating systems the caches are
+ * unknown, and the list is empty.
  */
 export interface SystemCache {
   readonly level: number
@@ -13,10 +13,10 @@ export interface SystemCache {
 export type ReadText = (path: string) => string | undefined
 
 const processors = '/sys/devices/system/cpu'
-/** More cache entries than any processor has. */
+/** A limit on cache entries that is larger than that of any processor. */
 const most = 16
 
-/** The caches of the first processor, which stands for all of them. */
+/** The caches of the first processor; Arke assumes that all processors have equal caches. */
 export function systemCaches(read: ReadText): readonly SystemCache[] {
   const caches: SystemCache[] = []
   const online = read(`${processors}/online`)?.trim()

@@ -1,4 +1,7 @@
-/** The workers of a world: assigns threads to queues, sets how long they spin, and ends them. */
+/**
+ * Manages the worker threads of a world: assigns threads to queues, sets how long they poll before they sleep, and ends
+ * them.
+ */
 import { WorldError } from '../../world/world.ts'
 import { control, event as eventOf, slot, spinsFor, workerState } from './abi.ts'
 import type { CpuPlatform } from './host.ts'
@@ -9,19 +12,22 @@ import type { Queue, Worker } from './queue.ts'
 import { eventCapacity } from './recording.ts'
 import { changed } from './waitAsync.ts'
 
-/** Time limits in milliseconds: for a worker to stop after an abort, and for a new thread to start. */
+/** Two time limits in milliseconds: for a worker to stop after an abort, and for a new thread to start. */
 export const patience = { stop: 1000, start: 30_000 }
 
-/** Slot fields of the event buffer. These fields stay valid when a dead worker's slot is cleared. */
+/**
+ * The fields of a slot that describe the event buffer. The fields of the event buffer stay valid when a dead worker's
+ * slot is cleared.
+ */
 const lasting = [slot.events, slot.events + 4, slot.eventCapacity]
 
 export class Crew {
-  /** The number of leaders of every queue. */
+  /** The number of leaders (threads that run programs) of every queue. */
   readonly leaders: number
   readonly workers: Worker[] = []
-  /** Called with the error text when a worker has thrown an exception. */
+  /** A callback that receives the error text when a worker has thrown an exception. */
   onFailure: (worker: Worker, text: string) => void = () => {}
-  /** Called when a worker's thread has died. */
+  /** A callback that is called when a worker's thread has died. */
   onEnd: (worker: Worker, why: string) => void = () => {}
   readonly #platform: CpuPlatform
   readonly #record: boolean
@@ -54,7 +60,7 @@ export class Crew {
     this.#private = place.private
   }
 
-  /** Starts the workers that the queue still lacks for the given number of roles. */
+  /** Starts the workers that the queue still needs for the given number of roles. */
   staff(queue: Queue, roles: number): void {
     const present = queue.workers.length / this.leaders
     if (present >= roles) return
@@ -84,12 +90,14 @@ export class Crew {
     this.#adaptSpinning()
   }
 
-  /** Sets the spin limits of all workers. Sleeping workers let the awake ones spin longer (serve.ts). */
+  /**
+   * Sets how often each worker polls before it sleeps. If some workers sleep, the awake workers poll longer (serve.ts).
+   */
   #adaptSpinning(): void {
     const { cores } = this.#platform.threads
     const threads = this.workers.length
     this.#words[control.cores >>> 2] = cores
-    // On a single core, a spinning worker keeps the host from enqueuing the launch that the worker waits for.
+    // On a single core, a polling worker keeps the host from enqueuing the launch that the worker waits for.
     this.#words[control.idleSpins >>> 2] =
       threads < cores ? 10_000 : threads === cores && cores > 1 ? 2_000 : 100
     this.hostSpins = threads < cores ? 5_000 : 200
@@ -168,7 +176,7 @@ export class Crew {
   }
 
   /**
-   * After an abort: clears the workers' state and gives dead workers new threads. The new threads start when the
+   * After an abort, clears the workers' state and gives dead workers new threads. The new threads start when the
    * returned function is called.
    */
   renew(): () => void {
@@ -187,15 +195,15 @@ export class Crew {
       worker.thread = this.#pool.thread()
       worker.dead = false
     }
-    // The abort has woken all sleeping workers.
+    // The abort has already woken all sleeping workers.
     Atomics.store(this.#words, control.awake >>> 2, this.workers.length)
     this.#spinFor(this.workers.length)
     return () => lost.forEach((worker) => this.#assign(worker))
   }
 
   /**
-   * Waits until all workers have left their queues and returns true. Terminates workers that exceed the time limit and
-   * returns false.
+   * Waits until all workers have left their queues and returns true. If workers exceed the time limit, they are
+   * terminated and the result is false.
    */
   async leave(): Promise<boolean> {
     const left = await Promise.all(this.workers.map((worker) => this.#leave(worker)))

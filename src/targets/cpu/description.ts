@@ -1,4 +1,4 @@
-/** What the descriptions of both CPU targets have in common (../description.ts). */
+/** Defines what the descriptions of both CPU targets have in common (../description.ts). */
 import type { TargetDescription } from '../description.ts'
 
 const wasmPage = 65536

@@ -1,35 +1,44 @@
-/** The result of lowering a kernel: its code, and the facts that the host needs to launch it. */
+/** Defines the result of lowering a kernel: its code, and the facts that the host needs to launch it. */
 import type { Site } from '../../ir/site.ts'
 import type { CodeModule, Machine } from './code.ts'
 
 export interface Lowered {
   readonly module: CodeModule
-  /** The number of workers per program: 1, or the number of the kernel's roles. */
+  /** The number of workers per program: 1, or the number of roles of the kernel. */
   readonly roles: number
-  /** The size in bytes of one program's memory: header, shared tiles and fragments. A multiple of 64. */
+  /**
+   * The size in bytes of one program's memory: header, shared tiles and fragments. The size of a program's memory is a
+   * multiple of 64.
+   */
   readonly frameBytes: number
-  /** The number of counter words per rank. These words are zero between launches. */
+  /** The number of counter words of the kernel per rank. The counter words are zero between launches. */
   readonly counterWords: number
   /** The author's source lines, indexed by the site number in slots and events. */
   readonly sites: readonly (Site | undefined)[]
-  /** The messages of the assertions, by the same number. */
+  /** The messages of the assertions, indexed by the same site number. */
   readonly messages: readonly (string | undefined)[]
   readonly params: readonly string[]
   /** A source line that makes programs depend on concurrently running programs, or undefined if the kernel has none. */
   readonly needsResidency: { readonly site: Site | undefined } | undefined
-  /** For a recording kernel: how it differs from the unrecorded kernel, apart from the log. */
+  /** The differences between a recording kernel and the unrecorded kernel, apart from the code that writes the log. */
   readonly unlike: readonly string[]
 }
 
 /** The host's side of a CPU target: it compiles Code into bytes that a worker can load. */
 export interface Engine {
   readonly machine: Machine
-  /** Compiles a module. Results are cached in memory and on disk, so callers may compile the same module again. */
+  /**
+   * Compiles a module of Code. Compiled modules are cached in memory and on disk, so callers may compile the same
+   * module again.
+   */
   compile(module: CodeModule): Uint8Array
   /**
-   * Compiles without blocking this thread, for targets whose compiler is slow. A later `compile` then returns at once.
+   * Compiles a module without blocking this thread, for targets whose compiler is slow. A later call of `compile` then
+   * returns at once.
    */
   prepare?(module: CodeModule): Promise<void>
-  /** Wakes kernels that sleep on the word at this offset. If absent, `Atomics.notify` wakes them. */
+  /**
+   * Wakes kernels that sleep on the word at this offset. If `wake` is absent, `Atomics.notify` wakes the kernels.
+   */
   readonly wake?: (memory: WebAssembly.Memory, offset: number) => void
 }

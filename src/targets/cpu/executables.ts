@@ -1,5 +1,5 @@
 /**
- * Compiled CPU kernels, cached per process. The cache key is the kernel IR, the engine, whether the world records
+ * Caches compiled CPU kernels per process. The cache key is the kernel IR, the engine, whether the world records
  * events, and the facts of the launch that specialise its code.
  */
 import type { KernelIR } from '../../ir/node.ts'
@@ -20,11 +20,11 @@ export interface Executable extends Compiled {
 
 const compiled = new WeakMap<Engine, WeakMap<KernelIR, Map<string, Compiled>>>()
 
-/** The facts of a launch that specialise its code. */
+/** The facts of a launch for which its code is specialised. */
 export interface Specialisation {
   /** The names of the parameters whose tensors are packed. */
   readonly packed: readonly string[]
-  /** See `CpuFacts.scattered`. */
+  /** The field `scattered` is described at `CpuFacts.scattered`. */
   readonly scattered?: boolean
 }
 
@@ -61,7 +61,7 @@ export function compile(wanted: Wanted): Compiled {
   return known
 }
 
-/** Compiles in the background, so that a later `compile` call does not block on the compiler. */
+/** Compiles a kernel in the background, so that a later `compile` call does not block on the compiler. */
 export async function prepare(wanted: Wanted): Promise<void> {
   const { made, key } = placeOf(wanted)
   if (made.has(key) || !wanted.engine.prepare) return

@@ -1,26 +1,29 @@
 /**
- * The facts that specialise a kernel for a CPU, in one record. A world and `arke emit` lower a kernel by this record, and the C++ text
- * states it.
+ * Defines the facts for which a kernel is specialised on a CPU, in one record. A world and `arke emit` lower a kernel
+ * according to its facts, and the generated C++ states them.
  */
 import type { KernelIR } from '../../ir/node.ts'
 import { spacingOf, type Members } from '../../world/members.ts'
 import type { Machine } from './code.ts'
 
 export interface CpuFacts {
-  /** The vectors and caches of the processor. */
+  /** The vector width and the caches of the processor. */
   readonly machine: Machine
-  /** The kernel records programs, waits and copies from other ranks. */
+  /** True if the kernel records programs, waits and copies from other ranks. */
   readonly record?: boolean
-  /** Parameters whose tensors are packed (lower/panels.ts): products read the panels in place. */
+  /** The parameters whose tensors are packed (lower/panels.ts): matrix products read the panels in place. */
   readonly packed?: ReadonlySet<string>
-  /** The kernel is launched on a group whose members are not at a constant distance: it finds heaps in a table. */
+  /**
+   * True if the kernel is launched on a group whose members are not at a constant distance, so that it finds heaps in a
+   * table.
+   */
   readonly scattered?: boolean
 }
 
-/** Whether kernels that are launched on this group must find the heaps of other ranks in a table. */
+/** True if kernels that are launched on this group must find the heaps of other ranks in a table. */
 export const isScattered = (group: Members): boolean => spacingOf(group) === undefined
 
-/** The facts as lines for a comment. */
+/** The facts as lines of a comment. */
 export function cpuHeader(ir: KernelIR, facts: CpuFacts): string[] {
   const { machine, record = false, packed = new Set(), scattered = false } = facts
   const meta = Object.entries(ir.meta).map(([name, value]) => `${name} = ${String(value)}`)
@@ -37,5 +40,8 @@ export function cpuHeader(ir: KernelIR, facts: CpuFacts): string[] {
   ].map(inComment)
 }
 
-/** An author's text on one line of a comment: only ASCII, and no backslash at its end, which would continue the line. */
+/**
+ * Formats a text of the author for one line of a comment: only ASCII, and without a backslash at its end, which would
+ * continue the line.
+ */
 export const inComment = (text: string): string => text.replace(/[^\x20-\x7e]+|\\$/g, ' ')

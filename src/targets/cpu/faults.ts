@@ -32,7 +32,7 @@ function position(index: number, shape: readonly number[]): string {
   return `[${at.join(', ')}]`
 }
 
-/** Words of a slot that change when its worker goes on. */
+/** The words of a slot that change when its worker makes progress. */
 const progressing = [
   slotOf.state,
   slotOf.wait,
@@ -45,7 +45,7 @@ const progressing = [
   slotOf.program,
 ]
 
-/** A number that changes, but for chance, when a worker starts or ends a wait or a program. */
+/** A number that (except by chance) changes when a worker starts or ends a wait or a program. */
 export function progressOf(words: Int32Array, workers: readonly Worker[]): number {
   let digest = 0
   for (const { slot } of workers)
@@ -54,7 +54,7 @@ export function progressOf(words: Int32Array, workers: readonly Worker[]): numbe
   return digest
 }
 
-/** Workers that wait for another queue count as idle: that queue has workers of its own. */
+/** Workers that wait for another queue count as idle, because that queue has workers of its own. */
 export function activityOf(words: Int32Array, workers: readonly Worker[]): Activity {
   let isWaiting = false
   let isLooping = false
@@ -69,7 +69,7 @@ export function activityOf(words: Int32Array, workers: readonly Worker[]): Activ
   return isWaiting && !isLooping ? 'waiting' : 'unknown'
 }
 
-/** What the workers are doing, and who could signal the flags that they wait for. */
+/** The state of the workers, and who could signal the flags for which they wait. */
 export interface Doings {
   readonly workers: readonly StoppedWorker[]
   readonly signals: readonly FlagSignals[]
@@ -93,8 +93,8 @@ export function doingsOf(
 }
 
 /**
- * Workers that run a kernel: those that raised a fault first, then those that wait. The flag sets that they wait for are added to
- * `awaited`.
+ * The workers that run a kernel: first those that raised a fault, then those that wait. The flag sets for which the
+ * workers wait are added to `awaited`.
  */
 function stoppedWorkers(
   words: Int32Array,

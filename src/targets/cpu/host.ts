@@ -1,6 +1,6 @@
 /**
- * The host's side of a CPU world, below the level of tensors: memory, queues and waiting. Workers are in crew.ts,
- * aborting and resuming in stops.ts, executables in table.ts.
+ * Implements the host's side of a CPU world, below the level of tensors: memory, queues and waiting. The file crew.ts
+ * manages workers, stops.ts aborts and resumes, and table.ts holds executables.
  */
 import { WorldError } from '../../world/world.ts'
 import { control, launch, loadExecutable, queue as queueOf, ring } from './abi.ts'
@@ -24,8 +24,8 @@ import { limitsOf, Watchdog, type Limits } from '../../world/watchdog.ts'
 
 /**
  * The longest time that the host blocks its thread for a worker it has woken, in milliseconds. The event loop is
- * blocked meanwhile. A timeout below one tick of the system clock would set a timer, which takes longer than an empty
- * launch.
+ * blocked while the host blocks its thread. A timeout below one tick of the system clock would set a timer, which takes
+ * longer than an empty launch.
  */
 const longestDoze = 4
 
@@ -42,7 +42,7 @@ export interface CpuPlatform {
   readonly engine: Engine
   readonly lower: Lower
   readonly loader: Loader
-  /** See `Device.panelSteps`. */
+  /** The field `panelSteps` is described at `Device.panelSteps`. */
   readonly panelSteps: number
 }
 
@@ -51,9 +51,11 @@ export interface HostOptions {
   readonly heap?: number
   readonly workers?: number
   readonly timeout?: number
-  /** All programs have waited for some time; by default the message is printed on stderr. */
+  /**
+   * The callback for the case that all programs have waited for some time; by default the message is printed on stderr.
+   */
   readonly onStall?: (stall: Stall) => void
-  /** See `OpenOptions.onPrint`. */
+  /** The field `onPrint` is described at `OpenOptions.onPrint`. */
   readonly onPrint?: OnPrint
   readonly record?: boolean
 }
@@ -61,7 +63,10 @@ export interface HostOptions {
 export class Host {
   readonly platform: CpuPlatform
   readonly ranks: number
-  /** The number of leaders per queue, which is the number of programs that run concurrently on a rank. */
+  /**
+   * The number of leaders (threads that run programs) per queue, which is the number of programs that run concurrently
+   * on a rank.
+   */
   readonly workers: number
   readonly layout: Layout
   readonly arena: Arena
@@ -69,7 +74,7 @@ export class Host {
   readonly recording: Recording | undefined
   readonly executables: ExecutableTable
   readonly signallers = new Signallers()
-  /** Called when no launch is running any more, and when the world is reset. */
+  /** A callback that is called when no launch is running any more, and when the world is reset. */
   onIdle: () => void = () => {}
   readonly #pool: Pool
   readonly #private: PrivateMemory
@@ -80,7 +85,10 @@ export class Host {
   readonly #everyQueue: Queue[] = []
   readonly #watchdog: Watchdog
   readonly #forget: () => void
-  /** Frames that were replaced by larger ones. The old frames are freed when no launch is running. */
+  /**
+   * Frames (private memory of programs) that were replaced by larger ones. Old frames are freed when no launch is
+   * running.
+   */
   readonly #outgrown: number[] = []
 
   constructor(platform: CpuPlatform, options: HostOptions) {
@@ -114,7 +122,7 @@ export class Host {
       private: this.#private,
     })
     this.#watchdog = new Watchdog(limits, {
-      // A thread that is still starting does not count as stuck.
+      // A thread that is still starting does not count as blocked.
       pending: () => !this.isIdle && !this.#crew.isStarting,
       progress: () =>
         this.#everyQueue.reduce(
@@ -146,7 +154,7 @@ export class Host {
     return doingsOf(this.words, this.#crew.workers, this.#everyQueue, this.signallers)
   }
 
-  // Queues and launches
+  // Launch queues, and launches
 
   get isIdle(): boolean {
     const queues = this.#everyQueue
@@ -182,7 +190,7 @@ export class Host {
     this.#crew.staff(queue, lowered.roles)
     const bytes = lowered.frameBytes * this.workers
     if (!queue.frames || queue.frames.bytes < bytes) {
-      // Earlier launches may still be running in the old frames.
+      // Earlier launches may still be running in the old frames (private memory of programs).
       if (queue.frames) this.#outgrown.push(queue.frames.pointer)
       queue.frames = { pointer: this.#private.take(Math.max(bytes, 64)), bytes }
     }
@@ -195,8 +203,8 @@ export class Host {
   }
 
   /**
-   * Ensures room for one more launch. If the queue is full, this call blocks the event loop until a launch has
-   * completed.
+   * Ensures that the queue has room for one more launch. If the queue is full, the event loop is blocked until a launch
+   * has completed.
    */
   makeRoom(queue: Queue): void {
     if (queue.isFull) this.#blockUntilRoom(queue)
@@ -224,7 +232,10 @@ export class Host {
     this.#watchdog.launched()
   }
 
-  /** Makes all workers of the existing streams load the executable, so that its first launch does not wait for that. */
+  /**
+   * Makes all workers of the existing streams load the executable, so that its first launch does not wait for the
+   * loading.
+   */
   async handOut(executable: Executable): Promise<void> {
     for (const queue of this.#everyQueue) {
       this.makeRoom(queue)
@@ -244,9 +255,12 @@ export class Host {
     await this.reachAll()
   }
 
-  // Waiting
+  // Waiting for launches
 
-  /** Waits until all launches have ended. Throws if the world has been aborted or is aborted during the wait. */
+  /**
+   * Waits until all launches have ended. An error is thrown if the world has been aborted or is aborted during the
+   * wait.
+   */
   reachAll(): Promise<void> {
     return this.reachQueues(this.#everyQueue)
   }
@@ -292,8 +306,8 @@ export class Host {
   }
 
   /**
-   * Blocks, to give up this thread's core. The system may have placed the woken worker on the same core, and that
-   * worker cannot start while this thread spins. Returns at once if more than one launch is outstanding.
+   * Blocks this thread, to give up its core. The system may have placed the woken worker on the same core, and that
+   * worker cannot start while this thread spins. If more than one launch is outstanding, this function returns at once.
    */
   #doze(queue: Queue, sequence: number): void {
     const waiters = (queue.address + queueOf.waiters) >>> 2
@@ -332,9 +346,12 @@ export class Host {
     Atomics.notify(this.words, control.abort >>> 2)
   }
 
-  // Reset and close
+  // Resetting and closing a world
 
-  /** After an abort: resets the world to the state before its first launch. Otherwise waits for all launches. */
+  /**
+   * After an abort, resets the world to the state before its first launch. If the world was not aborted, the function
+   * waits for all launches.
+   */
   async reset(clear: () => void): Promise<void> {
     const { isStopping } = this.#stops
     if (isStopping) await this.#stops.throwable()

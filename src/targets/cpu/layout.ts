@@ -1,4 +1,4 @@
-/** Computes where each region of a CPU world's memory begins. The contents of the regions are defined in abi.ts. */
+/** Computes where each region of a CPU world's memory begins. The file abi.ts defines the contents of the regions. */
 import { bytesText } from '../../world/heap.ts'
 import { WorldError } from '../../world/world.ts'
 import { control, executable, mostExecutables, queue, slot } from './abi.ts'
@@ -29,7 +29,8 @@ export interface Layout {
 }
 
 /**
- * `heap` is the requested heap size per rank, in bytes. The default is what fits into memory, at most 1 GiB per rank.
+ * `heap` is the requested heap size per rank, in bytes. By default, the heap takes the memory that is available, at
+ * most 1 GiB per rank.
  */
 export function layoutOf(ranks: number, heap?: number): Layout {
   const slots = control.bytes

@@ -1,4 +1,4 @@
-/** The maximum errors of f32 functions on CPUs. Both CPU targets execute the same operations. */
+/** The maximum errors of f32 functions on CPUs. Both CPU targets (wasm and native) execute the same operations. */
 import type { MaximumErrors } from '../../ir/ops/index.ts'
 
 export const maximumErrors: MaximumErrors = {

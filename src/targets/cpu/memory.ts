@@ -1,4 +1,4 @@
-/** The per-rank heaps of a CPU world, which are adjacent in one shared memory. */
+/** Accesses the per-rank heaps of a CPU world, which are adjacent in one shared memory. */
 import type { StorageDType } from '../../ir/dtype.ts'
 import type { HeapMemory } from '../../world/backend.ts'
 import { fillElements, readElements, writeElements } from '../../world/elements.ts'

@@ -1,6 +1,6 @@
 /**
- * CPU worlds on Node, where threads are worker threads. A worker thread runs the same file (`serveMessages`), so the
- * file imports only what serving needs. Within the CPU targets, only this file imports Node modules.
+ * Runs CPU worlds on Node, where threads are worker threads. A worker thread runs the same file (`serveMessages`), so
+ * this file imports only the modules that serving needs. Within the CPU targets, only this file imports Node modules.
  */
 import { createRequire } from 'node:module'
 import { readFileSync } from 'node:fs'
@@ -53,7 +53,7 @@ class NodeThread implements Thread {
     this.#worker.unref()
   }
 
-  /** Lets tests terminate the worker from outside. */
+  /** A method with which tests terminate the worker from outside. */
   worker(): Worker {
     return this.#worker
   }
@@ -75,7 +75,7 @@ function startWorker(): Worker {
   const self = JSON.stringify(moduleFile('targets/cpu/node'))
   const run = `import(${self}).then(({ serveMessages }) => serveMessages())`
   if (isBuilt) return new Worker(run, { eval: true, execArgv: [] })
-  // Without a build there is only TypeScript source, so the thread first registers the tsx loader.
+  // If the package is not built, there is only TypeScript source, so the thread first registers the tsx loader.
   const tsx = pathToFileURL(createRequire(import.meta.url).resolve('tsx'))
   const loader = JSON.stringify(new URL('./esm/api/index.mjs', tsx).href)
   return new Worker(`import(${loader}).then(({ register }) => { register(); return ${run} })`, {
@@ -84,7 +84,7 @@ function startWorker(): Worker {
   })
 }
 
-/** The worker thread's side: handles messages one after the other. */
+/** The worker thread's side, which handles messages one after the other. */
 export function serveMessages(): void {
   const port = parentPort!
   let earlier: Promise<void> = Promise.resolve()

@@ -1,7 +1,7 @@
-/** The dtypes that `world.pack` accepts. A packed tensor is stored in the order in which products read it. */
+/** The dtypes that `world.pack` accepts. A packed tensor is stored in the order in which matrix products read it. */
 import type { StorageDType } from '../../ir/dtype.ts'
 
-/** The dtypes that a product can multiply, with the typed array that holds their bits. */
+/** The dtypes that a matrix product can multiply, with the typed array that holds their bits. */
 export const packable = {
   f32: Float32Array,
   f16: Uint16Array,

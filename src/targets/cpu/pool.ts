@@ -5,21 +5,24 @@
  */
 import type { Thread, Threads } from './threads.ts'
 
-/** A shared memory, and how much of it was ever used. Unused pages hold zeros and take no physical memory. */
+/**
+ * A shared memory, and the number of its bytes that were ever used. Unused pages hold zeros and take no physical
+ * memory.
+ */
 export interface Arena {
   readonly memory: WebAssembly.Memory
   readonly words: Int32Array
   readonly pages: number
   /** The number of leading bytes of the private region that may be non-zero. */
   privateReached: number
-  /** The number of bytes that occupy physical memory. */
+  /** The number of bytes of the memory that occupy physical memory. */
   used: number
 }
 
-/** Memories with more used bytes than this limit are not kept for reuse. */
+/** Memories with more used bytes than this limit are not kept for reuse by later worlds. */
 const mostUsed = 256 * 2 ** 20
 const mostArenas = 2
-/** Garbage is collected after this many memories, or this many used bytes, were released. */
+/** The number of released memories, and of their used bytes, after which garbage is collected. */
 const mostDropped = { arenas: 8, bytes: 512 * 2 ** 20 }
 
 export class Pool {
@@ -32,7 +35,7 @@ export class Pool {
     this.#threads = threads
   }
 
-  /** The number of threads that wait for a world. */
+  /** The number of threads that wait to be used by a world. */
   get idle(): number {
     return this.#idle.length
   }
@@ -81,14 +84,14 @@ export class Pool {
     if (this.#dropped.arenas < mostDropped.arenas && this.#dropped.bytes < mostDropped.bytes) return
     this.#dropped.arenas = this.#dropped.bytes = 0
     for (const thread of this.#idle) thread.collect()
-    // The caller still refers to the memory, so collection must happen later.
+    // The caller still refers to the memory, so the garbage collection must happen later.
     setTimeout(() => this.#threads.collect(), 0)
   }
 }
 
 const pools = new WeakMap<Threads, Pool>()
 
-/** The single pool of a platform. */
+/** The only pool of a platform. */
 export function poolOf(threads: Threads): Pool {
   let pool = pools.get(threads)
   if (!pool) pools.set(threads, (pool = new Pool(threads)))

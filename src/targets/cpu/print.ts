@@ -1,4 +1,4 @@
-/** Code as text for a reader: one statement per line, callees before callers, locals by their names. */
+/** Prints Code for a reader: one statement per line, callees before callers, local variables by their names. */
 import type { CodeFunction, CodeModule, Expression, Local, Statement } from './code.ts'
 import { bodiesOf, calleesFirst, childrenOf, operandsOf, resultOf } from './walk.ts'
 
@@ -10,7 +10,10 @@ export function printCode({ entries }: CodeModule): string {
   return `${blocks.join('\n\n')}\n`
 }
 
-/** A local's name is not unique in Code; here a number follows it where another local of the function has it. */
+/**
+ * A local variable's name is not unique in Code. If two variables of a function have the same name, a number follows
+ * it.
+ */
 function namesOf(): (local: Local) => string {
   const names = new Map<Local, string>()
   const counts = new Map<string, number>()
@@ -55,7 +58,10 @@ function printFunction(code: CodeFunction, comment: string): string {
   return lines.join('\n')
 }
 
-/** The fields of a statement or an expression that are words or numbers, apart from its kind and those named. */
+/**
+ * The fields of a statement or an expression that are words or numbers, apart from its kind and the fields given by
+ * name.
+ */
 const plain = (of: Statement | Expression, apart: readonly string[]): string[] =>
   Object.entries(of).flatMap(([name, value]) =>
     name !== 'kind' && !apart.includes(name) && ['string', 'number'].includes(typeof value)

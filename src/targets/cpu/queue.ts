@@ -1,6 +1,6 @@
 /**
- * The host's side of a queue, which holds the launches of one stream on one rank. Writes launch blocks, wakes workers,
- * and tracks which launches have ended and when.
+ * Implements the host's side of a launch queue, which holds the launches of one stream on one rank. The host writes
+ * launch blocks, wakes workers, and tracks which launches have ended and when.
  */
 import type { Given } from '../../world/launchTraffic.ts'
 import type { Members } from '../../world/members.ts'
@@ -13,18 +13,21 @@ import type { Thread } from './threads.ts'
 /** The host's record of a launch on one rank. */
 export interface Launched {
   readonly kernel: string
-  /** Undefined if the launch only waits for another queue or loads an executable. */
+  /** The kernel is undefined if the launch only waits for another queue or loads an executable. */
   readonly executable: Executable | undefined
-  /** Flag-set arguments, by parameter. */
+  /** The flag-set arguments of the launch, by parameter. */
   readonly flags: Readonly<Record<string, SymmetricFlags>>
-  /** The group of the launch, in whose ranks its workers report. */
+  /** The group on which the kernel was launched, in whose rank numbers its workers report. */
   readonly members: Members
   readonly grid: number
-  /** The arguments of the launch. Set only if the world records. */
+  /** The arguments of the launch. The arguments of a launch are stored only if the world records. */
   given: Given | undefined
   readonly queue: Queue
   readonly sequence: number
-  /** The times of enqueuing, publishing, start and end, in nanoseconds. They are 0 until known. */
+  /**
+   * The times of enqueuing, publishing, start and end, in nanoseconds. The times of a launch are 0 until they are
+   * known.
+   */
   readonly enqueued: number
   published: number
   start: number
@@ -40,23 +43,23 @@ export interface Worker {
   thread: Thread
   /** True if the thread has died or was terminated. */
   dead: boolean
-  /** The text of the exception that the worker threw. */
+  /** The error message of the exception that the worker threw. */
   failure: string | undefined
 }
 
-/** The group of a launch, as its kernel sees it. */
+/** The group of a launch, as its kernel sees the ranks. */
 export interface Place {
   readonly rank: number
   readonly ranks: number
   readonly heapStride: number
-  /** Distances of heaps, if `heapStride` does not give them (`launch.heaps` in abi.ts). */
+  /** The distances of heaps in the group, if `heapStride` does not give them (`launch.heaps` in abi.ts). */
   readonly heaps: Int32Array | undefined
 }
 
 /** The contents of a launch block. */
 export interface Block {
   readonly executable: number
-  /** Absent if the launch runs no kernel. */
+  /** The executable is absent if the launch runs no kernel. */
   readonly place?: Place
   readonly grid: number
   readonly leaders: number
@@ -69,10 +72,13 @@ export class Queue {
   readonly stream: number
   readonly address: number
   readonly workers: Worker[] = []
-  /** The counters of each executable, by its number. */
+  /** The counters of each executable, by the number of the executable. */
   readonly counters = new Map<number, { readonly pointer: number; readonly bytes: number }>()
   frames: { readonly pointer: number; readonly bytes: number } | undefined
-  /** Launches by position in the ring. The host does not know yet whether launches after `#settled` have ended. */
+  /**
+   * The launches of the queue by their position in the ring. The host does not know yet whether launches after
+   * `#settled` have ended.
+   */
   readonly #launched: Launched[] = []
   #settled = 0
   /** The launch that was enqueued last. */
@@ -82,7 +88,7 @@ export class Queue {
   readonly #blocks: number
   readonly #timesAt: number
   #head = 0
-  /** The sequence numbers that the host sleeps for. */
+  /** The launch numbers until whose completion the host sleeps. */
   readonly #expected: number[] = []
 
   constructor(
@@ -115,7 +121,7 @@ export class Queue {
     }
   }
 
-  /** The number of launches enqueued so far. All launch numbers wrap at 32 bits. */
+  /** The number of launches enqueued so far. All launch numbers wrap around at 32 bits. */
   get head(): number {
     return this.#head
   }
@@ -137,8 +143,8 @@ export class Queue {
   }
 
   /**
-   * Announces that the host will sleep until launch `sequence` has completed. Earlier launches then do not wake the
-   * host.
+   * Announces that the host will sleep until launch `sequence` has completed. Launches before the awaited number do not
+   * wake the host.
    */
   expect(sequence: number): void {
     this.#expected.push(sequence)
@@ -160,16 +166,16 @@ export class Queue {
   }
 
   /**
-   * Writes the next launch's header and returns the address of its parameters. Workers do not see the launch before
-   * `publish`.
+   * Writes the next launch's header and returns the address of its parameters. Workers do not see a launch before
+   * `publish` is called.
    */
   write({ executable, place: group, grid, leaders, counters, frameStride }: Block): number {
     const place = this.#head & (ring - 1)
     const address = this.#blocks + place * launch.bytes
     const block = address >>> 2
     const words = this.#words
-    // A worker may not have noticed yet that the previous launch in this block is complete. That worker must not read a
-    // half-written header.
+    // A worker may not have noticed yet that the previous launch in the same block is complete. Workers must not read a
+    // half-written launch header.
     Atomics.store(words, block + launch.sequence / 4, 0)
     Atomics.store(words, block + launch.executable / 4, executable)
     Atomics.store(words, block + launch.leaders / 4, leaders)
@@ -191,7 +197,7 @@ export class Queue {
     return address + launch.params
   }
 
-  /** Copies the prepared parameter words. `address` is the result of `write`. */
+  /** Copies the prepared parameter words. The argument `address` is the result of `write`. */
   writeParams(address: number, image: Int32Array): void {
     const at = address >>> 2
     for (let word = 0; word < image.length; word++) this.#words[at + word] = image[word]
@@ -244,7 +250,7 @@ export class Queue {
     }
   }
 
-  /** Reads the times of launches that have ended. The ring keeps these times until the host has read them. */
+  /** Reads the times of launches that have ended. The ring keeps the times of a launch until the host has read them. */
   settle(ended?: (launched: Launched) => void): void {
     const { completed } = this
     while (((completed - this.#settled) | 0) > 0) {
@@ -257,7 +263,7 @@ export class Queue {
     }
   }
 
-  /** The launches that have not ended, oldest first. The first one is running or runs next. */
+  /** The launches that have not ended, oldest first. The first unfinished launch is running or runs next. */
   get pending(): Launched[] {
     const { completed } = this
     return Array.from(

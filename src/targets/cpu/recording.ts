@@ -1,7 +1,7 @@
 /**
- * The data of a recording world: launches as the host saw them, and the events that workers wrote into their buffers.
- * Builds the timeline from this data. Each rank has one track per stream for launches, one track per worker for
- * programs, waits and remote copies, and one track for the host's calls.
+ * Keeps the data of a recording world: launches as the host saw them, and the events that workers wrote into their
+ * buffers. The timeline of the world is built from the recorded launches and events. Each rank has one track per stream
+ * for launches, one track per worker for programs, waits and remote copies, and one track for the host's calls.
  */
 import { onlyMoves } from '../../ir/moves.ts'
 import { TimelineBuilder } from '../../timeline/builder.ts'
@@ -24,7 +24,7 @@ interface WorkerEvent {
   readonly bytes: number
 }
 
-/** The events of one worker in binary form. The events are decoded when a timeline is requested. */
+/** The events of one worker in binary form. The binary events are decoded when a timeline is requested. */
 class RawEvents {
   #bytes = new Uint8Array(64 * eventOf.bytes)
   count = 0
@@ -83,7 +83,9 @@ export class Recording {
     else this.#launches.set(launched.queue, [launched])
   }
 
-  /** Collects the events that the workers have written. No worker may be running a kernel. */
+  /**
+   * Collects the events that the workers have written. No worker may be running a kernel while events are collected.
+   */
   collect(workers: readonly Worker[]): void {
     for (const worker of workers) {
       const at = worker.slot >>> 2
@@ -171,7 +173,7 @@ export class Recording {
   }
 }
 
-/** The launch that ran at the given time. The launches of a queue do not overlap. */
+/** Returns the launch of a queue that ran at a given time. The launches of one queue do not overlap. */
 function launchAt(launches: readonly Launched[], time: number): Launched | undefined {
   let [low, high] = [0, launches.length]
   while (low < high) {

@@ -1,10 +1,10 @@
 /**
- * The worker's main loop, which serves one queue. The worker runs its part of each launch, in order, until the queue
- * closes. The worker spins while launches arrive quickly and sleeps otherwise. The worker communicates through shared
- * memory only, not through messages.
+ * Implements the worker thread's main loop, which serves one launch queue. The worker executes its share of each
+ * launch, in order, until the queue closes. A worker polls while launches arrive quickly, and sleeps if they do not. A
+ * worker communicates through shared memory only, not through messages.
  *
- * A worker has a leader number and a role. The worker takes part in a launch if its leader number is below the launch's
- * leaders and its role below the kernel's roles. The worker starts on a launch after all earlier launches of the queue
+ * A worker has a leader number and a role. A worker takes part in a launch if its leader number is below the launch's
+ * leaders and its role below the kernel's roles. A worker starts on a launch after all earlier launches of the queue
  * are complete. The leader whose entry returns 1 completes the launch.
  */
 import {
@@ -28,11 +28,14 @@ export type Load = (bytes: Uint8Array, memory: WebAssembly.Memory, now: () => nu
 export interface Service extends Assignment {
   readonly load: Load
   readonly now: () => number
-  /** Called when something threw. The abort word is set right after the call. */
+  /**
+   * A callback that is called when the worker's code has thrown an error. The worker sets the abort word right after it
+   * has reported an error.
+   */
   readonly failed: (text: string) => void
 }
 
-/** The number of polls for work before a worker sleeps: after a long sleep, and the maximum. */
+/** The numbers of polls for work before a worker sleeps: the number after a long sleep, and the maximum. */
 const leastSpins = 4
 const mostSpins = 1 << 20
 /** Sleeps shorter than this many nanoseconds count as frequent work. */
@@ -59,7 +62,7 @@ class Server {
   readonly #blocks: number
   readonly #timesAt: number
   #generation: number
-  /** The number of the next launch to handle, starting at 0. Numbers wrap at 32 bits. */
+  /** The number of the next launch to handle, starting at 0. Launch numbers wrap around at 32 bits. */
   #at = 0
 
   constructor(service: Service) {
@@ -97,7 +100,7 @@ class Server {
         if (idle > 0) spins *= 2
         idle = 0
       } else if (++idle > Math.min(spins, Atomics.load(words, control.idleSpins >>> 2))) {
-        // A woken thread may share its core with the thread that woke it, so it spins long only if work arrives
+        // A woken thread may share its core with the thread that woke it, so it polls for long only if work arrives
         // frequently.
         const from = this.#service.now()
         this.#sleep()
@@ -110,7 +113,7 @@ class Server {
     Atomics.notify(words, this.#slot + slotOf.state / 4)
   }
 
-  /** Takes part in the current launch, or skips it. */
+  /** Executes the worker's share of the current launch, or skips the launch. */
   #look(): void {
     const words = this.#words
     const { leader, role } = this.#service
@@ -118,7 +121,7 @@ class Server {
     const block = this.#blocks + (at & (ring - 1)) * launchOf.bytes
     const leaders = Atomics.load(words, (block + launchOf.leaders) >>> 2)
     const executable = Atomics.load(words, (block + launchOf.executable) >>> 2)
-    // The launch is complete and its block was reused, so the words just read are invalid.
+    // If the launch is complete and its block was reused, the words just read are invalid.
     if (Atomics.load(words, (block + launchOf.sequence) >>> 2) !== ((at + 1) | 0)) return
     const roles = executable === awaitQueue ? 1 : this.#rolesOf(this.#named(block, executable))
     if (leader >= leaders || role >= roles) {
@@ -175,8 +178,8 @@ class Server {
   }
 
   /**
-   * True if the host sleeps until the present number of launches is complete. An earlier wake-up would take a core from
-   * the ranks.
+   * True if the host sleeps until the present number of launches is complete. An earlier wake-up of the host would take
+   * a core from the running ranks.
    */
   #isAwaited(): boolean {
     const words = this.#words
@@ -194,8 +197,8 @@ class Server {
   }
 
   /**
-   * The entry of a launch that loads an executable into every worker that needs it. The last worker to load it
-   * completes the launch.
+   * The entry of a launch that loads an executable into every worker that needs it. The last worker to load the
+   * executable completes the launch.
    */
   readonly #loadNamed: Entry = (block) => {
     const executable = this.#named(block, loadExecutable)
@@ -205,7 +208,7 @@ class Server {
     return before + 1 === all ? 1 : 0
   }
 
-  /** Waits until a queue has completed `wanted` launches. Returns false after an abort. */
+  /** Waits until a queue has completed `wanted` launches. If the world was aborted, the result is false. */
   #reached(completed: number, waiters: number, wanted: number): boolean {
     const words = this.#words
     for (let spins = 0; ; spins++) {
@@ -214,7 +217,8 @@ class Server {
       if (this.#stopped()) return false
       if (spins < orderSpins) continue
       Atomics.add(words, waiters, 1)
-      // An abort also wakes this wait. The timeout covers an abort that arrives between the poll and the sleep.
+      // An abort also wakes a worker that waits for launches. The timeout of a wait covers an abort that arrives
+      // between the poll and the sleep.
       Atomics.wait(words, completed, value, 100)
       Atomics.sub(words, waiters, 1)
     }
@@ -248,7 +252,7 @@ class Server {
     return Atomics.load(this.#words, control.abort >>> 2) !== stopReason.none
   }
 
-  /** Parks until the world is reset. The slot keeps its contents for the host to read. */
+  /** Parks the worker until the world is reset. The worker's slot keeps its contents for the host to read. */
   #park(): void {
     const words = this.#words
     const parked = this.#slot + slotOf.parked / 4

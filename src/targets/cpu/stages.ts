@@ -1,10 +1,13 @@
-/** The stages of a kernel for a CPU. The lowering makes Code of the last one (lower/lower.ts), which becomes C++ or WebAssembly. */
+/**
+ * Defines the compiler stages of a kernel for a CPU. The lowering makes Code from the last stage (lower/lower.ts),
+ * which becomes C++ or WebAssembly.
+ */
 import type { KernelIR } from '../../ir/node.ts'
 import { completeAtOnce } from '../../ir/passes/complete.ts'
 import { prints, RECORDED, simplified, through, type Stage } from '../../ir/stages.ts'
 import { irStageNames } from '../stages.ts'
 
-/** The threads of a CPU make all copies themselves, so that no copy is in flight. */
+/** The threads of a CPU make all copies themselves, so no copy is asynchronous. */
 const complete: Stage = {
   name: 'complete',
   passes: [(ir) => completeAtOnce(ir, () => false)],
@@ -13,7 +16,7 @@ const complete: Stage = {
 
 export const cpuStages: readonly Stage[] = [prints, simplified, complete]
 
-/** A recorded kernel after a stage of `native` and `wasm`, whose IR depends on no facts. */
+/** A recorded kernel after a compiler stage of `native` and `wasm`, whose IR depends on no facts. */
 export function atCpuStage(recorded: KernelIR, stage: string): KernelIR {
   if (stage === RECORDED) return recorded
   const last = cpuStages.findIndex(({ name }) => name === stage)

@@ -1,7 +1,7 @@
 /**
- * Aborts and resumes a CPU world. The watchdog, a kernel's fault, a worker that threw, or an interrupt sets the abort
- * word. Every worker then parks and reports that in its slot. A worker that does not park within one second is
- * terminated.
+ * Aborts and resumes a CPU world. The abort word is set by the watchdog, a kernel's fault, a worker that threw an
+ * error, or an interrupt. After an abort, every worker parks and reports that in its slot. A worker that does not park
+ * within one second is terminated.
  */
 import { Stops } from '../../world/stops.ts'
 import { WorldStopped } from '../../world/world.ts'
@@ -11,9 +11,9 @@ import type { Doings } from './faults.ts'
 import { waitAsync } from './waitAsync.ts'
 
 export interface Stoppable {
-  /** Wakes all sleeping threads, so that they read the abort word. */
+  /** Wakes all sleeping threads, so that they read the abort word and stop. */
   wakeEverybody(): void
-  /** Describes what the workers are doing now. */
+  /** Describes what the workers are doing at the moment. */
   doings(): Doings
   /** Keeps the process alive until `done` is called. */
   hold(): void
@@ -42,7 +42,7 @@ export class CpuStops extends Stops {
     if (!wait.async) return
     void wait.value.then(() => {
       if (this.isClosed) return
-      // Workers that park also wake this wait, possibly after the abort word was reset.
+      // The wait for the stop also ends when workers park, possibly after the abort word was reset.
       if (Atomics.load(this.#words, control.abort >>> 2) === stopReason.none) this.#watch()
       else void this.stopAll('a kernel raised a fault', stopReason.fault)
     })
@@ -76,8 +76,8 @@ export class CpuStops extends Stops {
   }
 
   /**
-   * Called at process exit. Node waits for its threads at exit and cannot terminate a thread in native code, so kernels
-   * must return.
+   * This function stops all kernels when the process exits. Node waits for its threads at exit and cannot terminate a
+   * thread in native code, so kernels must return.
    */
   abandon(): void {
     Atomics.compareExchange(this.#words, control.abort >>> 2, stopReason.none, stopReason.host)

@@ -1,4 +1,4 @@
-/** The executables of a world, by number, in the shared memory where its workers load them. */
+/** Holds the executables of a world, by number, in the shared memory from which its workers load them. */
 import type { KernelIR } from '../../ir/node.ts'
 import { WorldError } from '../../world/world.ts'
 import { executable, mostExecutables } from './abi.ts'
@@ -22,7 +22,7 @@ export class ExecutableTable {
   readonly #layout: Layout
   readonly #private: PrivateMemory
   readonly #known = new Map<KernelIR, Map<string, Executable>>()
-  /** The last number assigned. Number 0 is reserved (see `awaitQueue` in abi.ts). */
+  /** The last executable number that was assigned. Number 0 is reserved (see `awaitQueue` in abi.ts). */
   #last = 0
 
   constructor(
@@ -44,7 +44,7 @@ export class ExecutableTable {
     return { ir, engine, lower, record: this.#record, ...facts }
   }
 
-  /** Compiles without blocking this thread. A later `get` then returns at once. */
+  /** Compiles a kernel without blocking this thread. A later call of `get` then returns at once. */
   prepare(ir: KernelIR, facts: Specialisation): Promise<void> {
     return prepare(this.#wanted(ir, facts))
   }

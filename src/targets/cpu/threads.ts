@@ -10,7 +10,10 @@ export interface Loader {
   readonly name: string
 }
 
-/** The message that makes a thread serve a queue until the queue closes. Numbers are addresses in the shared memory. */
+/**
+ * The message that makes a thread serve a queue until the queue closes. The numbers in the message are addresses in the
+ * shared memory.
+ */
 export interface Assignment {
   readonly memory: WebAssembly.Memory
   readonly queue: number
@@ -21,31 +24,31 @@ export interface Assignment {
   readonly loader: Loader
 }
 
-/** The message that a thread sends when serving a slot threw an exception. */
+/** The message that a thread sends when it has thrown an exception while it served a slot. */
 export interface Failure {
   readonly slot: number
   readonly text: string
 }
 
 export interface Thread {
-  /** Serves a queue. An earlier assignment of the thread is finished first. */
+  /** Makes the thread serve a queue. An earlier assignment of the thread is finished first. */
   assign(assignment: Assignment): void
   /** Runs a garbage collection in the thread, so that memories no longer in use are freed. */
   collect(): void
   /** Ends the thread at once, even while it runs a kernel. */
   terminate(): Promise<void>
   onFailure: ((failure: Failure) => void) | undefined
-  /** Called if the thread ends without having been terminated by the host. */
+  /** A callback that is called if the thread ends without having been terminated by the host. */
   onEnd: ((why: string) => void) | undefined
 }
 
 export interface Threads {
   readonly cores: number
-  /** The model of the processor, or undefined if the system does not tell. */
+  /** The model of the processor, or undefined if the operating system does not report it. */
   readonly model: string | undefined
-  /** The caches that the system tells of. */
+  /** The caches that the operating system reports. */
   readonly caches: readonly SystemCache[]
-  /** Nanoseconds of a monotonic clock that all threads share. */
+  /** The time in nanoseconds of a monotonic clock that all threads share. */
   now(): number
   /** Starts a thread that does not keep the process alive. */
   start(): Thread
@@ -54,9 +57,10 @@ export interface Threads {
   /** Runs a garbage collection, so that unreferenced memories go back to the operating system. */
   collect(): void
   /**
-   * Calls `stop` when a signal asks the process to end, before the process ends. Calls `exiting` when the process
-   * exits. Node waits for its worker threads at exit, so the kernels that they run must return soon. Returns a function
-   * that removes both handlers.
+   * Registers handlers for signals and for the process's exit. The function `stop` is called when a signal asks the
+   * process to end, before the process ends. The function `exiting` is called when the process exits. Node waits for
+   * its worker threads at exit, so the kernels that they run must return soon. The result is a function that removes
+   * both handlers.
    */
   onInterrupt(stop: () => Promise<void>, exiting: () => void): () => void
 }

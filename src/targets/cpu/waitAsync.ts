@@ -1,4 +1,4 @@
-/** `Atomics.waitAsync`, with which the host waits without blocking its thread. */
+/** Wraps `Atomics.waitAsync`, with which the host waits without blocking its thread. */
 
 type AsyncWait = (
   words: Int32Array,
@@ -10,8 +10,8 @@ type AsyncWait = (
 export const waitAsync = (Atomics as unknown as { readonly waitAsync: AsyncWait }).waitAsync.bind(Atomics)
 
 /**
- * Waits until a word differs from `value`, or until the timeout in milliseconds. Returns at once if the word differs
- * already.
+ * Waits until a word differs from `value`, or until the timeout in milliseconds. If the word differs already, the wait
+ * ends at once.
  */
 export async function changed(
   words: Int32Array,

@@ -1,4 +1,4 @@
-/** Lists the parts of a statement or an expression of Code, for passes that traverse Code. */
+/** Lists the components of a statement or an expression of Code, for passes that traverse Code. */
 import type { CodeFunction, Expression, Local, Statement } from './code.ts'
 
 /** The expressions of the statement itself, without those of nested statements. */
@@ -45,13 +45,13 @@ export function operandsOf(statement: Statement): Expression[] {
   }
 }
 
-/** The local that a statement sets, or undefined. */
+/** The local variable that a statement sets, or undefined if it sets none. */
 export function resultOf(statement: Statement): Local | undefined {
   if (statement.kind === 'for') return statement.index
   return 'local' in statement ? statement.local : undefined
 }
 
-/** The nested statement lists of a statement. */
+/** The statement lists that are nested in a statement. */
 export function bodiesOf(statement: Statement): (readonly Statement[])[] {
   if (statement.kind === 'if') return [statement.then, statement.otherwise]
   return 'body' in statement ? [statement.body] : []
@@ -87,7 +87,7 @@ export function childrenOf(expression: Expression): Expression[] {
   }
 }
 
-/** Every statement of a body, outer ones first. */
+/** Every statement of a body; an outer statement comes before its nested statements. */
 export function eachStatement(body: readonly Statement[], visit: (statement: Statement) => void): void {
   for (const statement of body) {
     visit(statement)
@@ -95,7 +95,7 @@ export function eachStatement(body: readonly Statement[], visit: (statement: Sta
   }
 }
 
-/** The functions that entries reach, callees before callers. */
+/** The functions that the entry points call, directly or indirectly; callees come before callers. */
 export function calleesFirst(entries: readonly CodeFunction[]): CodeFunction[] {
   const ordered = new Set<CodeFunction>()
   const open = new Set<CodeFunction>()

@@ -1,6 +1,6 @@
 /**
- * The record of a declaration in the device library: a type, a struct or a function that emitted CUDA C++ names. A
- * kernel includes the declarations that its code uses, and the ones that those use.
+ * Defines the record of a declaration in the device library: a type, struct or function that emitted CUDA C++ can use.
+ * A kernel includes the declarations that its code uses, and all declarations on which these depend.
  */
 
 export const inline = '__device__ __forceinline__'
@@ -8,7 +8,7 @@ export const inline = '__device__ __forceinline__'
 export interface Declaration {
   /** The lines of the comment above the declaration. */
   readonly note?: readonly string[]
-  /** The names of the other declarations that the text mentions. */
+  /** The names of the other declarations that the text of this declaration uses. */
   readonly uses: readonly string[]
   readonly text: string
 }

@@ -19,8 +19,8 @@ export class CudaError extends DeviceError {
   }
 }
 
-// The argument types of every driver function in use. Each function returns a CUresult. P is any pointer: a typed array
-// or an address as bigint.
+// The argument types of every driver function in use. Each driver function returns a CUresult. P is any pointer: a
+// typed array or an address as bigint.
 const P = 'void *'
 const U32 = 'uint32_t'
 const I32 = 'int32_t'
@@ -79,7 +79,7 @@ const SIGNATURES = {
   cuKernelGetAttribute: [P, I32, P, I32],
   cuKernelGetFunction: [P, P],
   cuOccupancyMaxActiveBlocksPerMultiprocessor: [P, P, I32, U64],
-  // Addresses are passed as numbers, which cost less than bigints: this is the most frequent call.
+  // A launch passes addresses as numbers, which cost less than bigints, because a launch is the most frequent call.
   cuLaunchKernelEx: [U64, U64, U64, U64],
   cuTensorMapEncodeTiled: [P, I32, U32, P, P, P, P, P, I32, I32, I32, I32],
   cuDeviceGetDevResource: [I32, P, I32],
@@ -110,7 +110,7 @@ export interface CudaFound {
 
 export interface CudaMissing {
   available: false
-  /** A sentence for the user: what is missing and what to do. */
+  /** A sentence for the user that says which requirement is missing and how to satisfy it. */
   reason: string
 }
 
@@ -135,12 +135,12 @@ function lookForCuda(): CudaFound | CudaMissing {
     ],
   )
   if (!library) return missing('no NVIDIA driver: libcuda.so.1 was not found')
-  // With lazy module loading, a load could block behind kernels that wait for each other. Streams that share a hardware
-  // queue could block each other as well.
+  // With lazy module loading, a load could block behind kernels that wait for each other. Two streams that share a
+  // hardware queue could also block each other.
   setDefault('CUDA_MODULE_LOADING', 'EAGER')
   setDefault('CUDA_DEVICE_MAX_CONNECTIONS', '32')
-  // The host blocks when a launch queue is full. It would block forever if the running kernels wait for the host, so
-  // the queues are made longer.
+  // The host blocks when a launch queue is full. With a full launch queue, the host would block forever if the running
+  // kernels wait for the host, so the queues are made longer.
   setDefault('CUDA_SCALE_LAUNCH_QUEUES', '4x')
   const driver = bindDriver(library)
   try {

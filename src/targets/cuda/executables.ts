@@ -1,6 +1,6 @@
 /**
- * Specialises recorded kernels for the arguments of a launch and for a world, and emits them. Contract: the same IR and
- * facts are emitted once.
+ * Specialises recorded kernels for the arguments of a launch and for a world, and emits them. Contract: for the same IR
+ * and the same facts, the CUDA text is emitted only once.
  */
 import type { KernelIR } from '../../ir/node.ts'
 import type { LaunchArguments } from '../gpu/arguments.ts'
@@ -21,7 +21,7 @@ export interface MapParam extends OpaqueParam {
   readonly map: MapRecipe
 }
 
-/** An emitted kernel as a world sees it, and its text. */
+/** An emitted kernel: the fields that a world uses, and the CUDA C++ text. */
 export interface CudaEmitted extends Emitted {
   readonly kernel: EmittedKernel
 }

@@ -12,7 +12,7 @@ import { deviceOf, factsOf, type EmitFacts } from './emit/recipe.ts'
 import { roleShape } from './roleShape.ts'
 import { gpuStages, lower } from './stages.ts'
 
-/** A world that does not record events and has all its ranks on the usual device. */
+/** The facts of a world that does not record events and has all ranks on one device of the usual kind. */
 export const usualWorld: WorldFacts = { record: false, oneDevice: true, device: deviceOf({}) }
 
 /** The extents of each tensor, by the tensor's name. */
@@ -28,8 +28,8 @@ export function specialise(world: WorldFacts, shapes: Shapes): EmitFacts {
 const usualExtent = 1024
 
 /**
- * The shapes of all tensors of a recorded kernel, and of those that its stages add. Tensors that are not in `given` have the
- * default extent along each axis.
+ * Returns the shapes of all tensors of a recorded kernel, including tensors that stages add. A tensor that is not in
+ * `given` has the default extent along each axis.
  */
 export function shapesOf(recorded: KernelIR, given: Shapes = {}): Shapes {
   const own = recorded.body.params.flatMap((param) => {

@@ -1,5 +1,5 @@
-// Kernels of loaded machine code, and launches of them. Shape and arguments of a launch are laid out in native memory
-// once, in the format of the driver, so that each further launch costs one call.
+// Kernels of loaded machine code, and launches of them. The shape and the arguments of a launch are written to native
+// memory once, in the format of the driver, so that each further launch costs one call.
 
 import type * as gpu from '../gpu/device.ts'
 import { readHandle, readInt } from './driver.ts'
@@ -87,8 +87,8 @@ export class Launch implements gpu.Launch {
   private readonly pointers: number
   private readonly offsets: number[] = []
   /**
-   * The stream of the last launch. `function` and `early` belong to it. They are set up again only if a later launch
-   * differs.
+   * The stream of the last launch. The fields `function` and `early` are set for this stream, and are set again only if
+   * a later launch uses another stream or another value of `early`.
    */
   private stream: Stream | undefined
   private function = 0

@@ -1,6 +1,7 @@
 /**
- * The maximum errors of f32 functions on NVIDIA GPUs: the largest that NVIDIA's CUDA C++ Programming Guide lists for CUDA
- * 11 to 13, without fast math, except that of sigmoid, which follows from them. Tests on a GPU compare them with float64.
+ * Lists the maximum errors of f32 functions on NVIDIA GPUs without fast math. The numbers are the largest that NVIDIA's
+ * CUDA C++ Programming Guide lists for CUDA 11 to 13, except for `sigmoid`, whose maximum error is derived below. Tests
+ * on a GPU compare the functions with float64.
  */
 import type { MaximumErrors } from '../../ir/ops/index.ts'
 

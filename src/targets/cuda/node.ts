@@ -160,9 +160,9 @@ export function viewNative(address: bigint, bytes: number): ArrayBuffer {
 }
 
 /**
- * Returns the cached bytes of a key from disk, or creates them with `make` and stores them. A file begins with the
- * SHA-256 hash of its content. It is written under another name and renamed, so that several processes may do so
- * concurrently. If the folder cannot be written, nothing is cached.
+ * Returns the cached bytes of a key from disk, or creates them with `make` and stores them. A file of the compile cache
+ * begins with the SHA-256 hash of its content. A file is written under another name and renamed, so that several
+ * processes may write the cache concurrently. If the cache folder cannot be written, nothing is cached.
  */
 export function keptOnDisk(key: string, make: () => Uint8Array): Uint8Array {
   const sha256 = (content: string | Uint8Array): Buffer => createHash('sha256').update(content).digest()
@@ -173,7 +173,7 @@ export function keptOnDisk(key: string, make: () => Uint8Array): Uint8Array {
     const content = new Uint8Array(kept.subarray(32))
     if (sha256(content).equals(kept.subarray(0, 32))) return content
   } catch {
-    // The file does not exist yet.
+    // The cache file does not exist yet.
   }
   const made = make()
   try {
@@ -182,7 +182,7 @@ export function keptOnDisk(key: string, make: () => Uint8Array): Uint8Array {
     writeFileSync(aside, Buffer.concat([sha256(made), made]))
     renameSync(aside, path)
   } catch {
-    // The cache folder is not writable. The next process compiles again.
+    // The cache folder is not writable. The next process has to compile the kernel again.
   }
   return made
 }

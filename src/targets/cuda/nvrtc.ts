@@ -1,6 +1,6 @@
 // Compiles CUDA C++ to machine code with NVRTC. Contract: `compileCuda(source)` returns a cubin for the requested
-// architecture, or throws a CudaCompileError with the compiler's log and the source. It needs no device, no toolkit
-// headers and no files.
+// architecture, or throws a CudaCompileError with the compiler's log and the source. `compileCuda` needs no device, no
+// toolkit headers and no files.
 
 import { bindChecked, CudaError } from './driver.ts'
 import { openCompanions, openLibrary, toolkitFolders } from './node.ts'
@@ -21,7 +21,7 @@ export interface CompileOptions {
   name?: string
   /** The GPU architecture. Default: sm_90a. */
   architecture?: string
-  /** Macros, like -D on a command line. */
+  /** Preprocessor macros to define, like the option -D on a command line. */
   define?: Readonly<Record<string, string | number>>
   /** True to include line information for profilers and debuggers. */
   lineInfo?: boolean
@@ -29,7 +29,7 @@ export interface CompileOptions {
 
 export interface Cubin {
   bytes: Uint8Array
-  /** Warnings, and the report of ptxas if there is one. */
+  /** The warnings of the compiler, and the report of ptxas if there is one. */
   log: string
 }
 

@@ -49,7 +49,10 @@ export const compileAndKeep =
     return keptOnDisk(key, () => compileCuda(source, options).bytes)
   }
 
-/** The status for `arke targets`. Of CUDA, only the driver and NVRTC are loaded for it. */
+/**
+ * Returns the status of the cuda target for `arke targets`. To determine the status, only the CUDA driver and NVRTC are
+ * loaded.
+ */
 export function cudaStatus(): { readonly usable: boolean; readonly about: string } {
   const cuda = findCuda()
   if (!cuda.available) return { usable: false, about: cuda.reason }

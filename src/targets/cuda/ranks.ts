@@ -11,8 +11,8 @@ const GREEN_CONTEXT_DEFAULT_STREAM = 1
 const STREAM_NON_BLOCKING = 1
 
 /**
- * Splits the device into shares for `ranks` ranks. If they do not fit, throws a RangeError that names the possible
- * number of ranks.
+ * Splits the device into shares for `ranks` ranks. Throws a RangeError that names the possible number of ranks if the
+ * shares do not fit on the device.
  */
 export function shareDevice(device: Device, ranks: number, perRank?: number): Share[] {
   const { driver, index } = device

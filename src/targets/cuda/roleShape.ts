@@ -2,8 +2,9 @@
 import type { RoleShape } from '../../ir/roles.ts'
 
 /**
- * A producer has one warpgroup, because registers are moved between whole warpgroups. It needs only one of its warps, so
- * two are free for a courier. `wgmma` multiplies 64 rows per warpgroup, so 128 rows occupy two warpgroups of consumers.
+ * A producer has one warpgroup, because `setmaxnreg` moves registers between whole warpgroups. A producer needs only
+ * one of its four warps, so two warps are free for a courier (a role that sends data). `wgmma` multiplies 64 rows per
+ * warpgroup, so 128 rows occupy two warpgroups of consumers.
  */
 export const roleShape: RoleShape = {
   producerWarps: 4,

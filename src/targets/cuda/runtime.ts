@@ -1,7 +1,7 @@
-// Implements the device interface (../gpu/device.ts) with the CUDA driver. This file contains the device and its memory.
-// Streams are in stream.ts, kernels in kernel.ts, heaps over several devices in heaps.ts, and shares of one device in
-// ranks.ts. Contract: a driver call that fails throws a CudaError. This file runs machine code and does not compile
-// any.
+// Implements the device interface (../gpu/device.ts) with the CUDA driver. This file contains the device and its
+// memory. Streams are in stream.ts, kernels in kernel.ts, heaps over several devices in heaps.ts, and shares of one
+// device in ranks.ts. Contract: a driver call that fails throws a CudaError. This file runs machine code, and does not
+// compile kernels.
 
 import type { ProcessorLimits } from '../../world/machine.ts'
 import type * as gpu from '../gpu/device.ts'
@@ -29,7 +29,7 @@ const DEVICE_ATTRIBUTE = {
   reservedBytes: 111,
 } as const
 const STREAM_NON_BLOCKING = 1
-/** The driver clamps this value to the highest priority that the device has. */
+/** The requested stream priority. The driver clamps this value to the highest priority that the device has. */
 const HIGHEST_PRIORITY = -100
 const HOST_PORTABLE_AND_MAPPED = 3
 
@@ -45,7 +45,7 @@ export class Device implements gpu.Device {
   readonly sharedBytes: number
   readonly computeCapability: number
   readonly totalBytes: number
-  /** The primary context. Virtual ranks have their own contexts. */
+  /** The primary context. Each virtual rank has a context of its own. */
   readonly context: bigint
 
   /** Opens a device of this machine, or throws an error that gives the reason why it cannot. */

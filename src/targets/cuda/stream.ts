@@ -23,8 +23,8 @@ export class Stream implements gpu.Stream {
   }
 
   /**
-   * Writes a word with the engine that processes the stream's commands. It needs neither a multiprocessor nor a DMA
-   * copy engine.
+   * Writes a word with the engine that processes the stream's commands. This write needs neither a multiprocessor nor a
+   * DMA copy engine.
    */
   writeWord(to: bigint, word: number): void {
     this.driver.cuStreamWriteValue32_v2(this.handle, to, word, 0)

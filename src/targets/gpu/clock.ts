@@ -1,7 +1,7 @@
 /**
- * Reads the clock of a device together with the clock of the host. Contract: the clocks are read only while no kernel
- * runs. A device's clock counts nanoseconds. All ranks on a device share it, and it advances in steps of
- * `tick` nanoseconds. The host clock is `performance.now`, converted to nanoseconds.
+ * Reads the clock of a device together with the clock of the host. Contract: the host reads the clocks of devices only
+ * while no kernel runs. A device's clock counts nanoseconds. All ranks on a device share its clock, which advances in
+ * steps of `tick` nanoseconds. The host clock is `performance.now`, converted to nanoseconds.
  */
 import { countBefore } from '../../timeline/search.ts'
 import { u32, u64, type Device, type HostMemory, type Launch, type Stream } from './device.ts'
@@ -43,8 +43,8 @@ export class DeviceClock {
   }
 
   /**
-   * Reads both clocks three times and returns the reading that reached the host soonest. The host sees a device time
-   * about 1 us after the device has stored it.
+   * Reads the device clock and the host clock three times and returns the reading that reached the host soonest. The
+   * host sees a device time about 1 us after the device has stored it.
    */
   moment(): Moment {
     const moments = [this.#ask(), this.#ask(), this.#ask()]
@@ -72,8 +72,9 @@ export class DeviceClock {
 }
 
 /**
- * Converts a host time to the device's clock, in nanoseconds after `base`. Between two moments the time is
- * interpolated, since the clocks drift by microseconds per second. Outside of them the nearest moment's offset applies.
+ * Converts a host time to the device's clock, in nanoseconds after `base`. Between two readings, the time is
+ * interpolated, because the clocks drift by microseconds per second. Outside of the readings, the offset of the nearest
+ * reading is used.
  */
 export function onDevice(moments: readonly Moment[], host: number, base: bigint): number {
   const device = (moment: Moment): number => Number(moment.device - base)

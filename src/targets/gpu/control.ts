@@ -1,10 +1,10 @@
 /**
- * Control blocks. A control block holds the abort word of a launch and, for each program of the launch, a record of
- * what the program waited for when it was aborted. Control blocks are stored in device memory, because every program
- * polls the abort word: thousands of programs that poll host memory would delay each other by hundreds of microseconds.
- * The host writes and reads control blocks by copies, which need no multiprocessor. Contract: each launch in flight has
- * its own block, so that a record identifies its launch. In a block returned by `take`, the abort word is 0 and no
- * record is set.
+ * Manages control blocks in device memory. A control block holds the abort word of a launch and, for each program of
+ * the launch, a record of what the program waited for when it was aborted. Control blocks are stored in device memory,
+ * because every program polls the abort word: thousands of programs that poll host memory would delay each other by
+ * hundreds of microseconds. The host writes and reads control blocks by copies, which need no multiprocessor. Contract:
+ * each launch in flight has its own control block, so that a wait record identifies its launch. In a control block that
+ * `take` returns, the abort word is 0 and no wait record is set.
  */
 import type { Device } from './device.ts'
 import { transfersOf } from './transfers.ts'
@@ -16,7 +16,7 @@ export interface Control {
 
 export interface WaitRecord {
   readonly program: number
-  /** The index in the kernel's `waitSites`, plus 1. */
+  /** The index of the source line in the kernel's `waitSites`, plus 1. */
   readonly site: number
   readonly owner: number
   readonly value: number
@@ -24,8 +24,8 @@ export interface WaitRecord {
 }
 
 /**
- * The header words: the abort word, the number of records that the block can hold, the number of the first assertion that
- * failed (0: none), and the program in which it failed.
+ * The header words: the abort word, the number of records that the block can hold, the number of the first assertion
+ * that failed (0 if no assertion failed), and the program in which it failed.
  */
 const HEAD_WORDS = 4
 /** The value of `owner` if the program waited in a loop or at a barrier of its own program, and not for a flag. */
@@ -49,11 +49,11 @@ export function recordsOf({ device, address }: Control, programs: number): WaitR
 /** A failed assertion of a launch. */
 export interface Failure {
   readonly program: number
-  /** The index in the kernel's `assertions`, plus 1. */
+  /** The index of the failed assertion in the kernel's `assertions`, plus 1. */
   readonly assertion: number
 }
 
-/** The first assertion that failed in the launch, or undefined. */
+/** Returns the first assertion that failed in the launch, or undefined if no assertion failed. */
 export function failureOf({ device, address }: Control): Failure | undefined {
   const [assertion, program] = transfersOf(device).read(address + 8n, 'u32', 2)
   return assertion === 0 ? undefined : { assertion, program }
@@ -67,7 +67,7 @@ export class Controls {
   readonly #pieces: bigint[] = []
   readonly #free: Control[] = []
 
-  /** `programs` is the highest number of programs in a launch whose programs wait. */
+  /** The parameter `programs` is the largest number of programs of any launch whose programs wait. */
   constructor(device: Device, programs: number) {
     this.#device = device
     this.#records = programs
@@ -80,8 +80,8 @@ export class Controls {
   }
 
   /**
-   * Allocates at least `count` more blocks. Later calls of `take` then need no allocation, which a driver may delay
-   * until no kernel runs.
+   * Allocates at least `count` more control blocks. Later calls of `take` then need no allocation, which a driver may
+   * delay until no kernel runs.
    */
   reserve(count: number): void {
     for (let blocks = 0; blocks < count; blocks += BLOCKS_A_PIECE) this.#grow()
@@ -91,7 +91,7 @@ export class Controls {
     this.#free.push(control)
   }
 
-  /** Resets all blocks after the world was aborted. */
+  /** Resets all control blocks after the world was aborted. */
   clear(): void {
     for (const piece of this.#pieces) this.#clear(piece)
   }

@@ -1,4 +1,4 @@
-// Builds the machine record of a world on GPUs from the driver's device properties and from earlier measurements on
+// Builds the machine record of a world on GPUs from the driver's device properties and from rates that were measured on
 // devices of the same name.
 
 import type { Machine } from '../../world/machine.ts'

@@ -1,4 +1,4 @@
-/** What a world has to know about a kernel to launch it: the emitted kernel, and facts that follow from its IR. */
+/** Derives the facts that a world needs to launch a kernel: the emitted code, and facts that follow from its IR. */
 import { analysis } from '../../ir/analysis.ts'
 import { walk, type KernelIR } from '../../ir/node.ts'
 import { isOpenEnded, isRemote, mayWait, origin, paramName, writtenRefs } from '../../ir/ops/index.ts'
@@ -6,19 +6,22 @@ import type { Site } from '../../ir/site.ts'
 import type { Emitted } from './platform.ts'
 
 export interface Executable {
-  /** The recorded IR, before any stage. */
+  /** The IR of the recorded kernel, before any stage. */
   readonly ir: KernelIR
   readonly emitted: Emitted
-  /** The number of counter words of the kernel. Every launch resets these words to zero. */
+  /** The number of counter words of the kernel. Every launch resets the counter words to zero. */
   readonly counterWords: number
   /** The names of the tensors that the kernel writes on other ranks. */
   readonly writesElsewhere: readonly string[]
-  /** The source location of the first op at which programs may wait. Undefined if programs never wait. */
+  /**
+   * The source location of the first op at which programs may wait. The location of the first wait is undefined if
+   * programs of the kernel never wait.
+   */
   readonly waiting: { readonly site: Site | undefined } | undefined
   /**
-   * True if the next launch on the stream must not read memory before this kernel has ended. That is so if a loop of the
-   * kernel may poll for any length of time, and if the kernel waits and has no tensors: what follows a rank barrier or a
-   * start gate is meant to start behind it.
+   * True if the next launch on the stream must not read memory before this kernel has ended. The next launch must wait
+   * if a loop of the kernel may poll for any length of time. The next launch must also wait if the kernel waits and has
+   * no tensors, because work behind a rank barrier or a start gate must start after it.
    */
   readonly barsEarlyReads: boolean
 }
@@ -41,7 +44,10 @@ export const launchesOnGpu = analysis(
 
 const known = new WeakMap<Emitted, Executable>()
 
-/** Returns the executable of a recorded kernel. The same emitted kernel gives the same object. */
+/**
+ * Returns the executable of a recorded kernel. Two recorded kernels with the same emitted code have the same executable
+ * object.
+ */
 export function executableOf(ir: KernelIR, emitted: Emitted): Executable {
   let executable = known.get(emitted)
   if (!executable) {

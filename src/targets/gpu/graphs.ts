@@ -1,8 +1,9 @@
 /**
- * Graphs: a sequence of launches on all ranks that is captured once and then enqueued any number of times by one
- * driver call. Contract: a graph is launched on stream 0 of rank 0. The graph starts after all work that was enqueued
- * on its streams before it. Work that is enqueued on these streams later waits for the graph. Flag epochs are stored in
- * device memory, so each replay counts as a launch of its own. Scalar arguments keep the values of the capture.
+ * Implements graphs: a sequence of launches on all ranks that is captured once and then enqueued any number of times by
+ * one driver call. Contract: a graph is launched on stream 0 of rank 0. The graph starts after all work that was
+ * enqueued on its streams before it. Work that is enqueued later on the streams of a graph waits for the graph. Flag
+ * epochs are stored in device memory, so each replay counts as a launch of its own. In a graph, scalar arguments keep
+ * the values that they had during the capture.
  */
 import { WorldError } from '../../world/world.ts'
 import { hostNow } from './clock.ts'
@@ -12,7 +13,7 @@ import type { Graph, StreamEvent } from './device.ts'
 
 /** A captured graph of launches. */
 export interface LaunchGraph {
-  /** The number of launches on all ranks. */
+  /** The number of launches of the graph on all ranks. */
   readonly nodes: number
   /** Enqueues all launches of the graph. */
   launch(): void
@@ -29,7 +30,10 @@ interface Capture {
 export class Graphs {
   readonly #machine: Machine
   #capture: Capture | undefined
-  /** Queues whose last work was part of a graph. Their next launch has to wait for that graph. */
+  /**
+   * Launch queues whose last work was a graph or belonged to one. If the last work of a queue was a graph, its next
+   * launch has to wait for that graph.
+   */
   readonly #behind = new Set<Queue>()
   readonly #events = new Map<Queue, StreamEvent>()
   readonly #open = new Set<LaunchGraph>()
@@ -86,8 +90,8 @@ export class Graphs {
     const { fork, queues, steps } = this.#capture!
     const machine = this.#machine
     const early = machine.mayStartEarly(parts)
-    // Which tensors concurrent launches write is unknown until the graph is launched, so its kernels read no tensor
-    // early.
+    // While a graph is being captured, it is unknown which tensors concurrent launches will write. The kernels of a
+    // graph therefore read no tensor before the previous kernel has ended.
     machine.settled.tell(parts, false)
     machine.started(parts, () => {
       for (const part of parts) {
@@ -126,7 +130,7 @@ export class Graphs {
     })
   }
 
-  /** Makes all streams that graphs have used wait for these graphs before they run further work. */
+  /** Makes all streams that graphs have used wait for the graphs before they run further work. */
   catchUp(): void {
     if (this.#behind.size === 0) return
     const origin = this.#machine.queue(0, 0)

@@ -1,4 +1,4 @@
-/** Loads compiled kernels. Contract: a kernel is loaded once per device, even if several worlds use it. */
+/** Loads compiled kernels onto devices. Contract: a kernel is loaded once per device, even if several worlds use it. */
 import type { Device, Kernel } from './device.ts'
 import type { Emitted, Platform } from './platform.ts'
 

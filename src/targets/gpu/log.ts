@@ -1,25 +1,25 @@
 /**
- * The event log of a queue: kernels of a recording world write it in device memory, and the host reads it. Contract:
- * kernels write the log while they run. The host reads and clears the log while no kernel runs. All words are
- * little-endian. Launches are numbered from 0 since the log was cleared. A kernel's number is the number of launches
- * that have ended, which the kernel reads from the log; its last program adds one. A replayed graph therefore gets new
- * numbers. Events that did not fit do not corrupt other entries.
+ * Defines the event log of a queue: kernels of a recording world write the event log in device memory, and the host
+ * reads it. Contract: kernels write the event log while they run, and the host reads and clears the event log while no
+ * kernel runs. All words of the log are little-endian. The launches since the log was cleared are numbered from 0. A
+ * kernel reads its launch number from the log, and the last program of the launch increments that number. Each replay
+ * of a graph therefore gets new launch numbers. If the log is full, additional events do not corrupt other entries.
  */
 
-/** The most launches and events that a log can hold until the host reads it. */
+/** The maximum number of launches and events that a log can hold until the host reads it. */
 export const mostLaunches = 1 << 12
 export const mostEvents = 1 << 16
 /** The number of log entries that a thread reserves at once. */
 export const eventsAClaim = 8
 
 /**
- * Byte offsets in the header. `claimed` counts reserved entries, including entries beyond the end of the log. `lost`
- * counts events that found no entry.
+ * Byte offsets of the fields in the header of the log. The word `claimed` counts reserved entries, including entries
+ * beyond the end of the log. The word `lost` counts events that found no entry.
  */
 const head = { launches: 0, claimed: 4, lost: 8, bytes: 64 } as const
 /**
- * Byte offsets in the record of a launch. `start` holds the bitwise complement of the first start time and `end` the
- * last end time, so that both are maxima that begin at 0.
+ * Byte offsets of the fields in a launch's record in the log. The field `start` holds the bitwise complement of the
+ * first start time, and `end` holds the last end time, so that both are maxima that begin at 0.
  */
 const times = { start: 0, end: 8, programs: 16, bytes: 32 } as const
 const event = {
@@ -38,8 +38,8 @@ const eventsOffset = head.bytes + mostLaunches * times.bytes
 export const logBytes = eventsOffset + mostEvents * event.bytes
 
 /**
- * The kind of an event, in the low bits of `what`. The bits above contain the role that wrote the event and the number
- * of the recorded site.
+ * The kind of an event, in the low bits of `what`. The higher bits of `what` contain the role that wrote the event and
+ * the number of the recorded source location.
  */
 export const eventKind = { program: 1, wait: 2, copy: 3 } as const
 const KINDS = 4
@@ -54,31 +54,31 @@ export interface LoggedEvent {
   /** The number of the launch, counted from 0 since the log was cleared. */
   readonly launch: number
   readonly program: number
-  /** The device's own number of the multiprocessor. */
+  /** The device's own number of the multiprocessor that wrote the event. */
   readonly processor: number
-  /** Start and end in nanoseconds on the device's clock. */
+  /** The start and the end of the event in nanoseconds on the device's clock. */
   readonly start: bigint
   readonly end: bigint
-  /** For a wait or a copy, the rank that owns the flag or the memory. */
+  /** The rank that owns the flag (for a wait) or the memory (for a copy). */
   readonly who: number
-  /** For a copy, the number of bytes. */
+  /** The number of bytes of a copy. */
   readonly amount: number
 }
 
 export interface Logged {
-  /** Indexed by launch number; undefined if no program of the launch has ended. */
+  /** The recorded launches by launch number; an entry is undefined if no program of the launch has ended. */
   readonly launches: readonly ({ readonly start: bigint; readonly end: bigint } | undefined)[]
   readonly events: readonly LoggedEvent[]
   readonly lost: number
 }
 
-/** Reads and clears device memory. */
+/** The functions that read and clear device memory. */
 export interface LogMemory {
   read(address: bigint, bytes: number): Uint8Array<ArrayBuffer>
   clear(address: bigint, bytes: number): void
 }
 
-/** The raw bytes of a log. `readLog` decodes them when a timeline is requested. */
+/** The raw bytes of a log. The function `readLog` decodes the raw bytes when a timeline is requested. */
 export interface RawLog {
   /** The number of launches that were enqueued since the log was cleared. */
   readonly launched: number
@@ -87,7 +87,7 @@ export interface RawLog {
   readonly lost: number
 }
 
-/** Reads a log and clears it. */
+/** Reads a log from device memory and clears it. */
 export function takeLog(address: bigint, launched: number, memory: LogMemory): RawLog {
   const words = new DataView(memory.read(address, head.bytes).buffer)
   const count = Math.min(words.getUint32(head.claimed, true), mostEvents)
@@ -115,7 +115,7 @@ export function readLog(raw: RawLog): Logged {
   for (let at = 0; at < raw.events.length; at += event.bytes) {
     const view = viewOf(raw.events, at)
     const what = view.getUint32(event.what, true)
-    // The entry was reserved but not written.
+    // An entry with `what` = 0 was reserved in the event log but not written.
     if (what === 0) continue
     events.push({
       kind: what % KINDS,

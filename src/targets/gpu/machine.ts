@@ -1,7 +1,7 @@
 /**
- * The part of a world on GPUs that knows no tensors: ranks and their heaps, queues, waiting, aborting and resetting.
- * Contract: only `makeRoom` and `quieten` block on the device, and both give up after the world's timeout. After the
- * world is aborted, every call throws a `WorldStopped` until the world is reset.
+ * Implements the functions of a world on GPUs that do not involve tensors: ranks and their heaps, queues, waiting,
+ * aborting and resetting. Contract: only `makeRoom` and `quieten` block on the device, and both give up after the
+ * world's timeout. After the world is aborted, every call throws a `WorldStopped` until the world is reset.
  */
 import { bytesText, Heap, mostAlignment } from '../../world/heap.ts'
 import type { OnPrint } from '../../world/prints.ts'
@@ -27,37 +27,41 @@ export interface GpuWorldOptions {
   readonly ranks: number
   readonly heap?: number
   readonly timeout?: number
-  /** See `OpenOptions.onPrint`. */
+  /** The field `onPrint` is described at `OpenOptions.onPrint`. */
   readonly onPrint?: OnPrint
-  /** If true, kernels record their events; see recording.ts. */
+  /** If true, kernels record their events in a log (recording.ts). */
   readonly record?: boolean
   /**
-   * The number of multiprocessors per rank, on the first device. By default each rank has its own device, or an equal
-   * share of the first one.
+   * The number of multiprocessors per rank, on the first device. By default, each rank has its own device, or an equal
+   * share of the first device.
    */
   readonly multiprocessors?: number
 }
 
 const defaultHeapBytes = 2 ** 30
-/** How long nothing may end, in milliseconds: the host does not see what programs on a GPU do. */
+/**
+ * The time in milliseconds without the end of any launch after which the world is stopped. The host cannot see what
+ * programs on a GPU are doing.
+ */
 const usualLimits: Limits = { waiting: 60_000, computing: 60_000, unknown: 60_000 }
-/** Behind every rank's heap, for counters of kernels. */
+/** The bytes behind every rank's heap that are reserved for counters of kernels. */
 const privateBytes = 2 ** 20
 /**
- * The most programs per multiprocessor that a launch with waits may have, because each such program needs a wait
+ * The maximum number of programs per multiprocessor in a launch with waits, because each such program needs a wait
  * record.
  */
 export const programsAProcessor = 16
 /**
- * The number of hardware queues. With more streams, a launch could be queued behind another launch that waits for it.
+ * The number of hardware queues that the driver is asked to use. If a world had more streams than hardware queues, a
+ * launch could be queued behind another launch that waits for it.
  */
 const mostQueues = 32
-/** The time in which kernels have to end after an abort, in milliseconds. */
+/** The time in milliseconds within which kernels have to end after an abort. */
 const patience = 10_000
 /** How long the host polls without yielding to the event loop, in milliseconds. */
 const spinning = 0.1
 
-/** Yields to the event loop. */
+/** Yields to the event loop of Node. */
 const yieldToOthers = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 export class Machine {
@@ -65,19 +69,22 @@ export class Machine {
   readonly placement: Placement
   readonly memory: GpuMemory
   readonly #controls = new Map<Device, Controls>()
-  /** Undefined if the world does not record. */
+  /** The recorder of the world; undefined if the world does not record. */
   readonly recorder: Recorder | undefined
   readonly facts: WorldFacts
   readonly settled = new Settled()
   readonly signallers = new Signallers()
-  /** A launch that does not start before another one has ended: see `Settled`. */
+  /** A launch that must not start before another launch has ended (see `Settled`). */
   #held: Held | undefined
-  /** Called when all launches have ended. */
+  /** A callback that is called when all launches have ended. */
   onIdle: () => void = () => {}
-  /** The numbers of the streams that were launched on. */
+  /** The numbers of the streams on which kernels were launched. */
   readonly #launching = new Set<number>()
   #launchedLast = -1
-  /** Called before each launch outside of a graph, so that the launch waits for earlier graphs. */
+  /**
+   * A callback that the machine calls before each launch outside of a graph. The callback makes the launch wait for
+   * earlier graphs.
+   */
   beforeEnqueue: () => void = () => {}
   readonly #queues: Queue[] = []
   readonly #private = new Heap(privateBytes)
@@ -99,7 +106,7 @@ export class Machine {
     const { heap = defaultHeapBytes } = options
     if (!(heap > 0) || !Number.isFinite(heap))
       throw new WorldError(`a heap of ${heap} bytes is invalid: the size must be a positive, finite number`)
-    // The memory after the heap must be aligned like a tensor.
+    // The memory after the heap must have the same alignment as a tensor.
     const heapBytes = Math.ceil(heap / mostAlignment) * mostAlignment
     this.placement = this.#place(options, heapBytes)
     this.memory = new GpuMemory(this.placement, heapBytes)
@@ -138,7 +145,7 @@ export class Machine {
     }
   }
 
-  // Memory
+  // Memory of the world
 
   get ranks(): number {
     return this.placement.ranks.length
@@ -177,7 +184,7 @@ export class Machine {
     this.memory.fill(rank, this.memory.bytes + offset, 'u8', bytes, 0)
   }
 
-  // Queues
+  // Launch queues
 
   /** Returns the control blocks of a rank's device. */
   controls(rank: number): Controls {
@@ -204,9 +211,9 @@ export class Machine {
   }
 
   /**
-   * Waits until no kernel runs, before a driver call that may block until then. The driver would block forever if a
-   * kernel waits for a later launch, so this function aborts the world after the timeout instead. It does not yield to
-   * the event loop.
+   * Waits until no kernel runs. The machine calls this function before a driver call that blocks until no kernel runs.
+   * Such a driver call would block forever if a running kernel waits for a later launch, whereas this function aborts
+   * the world after the timeout. This function does not yield to the event loop.
    */
   quieten(why: string, advice = 'prepare kernels and create streams before launching'): void {
     const start = performance.now()
@@ -241,9 +248,9 @@ export class Machine {
   }
 
   /**
-   * True if a launch may start before the previous kernel on its stream has ended (`Launch.on`). This
-   * holds while all launches use the same stream number. With several streams, the early launch would occupy resources
-   * that a launch on another stream needs, and the previous kernel may wait for that other launch.
+   * True if a launch may start before the previous kernel on its stream has ended (`Launch.on`). An early start is
+   * allowed while all launches use the same stream number. If launches used several streams, the early launch would
+   * occupy resources that a launch on another stream needs, and the previous kernel may wait for that other launch.
    */
   mayStartEarly(parts: readonly Part[]): boolean {
     for (const { queue } of parts)
@@ -252,8 +259,9 @@ export class Machine {
   }
 
   /**
-   * Holds back launches that write a tensor until earlier launches that read it early have ended. The launches are on
-   * their own queues, or all on the queue `on`. See `Settled`.
+   * Delays launches that write a tensor until earlier launches that read the tensor before the end of their previous
+   * kernel have ended. The delayed launches are on their own queues, or all on the queue `on`. The class `Settled`
+   * explains why such launches are delayed.
    */
   holdBack(parts: readonly Part[], on?: Queue): void {
     const held = this.settled.holdBack(parts, on)
@@ -261,8 +269,8 @@ export class Machine {
   }
 
   /**
-   * If a launch is being held back, returns the part of the message that explains it and how to resolve it; otherwise
-   * ''.
+   * Returns a sentence that explains why a launch is being delayed and how to resolve the delay, or '' if no launch is
+   * being delayed.
    */
   #heldBack(): string {
     if (this.#held?.isOver() ?? true) return ''
@@ -271,14 +279,18 @@ export class Machine {
   }
 
   /**
-   * Must be called before the host writes a rank's copy of a tensor. Waits while a launch may read the tensor early.
+   * The host must call this function before it writes a rank's copy of a tensor. Before a host write, the world waits
+   * while a launch may read the tensor before the end of the previous kernel.
    */
   holdHostBack(memory: object, name: string, rank: number): void {
     if (this.settled.isReadEarly(memory, rank))
       this.quieten(`the host writes ${name}, which a launch reads early`, `write ${name} before that launch`)
   }
 
-  /** Runs `call`, which enqueues these launches. If a driver call fails, the error names their kernels. */
+  /**
+   * Calls `call`, which enqueues the given launches. If a driver call fails, the error names the kernels that were
+   * being launched.
+   */
   started(parts: readonly Part[], call: () => void): void {
     try {
       call()
@@ -294,7 +306,8 @@ export class Machine {
   }
 
   /**
-   * Ensures that the queue can take one more launch. If the queue is full, waits without yielding to the event loop.
+   * Ensures that the queue can take one more launch. If the queue is full, the function waits without yielding to the
+   * event loop.
    */
   makeRoom(queue: Queue): void {
     if (!queue.isFull) return
@@ -305,16 +318,17 @@ export class Machine {
       if (performance.now() - start < this.#timeout) continue
       const reason = `${noRoom(this.#timeout, pending)}${this.#heldBack()}`
       void this.stop(reason)
-      // The states of the programs are not known yet. A later `synchronize` throws them.
+      // The states of the programs are not known when a launch fails. A later `synchronize` throws an error with the
+      // states of the programs.
       throw new WorldStopped(reason)
     }
   }
 
-  // Waiting
+  // Waiting for launches
 
   /**
-   * Waits until all launches that these queues have so far have ended. Throws if the world is aborted before or
-   * meanwhile.
+   * Waits until all launches that are enqueued so far on the given queues have ended. An error is thrown if the world
+   * is aborted before or during the wait.
    */
   async reachQueues(queues: readonly Queue[] = this.#queues): Promise<void> {
     await this.#expectNotStopped()
@@ -352,7 +366,10 @@ export class Machine {
     }
   }
 
-  /** Queries the device. If a kernel has failed, the driver reports the failure here. */
+  /**
+   * Calls a function that queries the device, and handles the failure of a kernel. If a kernel has failed, the driver
+   * reports the failure when the host queries the device.
+   */
   #look<T>(ask: () => T): T {
     try {
       return ask()
@@ -364,8 +381,8 @@ export class Machine {
   }
 
   /**
-   * Polls the progress of all queues. Returns false if the device has failed; the next caller that waits gets that
-   * error.
+   * Polls the progress of all queues. The result is false if the device has failed. The next caller that waits for
+   * launches gets the error of the device.
    */
   #lookQuietly(): boolean {
     try {
@@ -382,22 +399,24 @@ export class Machine {
     return this.#queues.every((queue) => queue.settled === queue.launched)
   }
 
-  // Stopping and going on
+  // Aborting and resuming a world
 
   expectRunning(): void {
     this.#stops.expectRunning()
   }
 
   /**
-   * Like `expectRunning`, but if the world is being aborted, waits for the complete error with the state of each
-   * program.
+   * Throws an error unless the world is running. If the world is being aborted, the function first waits for the
+   * complete error with the state of each program.
    */
   async #expectNotStopped(): Promise<void> {
     if (this.#stops.isStopping) throw await this.#stops.throwable()
     this.expectRunning()
   }
 
-  /** Aborts all ranks and returns the error that describes it. Repeated calls return the same error. */
+  /**
+   * Aborts all ranks and returns the error that describes it. Repeated calls of this function return the same error.
+   */
   stop(reason: string): Promise<WorldStopped> {
     return this.#stops.stop(reason, () => this.#end(reason))
   }
@@ -433,19 +452,22 @@ export class Machine {
   }
 
   /**
-   * Called at process exit. The driver may wait for running kernels when it releases the device, so kernels must
-   * return.
+   * The handler for the exit of the process aborts all kernels. When the driver releases the device, it may wait for
+   * running kernels, so kernels must return.
    */
   #abandon(): void {
     if (this.#lost !== undefined || this.#stops.isStopping || this.isIdle) return
     try {
       abortAll(this.#queues.flatMap((queue) => queue.underWay))
     } catch {
-      // The device has failed, so no kernel runs. Nobody can be told at this point.
+      // After a failure of the device, no kernel runs any more. No caller can receive an error at this point.
     }
   }
 
-  /** Handles a driver error after which no driver call works any more. Returns the error to throw. */
+  /**
+   * Handles a driver error after which no driver call works any more. The function returns the error that the caller
+   * should throw.
+   */
   #lose(error: DeviceError, kernels: string): WorldStopped {
     this.#lost = error.message
     return this.#stops.failed(
@@ -454,8 +476,8 @@ export class Machine {
   }
 
   /**
-   * Restores the state before the first launch, so that the world can be used after an abort. Without an abort, waits
-   * first until all launches have ended.
+   * Restores the state before the first launch, so that the world can be used after an abort. If the world was not
+   * aborted, the function first waits until all launches have ended.
    */
   async reset(clear: () => void): Promise<void> {
     if (!this.#stops.isStopping) await this.reachQueues()
@@ -489,8 +511,8 @@ export class Machine {
 }
 
 /**
- * Aborts launches in flight, the last ones first. Otherwise a launch that has not started yet could start and wait once
- * the previous launch ends.
+ * Aborts launches in reverse order of their enqueueing. If the oldest launch were aborted first, a later launch that
+ * has not started yet could start and wait.
  */
 function abortAll(underWay: readonly Step[]): void {
   for (const { control } of [...underWay].reverse()) if (control) abort(control)

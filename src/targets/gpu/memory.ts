@@ -8,7 +8,10 @@ export class GpuMemory implements HeapMemory {
   readonly bytes: number
   readonly #placement: Placement
 
-  /** The first `bytes` bytes of each heap belong to the world. The memory after them belongs to machine.ts. */
+  /**
+   * The first `bytes` bytes of each heap belong to the world. The memory after the first `bytes` bytes of each heap
+   * belongs to machine.ts.
+   */
   constructor(placement: Placement, bytes: number) {
     this.#placement = placement
     this.bytes = bytes
@@ -23,7 +26,7 @@ export class GpuMemory implements HeapMemory {
     return transfersOf(this.#placement.ranks[rank].device)
   }
 
-  /** Writes elements. Writes of a few words use no DMA copy; see transfers.ts. */
+  /** Writes elements of a tensor on a rank's heap. A write of only a few words uses no DMA copy (transfers.ts). */
   write(rank: number, offset: number, dtype: StorageDType, contents: ArrayLike<number>): void {
     this.#transfers(rank).write(this.address(rank, offset), dtype, contents)
   }

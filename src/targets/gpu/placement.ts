@@ -1,7 +1,8 @@
-// Places the ranks of a world on devices, multiprocessors and heaps. Contract: all heaps are in one address range that
-// every device of the world can access; rank r's heap starts at `heap + r * stride`. One rank uses a whole device.
-// Several ranks use one device each if there are enough devices (this has not run on hardware yet). If there are too
-// few devices, or if `multiprocessors` is given, all ranks share the first device.
+// Places the ranks of a world on devices, multiprocessors and heaps. Contract: the heaps of all ranks are in one
+// address range that every device of the world can access; rank r's heap starts at `heap + r * stride`. If a world has
+// one rank, this rank uses a whole device. Several ranks use one device each if there are enough devices (worlds on
+// several devices have not run on hardware yet). If there are too few devices, or if `multiprocessors` is given, all
+// ranks share the first device.
 
 import type { Device, Share } from './device.ts'
 

@@ -1,5 +1,5 @@
 /**
- * The launches of one stream on one rank. A queue knows which launches are in flight from an event after every 64
+ * The launch queue of one stream on one rank. A queue knows which launches are in flight from an event after every 64
  * launches, so launching costs one driver call. A queue holds at most 256 launches in flight, since the driver blocks
  * when its own queue is full.
  */
@@ -18,7 +18,7 @@ export interface Part extends WorldPart, Omit<Accesses, 'kernel'> {
   readonly executable: Executable
   readonly programsPerProcessor: number
   readonly flags: Readonly<Record<string, SymmetricFlags>>
-  /** The group of the launch, in whose ranks its programs report. */
+  /** The group on which the kernel was launched. The programs of the kernel report rank numbers of this group. */
   readonly members: Members
   /** The index of the kernel parameter for the control block; -1 if the kernel has none. */
   readonly controlAt: number
@@ -38,8 +38,8 @@ export interface Step {
 type Launched = Step | readonly Step[]
 
 /**
- * The most launches of a queue that can be in flight. The driver has room for about a thousand and blocks when it is
- * full.
+ * The maximum number of launches of a queue that can be in flight. The driver's own queue has room for about a thousand
+ * launches, and the driver blocks when it is full.
  */
 export const mostUnderWay = 256
 const launchesAnEvent = 64
@@ -49,19 +49,22 @@ export class Queue implements Line {
   readonly number: number
   readonly stream: Stream
   readonly #controls: Controls
-  /** The launches in flight, oldest first: those numbered `settled` to `launched`. */
+  /** The launches in flight, oldest first: those with numbers from `settled` to `launched`. */
   readonly #launched: Launched[] = []
   readonly #marks: { readonly event: StreamEvent; readonly launched: number }[] = []
   readonly #events: StreamEvent[] = []
   launched = 0
   settled = 0
-  /** The value of `launched` when the last event was recorded. */
+  /** The value of `launched` when the last event of this queue was recorded. */
   #marked = 0
   /** The value of `launched` when a graph last waited for this queue. */
   joined = 0
-  /** Called for a launch that has ended with a failed assertion. */
+  /** A callback for a launch that has ended with a failed assertion. */
   onFailure: (step: Step, failure: Failure) => void = () => {}
-  /** True if the last launch bars early reads (emit/decide.ts); for a graph, if any of its launches does. */
+  /**
+   * True if the next launch must not read tensors before the last launch has ended (emit/decide.ts). If the last work
+   * is a graph, the field is true if any launch of the graph requires it.
+   */
   barsEarlyReads = false
 
   constructor(rank: number, number: number, stream: Stream, controls: Controls) {
@@ -80,7 +83,7 @@ export class Queue implements Line {
     return this.#launched.flat()
   }
 
-  /** Enqueues a launch. For `early` see `Launch.on`. */
+  /** Enqueues a prepared launch. The argument `early` is described at `Launch.on`. */
   enqueue(part: Part, early: boolean): Step {
     const step: Step = { part, control: controlFor(part, this.#controls), given: part.given }
     start(step, early)
@@ -88,7 +91,7 @@ export class Queue implements Line {
     return step
   }
 
-  /** Registers a graph with these launches that was launched on this queue's stream. */
+  /** Registers a graph with the given launches, which was launched on this queue's stream. */
   enqueued(steps: readonly Step[]): void {
     this.#push(
       steps,
@@ -118,7 +121,7 @@ export class Queue implements Line {
 
   follow(other: Queue, launched: number): void {
     const mark = other.#marks.find((one) => one.launched >= launched)
-    // If no event is left, these launches have ended.
+    // If no event is outstanding, all launches of the queue have ended.
     if (mark) this.stream.waitFor(mark.event)
   }
 

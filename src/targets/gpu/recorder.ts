@@ -1,6 +1,6 @@
 /**
- * The device side of a recording world: one event log per queue, in the memory of the queue's device, and the clocks of
- * the devices. recording.ts builds a timeline from them.
+ * Manages the device side of a recording world: one event log per queue, in the memory of the queue's device, and the
+ * clocks of the devices. The file recording.ts builds a timeline from the logs and the clocks.
  */
 import { DeviceClock, hostNow } from './clock.ts'
 import { logBytes, type LogMemory } from './log.ts'
@@ -9,7 +9,7 @@ import type { Queue, Step } from './queue.ts'
 import { Recording } from './recording.ts'
 import type { Device, Stream } from './device.ts'
 
-/** Memory of a device, accessed through a stream of its own. */
+/** The memory of a device, which the host accesses through a separate stream. */
 class DeviceMemory implements LogMemory {
   readonly #device: Device
   readonly #stream: Stream
@@ -51,7 +51,7 @@ export class Recorder {
   readonly #clocks: readonly DeviceClock[]
   readonly #memories: readonly DeviceMemory[]
 
-  /** `devices` lists each device once, starting with the device of the first rank. */
+  /** The parameter `devices` lists each device once, starting with the device of the first rank. */
   constructor(devices: readonly Device[], platform: Platform) {
     this.#devices = devices
     this.#clocks = devices.map((device) => new DeviceClock(device, platform))
@@ -66,7 +66,7 @@ export class Recorder {
     this.recording.attach({ rank, stream, address: memory.allocate(logBytes), memory, device })
   }
 
-  /** The address of the log that kernels on this queue write. */
+  /** The address of the log into which kernels on this queue write. */
   address({ rank, number }: Queue): bigint {
     return this.recording.address(rank, number)
   }

@@ -1,11 +1,12 @@
 /**
- * The record of a recording world: launches as the host saw them and the events that kernels wrote into the logs of
- * their queues. The timeline is built from this record. On a rank, each stream has a track of launches. Each
- * multiprocessor has one track for each of its concurrent programs, and one for each role of that program that recorded
- * an event. The host has a track of its calls.
+ * Keeps the record of a recording world: launches as the host saw them, and the events that kernels wrote into the logs
+ * of their queues. The timeline is built from the recorded launches and events. On each rank, the timeline has one
+ * track of launches per stream. Each multiprocessor has one track for each of its concurrent programs, and one for each
+ * role of that program that recorded an event. The host of the world has a track of its calls.
  *
- * All times are on the clock of the first rank's device. Ranks on that device share its clock, so their times are exact
- * relative to each other. Times of other devices are converted to that clock, with an error of about 1 us.
+ * All times of the timeline are on the clock of the first rank's device. Ranks on that device share its clock, so their
+ * times are exact relative to each other. Times of other devices are converted to the clock of the first rank's device,
+ * with an error of about 1 us.
  */
 import { onlyMoves } from '../../ir/moves.ts'
 import { TimelineBuilder, type RankBuilder } from '../../timeline/builder.ts'
@@ -25,25 +26,28 @@ import {
   type RawLog,
 } from './log.ts'
 
-/** The fields of a launch that its events refer to. */
+/** The fields of a launch that the events of the launch refer to. */
 export interface RecordedKernel {
   readonly name: string
-  /** Indexed by the number of the recorded site. */
+  /** The recorded source locations, by the number of the location. */
   readonly sites: readonly { readonly line: string; readonly flags: string | undefined }[]
-  /** The flag sets by kernel parameter. */
+  /** The flag sets of the launch, by kernel parameter. */
   readonly flags: Readonly<Record<string, { readonly name: string }>>
-  /** The group of the launch, in whose ranks its events are. Absent for the whole world. */
+  /**
+   * The group on which the kernel was launched. The events of the kernel contain rank numbers of this group. The field
+   * is undefined if the kernel was launched on the whole world.
+   */
   readonly members?: Members
 }
 interface Launched {
   readonly kernel: RecordedKernel
   readonly given: Given | undefined
-  /** Start and end of the host's call, in nanoseconds on the host clock. */
+  /** The start and the end of the host's call, in nanoseconds on the host clock. */
   readonly from: number
   readonly to: number
 }
 
-/** The address of a log, and the rank, stream and device that it belongs to. */
+/** The address of an event log, and the rank, the stream and the device to which the log belongs. */
 export interface LogPlace {
   readonly rank: number
   readonly stream: number
@@ -64,11 +68,11 @@ export class Recording {
   readonly #records: QueueRecord[] = []
   readonly #waits: { readonly from: number; readonly to: number }[] = []
   readonly #traffic = new LaunchTraffic()
-  /** Readings of both clocks, indexed by device. */
+  /** The readings of the host clock and the device clock, indexed by device. */
   readonly #moments: Moment[][]
   readonly #ask: (device: number) => Moment
 
-  /** `ask` reads the host clock and a device's clock. */
+  /** The function `ask` reads the host clock and a device's clock at the same time. */
   constructor(devices: number, ask: (device: number) => Moment) {
     this.#ask = ask
     this.#moments = Array.from({ length: devices }, (_, device) => [ask(device)])
@@ -101,7 +105,7 @@ export class Recording {
     this.#waits.push({ from, to })
   }
 
-  /** Reads and clears all logs. No kernel may be running. */
+  /** Reads and clears all logs. No kernel may be running while the logs are read. */
   collect(): void {
     let isNew = false
     for (const record of this.#records) {
@@ -115,7 +119,7 @@ export class Recording {
     if (isNew) this.#moments.forEach((moments, device) => moments.push(this.#ask(device)))
   }
 
-  /** Discards the record and clears all logs. No kernel may be running. */
+  /** Discards the record and clears all logs. No kernel may be running while the logs are cleared. */
   clear(): void {
     for (const record of this.#records) {
       takeLog(record.place.address, record.launched.length - record.settled, record.place.memory)
@@ -125,7 +129,8 @@ export class Recording {
   }
 
   /**
-   * Builds the timeline. `multiprocessors` returns the number of multiprocessors of a rank; each of them gets a track.
+   * Builds the timeline of the recording world. `multiprocessors` returns the number of multiprocessors of a rank; each
+   * of them gets a track.
    */
   timeline(ranks: readonly number[], target: string, multiprocessors: (rank: number) => number): Timeline {
     const builder = new TimelineBuilder()

@@ -1,47 +1,51 @@
 /**
- * Decides which tensors a launch may read early, and delays launches that write those tensors.
+ * Decides which tensors a launch may read before the previous kernel has ended (an early read), and delays launches
+ * that write those tensors.
  *
- * After an early launch (`Launch.on`), a kernel (the reader) may start while the previous kernel on its stream is still
- * ending. The reader may copy from a tensor during that time if the tensor is settled: no launch on any rank has
- * written it since the world was last idle. Without this overlap the reader would run after the previous kernel, and
- * the previous kernel may wait, for a flag or in a loop, for a later launch:
+ * With programmatic dependent launch (`Launch.on`), a kernel (the reader) may start while the previous kernel on its
+ * stream is still ending. Before the previous kernel has ended, the reader may copy from a tensor only if the tensor is
+ * settled: no launch on any rank has written it since the world was last idle. The previous kernel may wait, for a flag or in a loop, for a
+ * launch that is enqueued later than the reader. For example, in the following diagram the previous kernel on rank 0
+ * waits for a flag that rank 1 signals:
  *
  *   rank 0    previous: waits for a flag    reader: copies x early
  *   rank 1                                           writer: writes x on rank 0   signaller: signals the flag
  *
- * In this example the reader must see the writer's x. The host cannot know in general which kernel signals which flag:
- * the signalling kernel may be launched after the writer, and the host itself may signal once the writer has ended.
- * Therefore a writer never runs concurrently with an early reader. The writer starts after the reader, and all work
- * enqueued behind the reader on its stream at that time, has ended. Launches that follow the writer start later still.
- * The device enforces this order: the writer's stream waits for an event recorded after the reader. The host does not
- * block, so it can enqueue a writer behind readers that wait for the host. If the previous kernel does wait for the
- * writer, no launch ends any more. The watchdog then aborts the world, and the message says that the writer has to be
- * launched before the reader. In all other cases the reader has read the correct data.
+ * The reader must see the data that an earlier writing launch stores in a tensor. The host cannot know in general which
+ * kernel signals which flag: the signalling kernel may be launched after the writing kernel, and the host itself may
+ * signal after the writing kernel has ended. Therefore, a launch that writes a tensor never runs concurrently with an
+ * early reader of that tensor. The writing launch starts after the reader, and all work enqueued behind the reader on
+ * its stream at that time, has ended. Launches that follow the writing launch start even later. The device enforces the
+ * order of the reader and the writing launch: the stream of the writing launch waits for an event recorded after the
+ * reader. The host does not block, so it can enqueue a writing launch behind readers that wait for the host. If the
+ * previous kernel does wait for the writing launch, no launch ends any more. If launches block each other, the watchdog
+ * aborts the world, and the message says that the writing kernel must be launched before the reading kernel. If no
+ * deadlock occurs, the early reader has read the data that earlier launches wrote.
  *
- * Two kinds of previous kernel allow no early reads. A kernel that polls may wait for the host, which would write the
- * tensor first. After a kernel that only handles flags, such as a barrier or a start gate, the next kernel is meant to
- * begin when all ranks have reached it.
+ * After two kinds of kernels, the next kernel must not read tensors early. A kernel that polls may wait for the host,
+ * which would write the tensor first; the next kernel must therefore not read tensors early. After a kernel that only
+ * handles flags, such as a barrier or a start gate, the next kernel must begin when all ranks have reached it.
  *
- * A writer that is launched after the reader on the same queue needs no delay. Writes by the host take effect at once
- * and are not ordered with launches, so they wait until the world is idle. If other software enqueues work on the
- * world's streams, the tensors that it writes are unknown. From then on no tensor counts as settled, and the foreign
- * work runs after the early readers so far.
+ * A launch that writes a tensor needs no delay if it follows the reader on the same queue. Writes by the host take
+ * effect at once and are not ordered with launches, so they wait until the world is idle. If other software enqueues
+ * work on the world's streams, the tensors that it writes are unknown. After work of other software, no tensor counts
+ * as settled, and that work runs after the early readers so far.
  */
 import { u32, type Launch } from './device.ts'
 
 /** A sequence of launches on one rank that run one after the other. */
 export interface Line {
   readonly rank: number
-  /** The number of launches, and the number of them that are known to have ended. */
+  /** The number of launches in this sequence, and the number of them that are known to have ended. */
   readonly launched: number
   readonly settled: number
-  /** True if the last launch bars early reads, for one of the two reasons above. */
+  /** True if the last launch polls or only handles flags, so that the next launch must not read tensors early. */
   readonly barsEarlyReads: boolean
   /** Records an event after the launches so far, unless an event after the first `launched` launches exists. */
   markBehind(launched: number): void
   /**
-   * Makes later work of this line start after the first `launched` launches of another line. `other` must have an event
-   * after them.
+   * Makes later launches of this sequence start after the first `launched` launches of another sequence. The sequence
+   * `other` must have recorded an event after its first `launched` launches.
    */
   follow(other: Line, launched: number): void
 }
@@ -51,7 +55,10 @@ export interface Accesses {
   readonly queue: Line
   readonly kernel: { readonly name: string }
   readonly launch: Launch
-  /** Groups of tensors that the kernel can read early. A group is read early only if all of its tensors are settled. */
+  /**
+   * Groups of tensors that the kernel can read before the previous kernel has ended. The kernel reads a group early
+   * only if all tensors of the group are settled (not written since the world was last idle).
+   */
   readonly early: readonly (readonly object[])[]
   readonly writes: readonly object[]
   /** The value of the idle counter when `writes` was last added to the set of written tensors. */
@@ -60,21 +67,21 @@ export interface Accesses {
   readonly writesElsewhere: readonly object[]
   /** The index of the kernel parameter with one bit per settled group; -1 if there is none. */
   readonly settledAt: number
-  /** The current value of that parameter. */
+  /** The current value of the kernel parameter for settled groups. */
   settled: number
 }
 
-/** The last launch of a line that reads a tensor early. */
+/** The last launch of a sequence of launches that reads a tensor before the previous kernel has ended. */
 interface Reading {
   readonly line: Line
   kernel: string
-  /** The number of launches of the line up to and including this one. */
+  /** The number of launches of the sequence up to and including this one. */
   launched: number
-  /** Lines whose later launches run after this launch. */
+  /** Sequences of launches whose later launches run after this launch. */
   readonly followedBy: Set<Line>
 }
 
-/** A writer that is held back until a reader has ended. */
+/** A launch that writes a tensor and is delayed until a reader has ended. */
 export interface Held {
   readonly writer: string
   readonly reader: string
@@ -91,36 +98,36 @@ export class Settled {
   readonly #written = new Set<object>()
   /** Counts how often the world was idle. */
   #times = 0
-  /** Early readers by tensor memory, with at most one entry per line. */
+  /** Early readers by tensor memory, with at most one entry per sequence of launches. */
   readonly #readings = new Map<object, Reading[]>()
   #isForeign = false
 
-  /** Must be called when other software may enqueue work on the world's streams. */
+  /** The world must call this function if other software may enqueue work on its streams. */
   forgo(): void {
     this.#isForeign = true
   }
 
-  /** Must be called when no kernel runs. */
+  /** The world must call this function when no kernel runs. */
   clear(): void {
     this.#times++
     this.#written.clear()
     this.#readings.clear()
   }
 
-  /** True if a launch that may be in flight on this rank reads this memory early. */
+  /** True if a launch that may be running on this rank reads this memory early. */
   isReadEarly(memory: object, rank: number): boolean {
     const readings = this.#readings.get(memory) ?? []
     return readings.some((reading) => reading.line.rank === rank && !hasEnded(reading))
   }
 
   /**
-   * Must be called before these launches are enqueued, each on its own line or all on the line `on`. Makes them run
-   * after the launches that read early the tensors that they write. Returns a writer that is held back, or undefined if
-   * there is none.
+   * The world must call this function before the given launches are enqueued, each on its own sequence or all on the
+   * sequence `on`. The function makes the launches run after all launches that read early the tensors that they write.
+   * The result is a delayed launch, or undefined if no launch is delayed.
    */
   holdBack(parts: readonly Accesses[], on?: Line): Held | undefined {
     if (this.#readings.size === 0) return undefined
-    // A graph may contain work of other software.
+    // The launches of a graph may include work of other software.
     if (on && this.#isForeign) this.holdBackAll(on)
     let held: Held | undefined
     for (const part of parts)
@@ -136,13 +143,16 @@ export class Settled {
     return held
   }
 
-  /** Makes all later work of a line run after all early readers. */
+  /** Makes all later launches of a sequence run after all early readers. */
   holdBackAll(line: Line): void {
     for (const readings of this.#readings.values())
       for (const reading of readings) this.#follow(line, reading)
   }
 
-  /** Makes a line run after an early reader. Returns true if the line has to wait for the reader. */
+  /**
+   * Makes a sequence of launches run after an early reader. The result is true if the sequence has to wait for the
+   * reader.
+   */
   #follow(line: Line, reading: Reading): boolean {
     if (hasEnded(reading) || reading.followedBy.has(line)) return false
     this.#markAll()
@@ -153,15 +163,19 @@ export class Settled {
   }
 
   /**
-   * Records an event after every early reader before the first writer is enqueued. An event recorded later, for the
-   * next writer, would come after this writer in its stream, and this writer may wait for the next one.
+   * Records an event after every early reader before the first writing launch is enqueued. If an event were recorded
+   * later, for the next writing launch, it would come after the first writing launch in its stream, and that launch may
+   * wait for the next one.
    */
   #markAll(): void {
     for (const readings of this.#readings.values())
       for (const { line, launched } of readings) line.markBehind(launched)
   }
 
-  /** Must be called for launched work. Adds the tensors that the launches write to the set of written tensors. */
+  /**
+   * The world must call this function for work that was launched. The function adds the tensors that the launches write
+   * to the set of written tensors.
+   */
   note(parts: readonly Pick<Accesses, 'writes' | 'noted'>[]): void {
     for (const part of parts) {
       if (part.noted === this.#times) continue
@@ -171,8 +185,8 @@ export class Settled {
   }
 
   /**
-   * Must be called before these launches are enqueued together. Sets the kernel parameter that says which groups may be
-   * read early.
+   * The world must call this function before the given launches are enqueued together. The function sets the kernel
+   * parameter that says which groups of tensors may be read early.
    */
   tell(parts: readonly Accesses[], mayStartEarly: boolean): void {
     this.note(parts)

@@ -7,15 +7,19 @@ import type { StoppedWorker, SymmetricFlags } from '../../world/world.ts'
 import { NO_FLAG, recordsOf, type Failure, type WaitRecord } from './control.ts'
 import type { Part, Step } from './queue.ts'
 
-/** What programs were doing, and who could signal the flags that they waited for. */
+/**
+ * The states of the programs of an aborted world, and the kernels that could signal the flags for which these programs
+ * waited.
+ */
 export interface Doings {
   readonly workers: readonly StoppedWorker[]
   readonly signals: readonly FlagSignals[]
 }
 
 /**
- * Reports, for each stream of each rank, the first launch whose programs recorded a wait. Later launches started after
- * the abort. For a stream without such a record, reports its first launch.
+ * Reports, for each stream of each rank, the first launch whose programs recorded a wait. Launches behind that launch
+ * started only after the abort. For a stream without a wait record, the function reports the first launch of the
+ * stream.
  */
 export function doingsOf(underWay: readonly Step[], signallers: Signallers): Doings {
   const streams = new Map<string, Step[]>()
@@ -30,7 +34,7 @@ export function doingsOf(underWay: readonly Step[], signallers: Signallers): Doi
   const pending: Launched[] = []
   for (const steps of streams.values()) {
     const at = steps.findIndex((step) => recordsIn(step).length > 0)
-    // Launches before one that waits have ended.
+    // All launches before a launch that waits have ended, because the launches of a stream run in order.
     pending.push(...steps.slice(Math.max(at, 0)).map(({ part }) => placeOf(part)))
     if (at >= 0)
       for (const record of recordsIn(steps[at])) waiting.push(describe(steps[at].part, record, awaited))
@@ -71,7 +75,7 @@ function describe(
   const node = nodeAt(part, line, awaitsFlag)
   const flags = node && part.flags[attribute<string>(origin(node.inputs[0]).base, 'name')]
   if (flags) awaited.add(flags)
-  // The record does not contain the index of the flag in its set.
+  // The wait record does not contain the index of the flag in its flag set.
   const name = flags ? `${flags.name}${flags.shape.length > 0 ? '[…]' : ''}` : 'a flag'
   return {
     ...placeOf(part),
@@ -81,7 +85,7 @@ function describe(
   }
 }
 
-/** The first such node of the author's line. */
+/** Returns the first node on a source line that satisfies a condition. */
 const nodeAt = ({ executable }: Part, line: string, isWanted: (node: Node) => boolean): Node | undefined =>
   [...walk(executable.ir.body)].find((node) => isWanted(node) && node.site?.line === line)
 

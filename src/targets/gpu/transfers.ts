@@ -1,10 +1,10 @@
 /**
- * Copies elements between the host and a device through pinned memory, on a stream of its own. Contract: a call has
- * completed when it returns, even while kernels wait. Calls are not ordered with launches.
+ * Copies elements between the host and a device through pinned memory, on a separate stream. Contract: a transfer has
+ * completed when the call returns, even while kernels wait. Transfers are not ordered with launches.
  *
- * A DMA copy may still be queued behind earlier work of the copy engine. Measured: with four graphs of eight ranks
- * pending behind a kernel that waited for the host, no copy executed. Kernels wait only for writes of a few words, so
- * such writes use no DMA copy.
+ * A DMA copy may still be queued behind earlier work of the copy engine. In a measurement with four graphs of eight
+ * ranks pending behind a kernel that waited for the host, no copy executed. Kernels wait only for writes of a few
+ * words, so such writes use no DMA copy.
  */
 import { dtypes, type StorageDType } from '../../ir/dtype.ts'
 import { fillElements, readElements, writeElements } from '../../world/elements.ts'
@@ -13,7 +13,7 @@ import { WorldError } from '../../world/world.ts'
 import type { Device, HostMemory, Stream } from './device.ts'
 
 const STAGING_BYTES = 8 * 1024 * 1024
-/** The time in milliseconds after which the copy of a piece is considered blocked. */
+/** The time in milliseconds after which one chunk of a copy is considered blocked. */
 const patience = 20_000
 
 export class Transfers {
@@ -37,7 +37,8 @@ export class Transfers {
   }
 
   /**
-   * Writes words without a DMA copy. Returns false if the driver does not support it; all later words are then copied.
+   * Writes words without a DMA copy. If the driver cannot write words without a DMA copy, the result is false, and all
+   * later words are copied by DMA.
    */
   #haveWritten(to: bigint, dtype: StorageDType, contents: ArrayLike<number>): boolean {
     if (!this.#canWriteWords) return false
@@ -46,7 +47,7 @@ export class Transfers {
     try {
       words.forEach((word, n) => this.#stream.writeWord(to + BigInt(4 * n), word))
     } catch {
-      // If the failure has another cause, the following copy fails as well and reports it.
+      // If the call failed for another reason, the following copy fails as well and reports it.
       this.#canWriteWords = false
       return false
     }
@@ -91,7 +92,8 @@ export class Transfers {
   }
 
   /**
-   * Polls until the copy has completed. A blocking driver call would never return if a kernel has to be aborted first.
+   * Polls until the copy to or from the device has completed. A blocking driver call would never return if a kernel has
+   * to be aborted first.
    */
   #end(): void {
     const start = performance.now()
@@ -102,7 +104,9 @@ export class Transfers {
     }
   }
 
-  /** Throws if an earlier copy is blocked, because that copy may still read or write the staging memory later. */
+  /**
+   * Throws an error if an earlier copy is blocked, because that copy may still read or write the staging memory later.
+   */
   #expectFree(): void {
     if (!this.#isHeldUp) return
     throw new WorldError(
@@ -133,7 +137,10 @@ function part(contents: ArrayLike<number>, at: number, count: number): ArrayLike
 
 const known = new WeakMap<Device, Transfers>()
 
-/** Returns the transfers of a device. There is one per device, which later worlds reuse. */
+/**
+ * Returns the object that transfers data to and from a device. Each device has one transfer object, which later worlds
+ * reuse.
+ */
 export function transfersOf(device: Device): Transfers {
   let transfers = known.get(device)
   if (!transfers) known.set(device, (transfers = new Transfers(device)))

@@ -1,7 +1,7 @@
 /**
- * A world of ranks on GPUs: the members that it adds to every world (src/world/heapWorld.ts). If there are as
- * many devices as ranks, each rank has its own device. Otherwise the ranks share the first device, each with its own
- * multiprocessors.
+ * Defines the world of ranks on GPUs, with the members that such a world has in addition to the members of every world
+ * (src/world/heapWorld.ts). If there are as many devices as ranks, each rank has its own device. If there are fewer
+ * devices than ranks, the ranks share the first device, each with its own multiprocessors.
  */
 import { HeapWorld } from '../../world/heapWorld.ts'
 import type { SymmetricTensor } from '../../world/world.ts'
@@ -18,15 +18,15 @@ export class GpuWorld extends HeapWorld<Part, StreamEvent, GpuBackend> {
   }
 
   /**
-   * Captures the launches that `body` makes, on all ranks and streams, as one graph. They run when the graph is
-   * launched.
+   * Captures the launches that `body` makes, on all ranks and streams, as one graph. The captured launches run when the
+   * graph is launched.
    */
   graph(body: () => void): LaunchGraph {
     this.expectSymmetric()
     return this.backend.graphs.capture(body)
   }
 
-  // For libraries that launch kernels of their own
+  // Members for libraries that launch kernels of their own
 
   /** The device address of a rank's copy of a tensor. */
   addressOf(tensor: SymmetricTensor, rank: number): bigint {
@@ -36,8 +36,8 @@ export class GpuWorld extends HeapWorld<Part, StreamEvent, GpuBackend> {
   }
 
   /**
-   * Returns the driver's stream of a rank. Work enqueued on it runs after the launches so far and before later
-   * launches.
+   * Returns the driver's stream of a rank. Work that other software enqueues on a rank's stream runs after the launches
+   * so far and before later launches.
    */
   driverStream(rank: number, stream = 0): Stream {
     this.expectLocal(rank)

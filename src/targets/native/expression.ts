@@ -1,13 +1,13 @@
 /**
- * Renders expressions of Code in C++. Signed integers wrap because of `-fwrapv`. Multiplications and additions are
- * never fused.
+ * Renders expressions of Code in C++. Signed integers in the generated C++ wrap because of `-fwrapv`. The generated C++
+ * never fuses multiplications and additions.
  */
 import type { BinaryName, CodeType, CompareName, Expression, Local } from '../cpu/code.ts'
 import type { PieceName } from './prelude.ts'
 
-/** The context that rendering an expression needs. */
+/** The context that the rendering of an expression needs. */
 export interface Spelling {
-  /** Records that a piece of the prelude is used. */
+  /** Records that a definition of the prelude is used. */
   use(piece: PieceName): void
   nameOf(local: Local): string
 }
@@ -23,7 +23,7 @@ const compound = (text: string): Spelled => ({ text, atom: false })
 export const spellExpression = (expression: Expression, spelling: Spelling): string =>
   spell(expression, spelling).text
 
-/** Like `spellExpression`, with parentheses if the text may be an operand of an operator. */
+/** Renders an expression like `spellExpression`, but with parentheses if the text may be an operand of an operator. */
 export function spellOperand(expression: Expression, spelling: Spelling): string {
   const { text, atom } = spell(expression, spelling)
   return atom ? text : `(${text})`
@@ -32,7 +32,7 @@ export function spellOperand(expression: Expression, spelling: Spelling): string
 const isVector = (type: CodeType): boolean => type === 'vf32' || type === 'vi32'
 const isFloat = (type: CodeType): boolean => type === 'f32' || type === 'f64' || type === 'vf32'
 
-/** The unsigned integer type of the same width. */
+/** Maps a signed integer type to the unsigned integer type of the same width. */
 function unsignedOf(type: CodeType): 'u32' | 'u64' | 'vu32' {
   if (type === 'vi32') return 'vu32'
   return type === 'i64' || type === 'ptr' ? 'u64' : 'u32'
@@ -69,7 +69,7 @@ function spell(expression: Expression, spelling: Spelling): Spelled {
       return atom(`fma(${text(expression.a)}, ${text(expression.b)}, ${text(expression.c)})`)
     case 'select': {
       const { condition } = expression
-      // Lanes are 0 or -1, so testing the sign suffices and compiles to one blend instruction.
+      // The lanes are 0 or -1, so testing the sign suffices and compiles to one blend instruction.
       const sign = isVector(expression.type) && condition.kind !== 'compare' ? ' < 0' : ''
       return compound(`${operand(condition)}${sign} ? ${operand(expression.a)} : ${operand(expression.b)}`)
     }
@@ -109,7 +109,7 @@ function spell(expression: Expression, spelling: Spelling): Spelled {
   }
 }
 
-/** `text + offset`, or `text` if the offset is 0. */
+/** Returns the text `text + offset`, or `text` if the offset is 0. */
 export function plus(text: string, offset: number): string {
   if (offset === 0) return text
   return offset < 0 ? `${text} - ${-offset}` : `${text} + ${offset}`
@@ -149,7 +149,7 @@ function spellFloat(value: number, suffix: 'f' | ''): Spelled {
   return negative ? compound(`-${digits}`) : atom(digits)
 }
 
-/** A number with a point or an exponent. JavaScript writes integers from 1e21 on with an exponent. */
+/** Formats a number with a point or an exponent. JavaScript writes integers from 1e21 on with an exponent. */
 const withPoint = (size: number): string =>
   Number.isInteger(size) && size < 1e21 ? `${size}.0` : String(size)
 
@@ -259,8 +259,9 @@ function spellBound(
   let { a, b } = expression
   if (a.kind === 'const') [a, b] = [b, a]
   const both = `${spellExpression(a, spelling)}, ${spellExpression(b, spelling)}`
-  // Against most constants, a single min or max instruction is correct. The instruction returns its second operand for
-  // a NaN and for equal zeros, so the constant must not be a NaN or the zero that would lose.
+  // If one operand is a constant, a single min or max instruction is correct for most constants. The processor's min
+  // and max instructions return the second operand for a NaN and for equal zeros, so the constant must not be a NaN or
+  // the zero that would lose.
   const losing = name === 'min' ? 0 : -0
   const isPlain = b.kind === 'const' && !Number.isNaN(b.value) && !Object.is(b.value, losing)
   if ((type === 'f32' || type === 'f64' || type === 'vf32') && !isPlain) {

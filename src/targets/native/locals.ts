@@ -1,20 +1,21 @@
 /**
- * Decides where the locals of a function are declared. A local is declared at the statement that first sets it, if all
- * its uses follow in the same block or in nested blocks. Otherwise it is declared as 0 at the head of the function,
- * because a loop may carry its value from one iteration to the next.
+ * Decides where the local variables of a C++ function are declared. A local variable is declared at the statement that
+ * first sets it, if all its uses follow in the same block or in nested blocks. All other local variables are declared
+ * as 0 at the head of the function, because a loop may carry their value from one iteration to the next.
  */
 import type { CodeFunction, Expression, Local, Statement } from '../cpu/code.ts'
 import { bodiesOf, childrenOf, operandsOf, resultOf } from '../cpu/walk.ts'
 
 /**
- * The statements and `for` loops that declare the local they set, and the locals declared at the head of the function.
+ * The statements and `for` loops that declare the variable they set, and the variables declared at the head of the
+ * function.
  */
 export interface Declarations {
   readonly declaring: ReadonlySet<Statement>
   readonly head: readonly Local[]
 }
 
-/** A block in the tree of blocks. */
+/** A block in the tree of nested blocks. */
 interface Block {
   readonly outer?: Block
   readonly depth: number
@@ -28,7 +29,7 @@ function eachLocal(expression: Expression, visit: (local: Local) => void): void 
 export function declarationsOf(code: CodeFunction): Declarations {
   const parameters = new Set(code.parameters)
   /**
-   * For each local: the statement that mentions it first, if that statement sets it, and the block in which it may be
+   * The statement that mentions a local variable first, if that statement sets it, and the block in which it may be
    * declared.
    */
   const first = new Map<Local, { statement: Statement | undefined; block: Block; visible: boolean }>()
@@ -37,7 +38,7 @@ export function declarationsOf(code: CodeFunction): Declarations {
     if (parameters.has(local)) return
     const seen = first.get(local)
     if (!seen) first.set(local, { statement: setter, block, visible: true })
-    // A statement object that occurs twice in a body would declare its local twice.
+    // A statement object that occurs twice in a body would declare its local variable twice.
     else if ((setter && setter === seen.statement) || !isWithin(block, seen.block)) seen.visible = false
   }
   const walk = (body: readonly Statement[], block: Block): void => {
@@ -46,7 +47,7 @@ export function declarationsOf(code: CodeFunction): Declarations {
       const inner = (): Block => ({ outer: block, depth: block.depth + 1 })
       const local = resultOf(statement)
       if (statement.kind === 'for') {
-        // The index belongs to the loop, not to the block that contains the loop.
+        // The index variable belongs to the loop, not to the block that contains the loop.
         const own = inner()
         mention(statement.index, own, statement)
         walk(statement.body, own)

@@ -1,6 +1,6 @@
 /**
- * Names of functions and locals in C++: the names from Code, made unique and distinct from C++ keywords and the
- * prelude's names.
+ * Chooses the names of functions and local variables in C++: the names from Code, made unique and distinct from C++
+ * keywords and the prelude's names.
  */
 
 const reserved = [
@@ -21,7 +21,7 @@ export class Names {
     this.#taken = new Set(outer ? outer.#taken : reserved)
   }
 
-  /** `wanted` as a valid C++ identifier, with a numeric suffix if the name is already used. */
+  /** The name `wanted` as a valid C++ identifier, with a numeric suffix if the name is already used. */
   take(wanted: string): string {
     // C++ reserves identifiers with two consecutive underscores.
     const clean = wanted.replace(/[\W_]+/g, '_').replace(/^_?(?=\d)|^_(?=.)/, 'n') || 'n'

@@ -1,14 +1,15 @@
 /**
- * The native target on Node: finds the system's C++ compiler, builds libraries, caches them on disk, and loads them in
- * a worker. This is the only file of the target that uses processes, files and koffi.
+ * Implements the native target on Node: finds the system's C++ compiler, builds libraries, caches them on disk, and
+ * loads them in a worker. Only this file of the native target uses processes, files and koffi.
  *
- * `nativeEngine()` searches for a compiler and returns an engine, or the reason why none is available. `Engine.compile`
- * returns the path of a library as UTF-8. `loadNative` turns that path into entries, in any worker of this process.
+ * `nativeEngine()` searches for a compiler and returns an engine, or the reason why none is available. The function
+ * `Engine.compile` returns the path of a library as UTF-8. The function `loadNative` turns the path of a library into
+ * entry points, in any worker of this process.
  *
- * The clock of kernels (`now`) is CLOCK_MONOTONIC in nanoseconds. In JavaScript this is
- * `Number(process.hrtime.bigint())`, in any thread; `performance.now()` has another origin. Kernels sleep on system
- * futexes. `Atomics.notify` does not wake them, and kernels do not wake `Atomics.wait`. `wakeNative` wakes kernels from
- * JavaScript.
+ * The clock of kernels (`now`) is CLOCK_MONOTONIC in nanoseconds. In JavaScript, the clock of kernels is
+ * `Number(process.hrtime.bigint())`, in any thread; `performance.now()` has another origin. Kernels sleep on futexes of
+ * the operating system. `Atomics.notify` does not wake kernels that sleep on a futex, and such kernels do not wake
+ * `Atomics.wait`. The function `wakeNative` wakes kernels from JavaScript.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { createRequire } from 'node:module'
@@ -54,7 +55,7 @@ interface Compiler {
 }
 
 export interface NativeEngine extends Engine {
-  /** The C++ source of a module, for readers. */
+  /** The C++ source of a module, for human readers. */
   source(module: CodeModule): string
   /** The compiler command with its first arguments. */
   readonly compiler: string
@@ -107,7 +108,10 @@ export function nativeEngine(environment: Environment = process.env): NativeEngi
   }
 }
 
-/** The number of vector lanes from ARKE_LANES. ARKE_LANES allows testing code for other processors on this one. */
+/**
+ * The number of vector lanes from ARKE_LANES. The variable ARKE_LANES allows testing code for other processors on this
+ * one.
+ */
 function lanesFrom(environment: Environment): number | undefined | { unavailable: string } {
   const text = environment['ARKE_LANES']
   if (!text) return undefined
@@ -118,7 +122,7 @@ function lanesFrom(environment: Environment): number | undefined | { unavailable
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
 function findCompiler(environment: Environment): Compiler | { unavailable: string } {
-  // The variable may also contain arguments, such as `ccache g++`.
+  // The environment variable may also contain arguments, such as `ccache g++`.
   const words = (text: string | undefined): string[] => text?.split(/\s+/).filter(Boolean) ?? []
   const forced = words(environment['ARKE_CXX'])
   const given = words(environment['CXX'])
@@ -186,7 +190,7 @@ function runAsync(command: readonly string[], folder: string): Promise<Ran> {
     try {
       if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL')
     } catch {
-      // The process has already ended.
+      // The compiler process has already ended.
     }
   }
   const stop = async (): Promise<void> => {
@@ -201,7 +205,8 @@ function runAsync(command: readonly string[], folder: string): Promise<Ran> {
 }
 
 /**
- * Throws if compilation failed. If the compiler rejected the source, the folder is kept, because the message names it.
+ * An error is thrown if the compilation failed. If the compiler rejected the source, the build folder is kept, because
+ * the error message names it.
  */
 function expectCompiled(name: string, ran: Ran, folder: string): void {
   if (!ran.error && ran.status === 0) return
@@ -222,7 +227,7 @@ const sha256 = (content: string | Uint8Array): string => createHash('sha256').up
 /**
  * The library cache on disk. Each library has its own folder, named by the hash of its inputs, with its source and its
  * hash. A folder is built under a temporary name and then renamed, so that several processes may build concurrently. A
- * folder with a wrong hash is rebuilt.
+ * cache folder whose content has a wrong hash is rebuilt.
  */
 class LibraryCache {
   readonly #folder: string
@@ -234,8 +239,8 @@ class LibraryCache {
   }
 
   /**
-   * Returns the path of the library. If it is missing, `compile` builds it in a folder that contains the source, or
-   * throws.
+   * Returns the path of the library. If the library is missing, the function `compile` builds it in a folder that
+   * contains the source, or throws an error.
    */
   get(key: string, source: string, compile: (folder: string) => void): string {
     const entry = this.#entryOf(key)
@@ -247,7 +252,7 @@ class LibraryCache {
     return join(entry, libraryName)
   }
 
-  /** Like `get`, for an asynchronous `compile`. */
+  /** Returns the path of a library like `get`, but for an asynchronous `compile`. */
   async build(key: string, source: string, compile: (folder: string) => Promise<void>): Promise<string> {
     const entry = this.#entryOf(key)
     if (!this.#find(entry)) {
@@ -298,14 +303,15 @@ class LibraryCache {
       try {
         return renameSync(aside, entry)
       } catch (error) {
-        // Another process was faster, or the existing folder is broken. A broken folder is moved away first.
+        // Another process has built the library faster, or the existing folder is broken. A broken cache folder is
+        // moved away first.
         if (isIntact(entry)) return rmSync(aside, { recursive: true, force: true })
         if (attempt === 3) throw error
         const broken = mkdtempSync(join(this.#folder, 'broken-'))
         try {
           renameSync(entry, join(broken, 'entry'))
         } catch {
-          // The broken folder is already gone.
+          // The broken folder has already been removed.
         }
         rmSync(broken, { recursive: true, force: true })
       }
@@ -313,8 +319,8 @@ class LibraryCache {
   }
 
   /**
-   * Removes the least recently used libraries beyond the size limit. Libraries used within the last hour are kept,
-   * because a process may be about to load them.
+   * Removes the least recently used libraries from the cache beyond the size limit. Libraries used within the last hour
+   * are kept, because a process may be about to load them.
    */
   #trim(keep: string): void {
     const entries = readdirSync(this.#folder).flatMap((name) => {
@@ -354,7 +360,10 @@ function cacheFolder(environment: Environment): string {
   return join(caches ? caches : join(homedir(), '.cache'), 'arke', 'native')
 }
 
-/** The cache sizes for which code is generated: those of the processor if they are known, otherwise common sizes. */
+/**
+ * The cache sizes for which code is generated: those of the processor if they are known, and common sizes if they are
+ * not.
+ */
 function readCaches(): Caches {
   const bytes = (level: number): number | undefined =>
     nodeThreads.caches.find((cache) => cache.level === level)?.bytes
@@ -383,14 +392,14 @@ export function loadNative(bytes: Uint8Array, memory: WebAssembly.Memory): Entry
   return Array.from({ length: count }, (_, index): Entry => {
     const call = library.func(`entry${index}`, 'int32_t', ['int64_t', 'int64_t', 'int64_t', 'int64_t'])
     const entry: Entry = (launch, frame, slot) => call(base, launch, frame, slot) as number
-    // The native code only holds the memory's address, so the entry keeps a reference to the memory object.
+    // The native code holds only the memory's address, so the entry keeps a reference to the memory object.
     return Object.assign(entry, { memory })
   })
 }
 
 /**
- * The address of a memory. The address never changes, because the memory is shared. User-space addresses are safe
- * integers.
+ * The address of a WebAssembly memory. The address of a WebAssembly memory never changes, because the memory is shared.
+ * User-space addresses are safe integers.
  */
 const addressOf = (memory: WebAssembly.Memory): number =>
   Number(findKoffi().address(new Uint8Array(memory.buffer)))

@@ -1,7 +1,7 @@
 /**
- * The C++ prelude of rendered code: types, vectors with the machine's lanes, and operations whose semantics in Code
- * differ from the C++ operators. Every piece has a name and lists the pieces that it needs, so that a module includes
- * only the pieces it uses.
+ * Defines the C++ prelude of rendered code: types, vectors with the machine's lanes, and operations whose semantics in
+ * Code differ from the C++ operators. Every definition has a name and lists the definitions that it needs, so that a
+ * module includes only those that it uses.
  *
  * Builtins are preferred over headers, because parsing headers takes longer than compiling a small kernel. Vector
  * operations without a builtin in both compilers are loops over lanes, which gcc and clang compile to a single
@@ -19,7 +19,7 @@ const vector =
   (lanes: number): string =>
     `typedef ${element} ${name} __attribute__((vector_size(${lanes * bytes})));`
 
-/** A function that computes `each` for every lane `i` in a loop. */
+/** Defines a function that computes `each` for every lane `i` in a loop. */
 const byLane = (head: string, each: string) => (lanes: number) => `static inline vf32 ${head} {
   vf32 result;
   for (int i = 0; i < ${lanes}; ++i) result[i] = ${each};
@@ -27,8 +27,8 @@ const byLane = (head: string, each: string) => (lanes: number) => `static inline
 }`
 
 /**
- * The minimum or maximum, with -0 below 0. If one operand is NaN, the other is returned. `join` combines zeros of
- * different sign.
+ * Computes the minimum or maximum, with -0 below 0. If one operand is NaN, the result is the other operand. The
+ * argument `join` combines zeros of different sign.
  */
 const bound = (name: 'min' | 'max', type: string, integer: string) => {
   const [order, join] = name === 'min' ? ['<', '|'] : ['>', '&']
@@ -42,8 +42,8 @@ const bound = (name: 'min' | 'max', type: string, integer: string) => {
 const unsignedOf = { i32: 'u32', i64: 'u64' } as const
 
 /**
- * Float to integer: a cast within the range, the nearest bound outside it, and 0 for a NaN. The bounds are exact in
- * every float type.
+ * Converts float to integer: a cast within the range, the nearest bound outside it, and 0 for a NaN. The bounds of the
+ * integer type are exact in every float type.
  */
 function truncation(from: 'f32' | 'f64', to: 'i32' | 'i64', unsigned: boolean): string {
   const bits = to === 'i32' ? 32 : 64
@@ -51,7 +51,7 @@ function truncation(from: 'f32' | 'f64', to: 'i32' | 'i64', unsigned: boolean): 
   const suffix = from === 'f32' ? 'f' : ''
   const above = `0x1p${unsigned ? bits : bits - 1}${suffix}`
   const greatest = unsigned ? '-1' : `(${to})(~(u${bits})0 >> 1)`
-  // Between -1 and 0, a cast to unsigned returns 0. All smaller values also become 0.
+  // Between -1 and 0, a cast to unsigned returns 0. In a conversion to unsigned, all values below -1 also become 0.
   const below = unsigned ? `a > -1.0${suffix}` : `a >= -0x1p${bits - 1}${suffix}`
   const least = unsigned ? '0' : `a == a ? (${to})((u${bits})1 << ${bits - 1}) : 0`
   return `static inline ${to} truncate_${name}(${from} a) {
@@ -71,8 +71,8 @@ const unsignedDivisions = (type: 'i32' | 'i64', name: 'div' | 'rem') => () => {
 }
 
 /**
- * gcc splits a widening conversion into two instructions, so its builtin for the single instruction is used. clang
- * needs no help.
+ * The compiler gcc splits a widening conversion into two instructions, so its builtin for the single instruction is
+ * used. The compiler clang generates a single instruction without a builtin.
  */
 function widening(name: 'u8' | 'i8' | 'u16', lanes: number): string {
   const letters = `pmov${name === 'i8' ? 'sx' : 'zx'}${name === 'u16' ? 'wd' : 'bd'}`
@@ -80,7 +80,7 @@ function widening(name: 'u8' | 'i8' | 'u16', lanes: number): string {
   const feature = lanes === 16 ? '__AVX512F__' : lanes === 8 ? '__AVX2__' : '__SSE4_1__'
   const element = name === 'u16' ? 'short' : 'char'
   const held = name === 'u16' ? 2 : 1
-  // The builtin takes a whole register and widens the lanes in its lower part.
+  // This builtin takes a whole register and widens the lanes in its lower half.
   const whole = Math.max(16, lanes * held)
   const part = lanes * held === 4 ? 'int' : 'long long'
   // Loads the bytes as one element, because inserting bytes into a zeroed vector would go through memory.
@@ -103,7 +103,7 @@ function widening(name: 'u8' | 'i8' | 'u16', lanes: number): string {
 const numbers = (lanes: number, each: (lane: number) => string): string =>
   Array.from({ length: lanes }, (_, lane) => each(lane)).join(', ')
 
-/** Older gcc versions have only their own shuffle builtin. Newer versions also have clang's. */
+/** Older gcc versions have only their own shuffle builtin. Newer versions of gcc also have clang's shuffle builtin. */
 function zipping(type: 'vf32' | 'vi32', half: 'first' | 'second', lanes: number): string {
   const from = half === 'first' ? 0 : lanes / 2
   const places = numbers(lanes, (lane) => String(from + (lane >> 1) + (lane % 2) * lanes))
@@ -117,7 +117,7 @@ function zipping(type: 'vf32' | 'vi32', half: 'first' | 'second', lanes: number)
 }
 
 const pieces = {
-  // Types
+  // C++ types of the prelude
   i8: { text: () => 'typedef signed char i8;' },
   u8: { text: () => 'typedef unsigned char u8;' },
   u16: { text: () => 'typedef unsigned short u16;' },
@@ -160,7 +160,7 @@ const pieces = {
   widen_i8: { needs: ['vi32', 'vi8', 'load'], text: (lanes) => widening('i8', lanes) },
   widen_u16: { needs: ['vi32', 'vu16', 'load'], text: (lanes) => widening('u16', lanes) },
 
-  // Vectors
+  // C++ vector operations of the prelude
   splat_f32: {
     needs: ['vf32'],
     text: (lanes) => `static inline vf32 splat(f32 a) { return vf32{${numbers(lanes, () => 'a')}}; }`,
@@ -215,8 +215,8 @@ static inline vf32 fma(vf32 a, vf32 b, vf32 c) { return a * b + c; }
 }`,
   },
 
-  // Returns the second operand unless the first is smaller (or larger). Correct for integers, and for a float against a
-  // constant.
+  // Computes min or max: returns the second operand unless the first is smaller (or larger). This way to compute min or
+  // max is correct for integers, and for a float against a constant.
   lesser: { text: () => 'template <class T> static inline T lesser(T a, T b) { return a < b ? a : b; }' },
   greater: { text: () => 'template <class T> static inline T greater(T a, T b) { return a > b ? a : b; }' },
   magnitude: { text: () => 'template <class T> static inline T magnitude(T a) { return a < 0 ? -a : a; }' },
@@ -262,7 +262,7 @@ static inline vf32 fma(vf32 a, vf32 b, vf32 c) { return a * b + c; }
 }`,
   },
 
-  // Threads
+  // Thread operations: atomics, fences, sleeping
   pause: {
     text: () => `static inline void spin_pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -317,7 +317,7 @@ static void wake_all(char* word) {
 
 export type PieceName = keyof typeof pieces
 
-/** Returns the named pieces and the pieces that they need, in table order. */
+/** Returns the named definitions and the definitions that they need, in table order. */
 export function prelude(used: ReadonlySet<PieceName>, lanes: number): string {
   const wanted = new Set<PieceName>()
   const want = (name: PieceName): void => {

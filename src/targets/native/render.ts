@@ -1,15 +1,15 @@
 /**
- * Renders Code as C++17 with explicit vector types. A module becomes one file: the used pieces of the prelude, the
- * functions (callees first), and for entry n the exported function
+ * Renders Code as C++17 with explicit vector types. A module becomes one file: the definitions of the prelude that it
+ * uses, the functions (callees first), and for entry n the exported function
  *
  *   int32_t entryN(char* memory, int64_t launch, int64_t frame, int64_t slot)
  *
- * whose last three arguments are offsets into the world's memory. `arke_entries` holds the number of entries. The base
- * address of the memory is passed only to functions that convert offsets to pointers, so no thread-local variable is
- * needed.
+ * whose last three arguments are offsets into the world's memory. The variable `arke_entries` holds the number of
+ * entries. The base address of the memory is passed only to functions that convert offsets to pointers, so no
+ * thread-local variable is needed.
  *
- * The semantics depend on the compiler flags in build.ts: integers wrap (`-fwrapv`), and multiplications and additions
- * are not fused.
+ * The semantics of the generated C++ depend on the compiler flags in build.ts: integers wrap (`-fwrapv`), and
+ * multiplications and additions are not fused.
  */
 import type { CodeFunction, CodeModule, CodeType } from '../cpu/code.ts'
 import { inComment } from '../cpu/facts.ts'
@@ -19,7 +19,9 @@ import { prelude, type PieceName } from './prelude.ts'
 import { FunctionRenderer } from './statement.ts'
 import { Text } from './text.ts'
 
-/** The file that is compiled: the facts that the kernel was specialised by, and its text. */
+/**
+ * The C++ file that is compiled: a comment with the facts for which the kernel was specialised, and the generated code.
+ */
 export const sourceOf = (module: CodeModule): string =>
   [...(module.header ?? []).map((line) => `// ${line}`), renderCpp(module)].join('\n')
 

@@ -1,4 +1,4 @@
-/** Renders a function of Code as a C++ function, statement by statement. */
+/** Renders a function of Code as a C++ function, one statement after the other. */
 import type {
   AtomicName,
   CodeFunction,
@@ -20,7 +20,7 @@ import type { Text } from './text.ts'
 export interface Surroundings {
   use(piece: PieceName): void
   functionName(code: CodeFunction): string
-  /** True if the function takes the memory's base address as an extra first parameter. */
+  /** True if the function takes the memory's base address as an additional first parameter. */
   needsMemory(code: CodeFunction): boolean
   /** The names of the module's functions. */
   readonly names: Names
@@ -33,7 +33,7 @@ const orders: Record<MemoryOrder, string> = {
   acqRel: '__ATOMIC_ACQ_REL',
   seqCst: '__ATOMIC_SEQ_CST',
 }
-/** The part of a memory order that applies to a read, and to a write. */
+/** The memory order that applies to the read of an atomic, and the order that applies to its write. */
 const readOrder = (order: MemoryOrder): MemoryOrder =>
   order === 'acqRel' ? 'acquire' : order === 'release' ? 'relaxed' : order
 const writeOrder = (order: MemoryOrder): MemoryOrder =>
@@ -100,7 +100,7 @@ export class FunctionRenderer implements Spelling {
   #expression(expression: Expression): string {
     return spellExpression(expression, this)
   }
-  /** An address plus a constant offset. */
+  /** The sum of an address and a constant offset. */
   #at(address: Expression, offset = 0): string {
     if (offset === 0) return this.#expression(address)
     if (address.kind === 'address') return this.#expression({ ...address, offset: address.offset + offset })
@@ -117,7 +117,7 @@ export class FunctionRenderer implements Spelling {
     for (const statement of body) this.#statement(statement)
   }
 
-  /** Assigns `value` to the statement's local, and declares the local if this is its first mention. */
+  /** Assigns `value` to the statement's local variable, and declares the variable if this is its first mention. */
   #assign(statement: Statement, value: string): void {
     const local = resultOf(statement)
     if (!local) return this.#text.line(`${value};`)

@@ -7,7 +7,7 @@ export class Text {
     this.#lines.push(text === '' ? '' : this.#indent + text)
   }
 
-  /** Writes `head {`, the indented body, and `tail`. */
+  /** Writes `head {`, the indented body, and `tail` as lines. */
   block(head: string, body: () => void, tail = '}'): void {
     this.line(`${head} {`)
     this.indented(body)

@@ -1,6 +1,7 @@
 /**
- * Renders arithmetic and comparisons. Where a wasm instruction differs from Code's semantics (it traps, or it
- * propagates a NaN), extra instructions correct the result, unless a constant operand makes them unnecessary.
+ * Renders arithmetic and comparisons of Code as WebAssembly. Where a wasm instruction differs from Code's semantics (it
+ * traps, or it propagates a NaN), extra instructions correct the result, unless a constant operand makes them
+ * unnecessary.
  */
 import type { BinaryName, CodeType, CompareName, Expression, UnaryName } from '../cpu/code.ts'
 import type { Instructions } from './encode.ts'
@@ -63,10 +64,10 @@ const compareSuffix: Record<CompareName, { float?: string; integer: string; poin
 /** The byte indices of a shuffle that takes the upper 32 bits of each 64-bit lane of two vectors. */
 const upperHalves = [4, 12, 20, 28].flatMap((at) => [at, at + 1, at + 2, at + 3])
 
-/** Composes an instruction's name. The tables above contain only parts whose combinations exist. */
+/** Composes the name of an instruction. The tables above contain only name fragments whose combinations exist. */
 const named = (type: string, suffix: string): Opcode => `${type}_${suffix}` as Opcode
 
-/** Pushes values onto the stack (see ExpressionRenderer). */
+/** Pushes values onto the stack of the WebAssembly function (ExpressionRenderer). */
 interface Values {
   emit(expression: Expression): void
   reusable(expression: Expression): { push: () => void; release: () => void }
@@ -147,7 +148,8 @@ export class Arithmetic {
       return
     }
     if (type === 'i32x4' && name === 'mulHighU') {
-      // The products of the lower and of the upper two lanes have 64 bits each. A shuffle takes their upper halves.
+      // The products of the lower two lanes and of the upper two lanes have 64 bits each. A shuffle takes the upper
+      // halves of the 64-bit products.
       this.values.twice(a, b, (left, right) => {
         for (const op of ['i64x2_extmul_low_i32x4_u', 'i64x2_extmul_high_i32x4_u'] as const) {
           left()
@@ -227,8 +229,8 @@ export class Arithmetic {
   }
 
   /**
-   * Returns the other operand for a NaN and orders -0 below 0. Wasm's pmin(a, b) is b < a ? b : a, so it returns its
-   * first operand for NaNs and equal zeros.
+   * Computes min or max such that a NaN yields the other operand and -0 is below 0. Wasm's pmin(a, b) is b < a ? b : a,
+   * so it returns its first operand for NaNs and equal zeros.
    */
   private floatMinimum(
     name: 'min' | 'max',
@@ -271,8 +273,8 @@ export class Arithmetic {
         code.op(`${type}_ne`).op('select')
         return
       }
-      // Equal lanes can differ only in the sign of a zero, which `or` and `and` resolve. A NaN in `a` is replaced by
-      // `b` first.
+      // Equal lanes can differ only in the sign of a zero, which `or` and `and` resolve. In min and max, a NaN in `a`
+      // is replaced by `b` first.
       const choose = relaxed ? 'i32x4_relaxed_laneselect' : 'v128_bitselect'
       left()
       right()

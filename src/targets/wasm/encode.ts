@@ -1,13 +1,13 @@
 /**
- * Writes WebAssembly's binary format: bytes, LEB128 numbers, instructions and module sections. This file knows nothing
- * about kernels. The encoder does not check its input; WebAssembly.validate does.
+ * Writes WebAssembly's binary format: bytes, LEB128 numbers, instructions and module sections. The encoder knows
+ * nothing about kernels. The encoder does not check its input; WebAssembly.validate does.
  */
 import { opcode, valueType } from './opcodes.ts'
 import type { Opcode, ValueType } from './opcodes.ts'
 
 const utf8 = new TextEncoder()
 
-/** A growing byte buffer. */
+/** A byte buffer that grows as bytes are appended. */
 export class Bytes {
   private buffer = new Uint8Array(256)
   length = 0
@@ -29,7 +29,7 @@ export class Bytes {
     this.length += bytes.length
     return this
   }
-  /** LEB128 encoding of an integer from 0 to 2^53 - 1. */
+  /** Writes an integer from 0 to 2^53 - 1 in LEB128 encoding. */
   unsigned(value: number): this {
     while (value >= 0x80) {
       this.byte((value % 0x80) | 0x80)
@@ -37,7 +37,7 @@ export class Bytes {
     }
     return this.byte(value)
   }
-  /** Signed LEB128 encoding of a safe integer. */
+  /** Writes a safe integer in signed LEB128 encoding. */
   signed(value: number): this {
     for (;;) {
       const low = ((value % 0x80) + 0x80) % 0x80
@@ -94,7 +94,7 @@ export class Instructions extends Bytes {
     this.lastLocal = local
     return this
   }
-  /** A load or store. `align` is the log2 of the instruction's natural alignment in bytes. */
+  /** A load or store instruction. The field `align` is the log2 of the instruction's natural alignment in bytes. */
   memory(name: Opcode, align: number, offset: number): this {
     return this.op(name).unsigned(align).unsigned(offset)
   }
@@ -107,9 +107,9 @@ export interface FunctionType {
 export interface EncodedFunction {
   readonly name: string
   readonly type: FunctionType
-  /** The types of the locals that follow the parameters. */
+  /** The types of the local variables that follow the parameters. */
   readonly locals: readonly ValueType[]
-  /** The names of parameters and locals, for the name section. */
+  /** The names of parameters and local variables, for the name section. */
   readonly localNames: readonly string[]
   /** The function's instructions without the closing `end`. */
   readonly body: Bytes
@@ -136,7 +136,7 @@ function vector<T>(items: readonly T[], write: (bytes: Bytes, item: T, index: nu
 
 const typeKey = (type: FunctionType): string => `${type.parameters.join()}>${type.results.join()}`
 
-/** Groups locals into runs of one type, as the binary format requires. */
+/** Groups local variables into runs of one type, as the binary format requires. */
 function runs(types: readonly ValueType[]): { type: ValueType; count: number }[] {
   const found: { type: ValueType; count: number }[] = []
   for (const type of types) {

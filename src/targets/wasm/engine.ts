@@ -1,6 +1,6 @@
 /**
- * The wasm target's engine: detects the runtime's WebAssembly features, compiles Code to bytes on the host, and loads
- * bytes in workers.
+ * Implements the engine of the wasm target: detects the runtime's WebAssembly features, compiles Code to bytes on the
+ * host, and loads bytes in workers.
  */
 import type { Entry } from '../cpu/abi.ts'
 import type { CodeModule, Machine } from '../cpu/code.ts'
@@ -8,7 +8,10 @@ import type { Engine } from '../cpu/executable.ts'
 import { Instructions, encodeModule } from './encode.ts'
 import { renderWasm } from './render.ts'
 
-/** The machine record. With a larger microkernel (rows or columns), V8 would spill registers. */
+/**
+ * The machine for which the wasm target generates Code. If the microkernel had more rows or columns, V8 would spill
+ * registers.
+ */
 export const wasmMachine: Machine = {
   name: 'wasm',
   lanes: 4,
@@ -56,7 +59,7 @@ export function wasmFeatures(): WasmFeatures {
 const sameBytes = (a: Uint8Array, b: Uint8Array): boolean =>
   a.length === b.length && a.every((byte, index) => byte === b[index])
 
-/** FNV-1a hash. */
+/** The FNV-1a hash of some bytes. */
 function hash(bytes: Uint8Array): number {
   let value = 0x811c9dc5
   for (const byte of bytes) value = Math.imul(value ^ byte, 0x01000193)
@@ -64,8 +67,9 @@ function hash(bytes: Uint8Array): number {
 }
 
 /**
- * The host's side. Rendering takes less time than reading a file, so nothing is cached on disk. Modules with equal
- * contents return the same array, so that callers can recognise executables that workers already have.
+ * The engine on the host. Rendering takes less time than reading a file, so the engine caches nothing on disk. Two
+ * modules with equal contents return the same array, so that callers can recognise executables that workers already
+ * have.
  */
 export function wasmEngine(features: WasmFeatures = wasmFeatures()): Engine {
   for (const [has, what] of [
@@ -95,11 +99,12 @@ export function wasmEngine(features: WasmFeatures = wasmFeatures()): Engine {
 }
 
 /**
- * The worker's side: returns the entries of an executable, in order. `now` is the monotonic clock that all workers
- * share, in nanoseconds.
+ * The engine in a worker, which returns the entry points of an executable, in order. The argument `now` is the
+ * monotonic clock that all workers share, in nanoseconds.
  */
 export function loadWasm(bytes: Uint8Array, memory: WebAssembly.Memory, now: () => number): Entry[] {
-  // Bytes in shared memory may change while they are read, so engines may reject them. Hence the copy.
+  // Bytes in shared memory may change while they are read, so engines may reject them. The bytes are therefore copied
+  // first.
   const module = new WebAssembly.Module(bytes.slice())
   const { exports } = new WebAssembly.Instance(module, { env: { memory, now } })
   return Object.keys(exports).map((_, index) => exports[`entry${index}`] as Entry)

@@ -1,6 +1,6 @@
 /**
- * Renders expressions of Code as instructions that leave one value on the stack. An address becomes a stack value and
- * an offset.
+ * Renders expressions of Code as instructions that leave one value on the stack. The address of a memory access becomes
+ * a stack value and an offset.
  */
 import { control } from '../cpu/abi.ts'
 import type { Expression, Local } from '../cpu/code.ts'
@@ -14,22 +14,24 @@ export interface Scope {
   readonly code: Instructions
   readonly relaxed: boolean
   slotOf(local: Local): number
-  /** Reserves a temporary local for the renderer, until `giveBack`. */
+  /** Reserves a temporary local variable for the renderer, until `giveBack` is called. */
   take(type: ValueType): number
   giveBack(type: ValueType, slot: number): void
-  /** True if the local is never negative, because it is the index of a loop that starts at 0 or above. */
+  /** True if the local variable is never negative, because it is the index of a loop that starts at 0 or above. */
   neverNegative(local: Local): boolean
   nowFunction(): number
 }
 
-/** The byte indices of a shuffle that interleaves the lanes of two vectors. Each lane has four bytes. */
+/**
+ * The byte indices of a shuffle that interleaves the lanes of two vectors. Each lane of the two vectors has four bytes.
+ */
 const byTurns = (from: number): number[] =>
   [from, from + 4, from + 1, from + 5].flatMap((lane) => [0, 1, 2, 3].map((byte) => 4 * lane + byte))
 const [firstHalves, secondHalves] = [byTurns(0), byTurns(2)]
 
 const isVector = (expression: Expression): boolean => wasmType(expression.type) === 'v128'
 
-/** The size of the control page. Valid indexed addresses are above it (see `place`). */
+/** The size of the control page in bytes. Valid indexed addresses are above the control page. */
 const foldable = control.bytes
 
 export class ExpressionRenderer {
@@ -107,9 +109,10 @@ export class ExpressionRenderer {
   }
 
   /**
-   * Pushes an address and returns the immediate offset for the load or store. Wasm adds the two without wrapping, so an
-   * offset may become an immediate only if the stack value cannot be negative. Base pointers are inside the memory. If
-   * an index made the stack value negative, an offset up to the size of the control page could only reach that page.
+   * Pushes an address and returns the immediate offset for the load or store. WebAssembly adds the address and the
+   * offset without wrapping, so an offset may become an immediate only if the stack value cannot be negative. Base
+   * pointers are always inside the memory. If an index made the stack value negative, an offset up to the size of the
+   * control page could only reach that page.
    */
   place(at: Expression, offset: number, immediate = true): number {
     const indices: { index: Expression; scale: number }[] = []
@@ -148,7 +151,7 @@ export class ExpressionRenderer {
     return { push: () => void this.scope.code.get(slot), release: () => this.scope.giveBack(type, slot) }
   }
 
-  /** Makes two values available several times. */
+  /** Makes two values available several times on the stack. */
   twice(a: Expression, b: Expression, write: (a: () => void, b: () => void) => void): void {
     const left = this.reusable(a)
     const right = this.reusable(b)

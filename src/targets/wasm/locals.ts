@@ -1,8 +1,8 @@
 /**
- * Assigns wasm locals to the locals of a function. A local is live from its first mention to its last. Two locals of
- * the same type share a slot if their live ranges do not overlap. A live range that enters a loop from outside is
- * extended to the end of the loop. A local whose first mention does not dominate all others may carry a value from an
- * earlier iteration, so it is live in the whole function.
+ * Assigns WebAssembly locals to the local variables of a function. A local variable is live from its first mention to
+ * its last. Two local variables of the same type share a WebAssembly local if their live ranges do not overlap. A live
+ * range that enters a loop from outside is extended to the end of the loop. A local variable whose first mention does
+ * not dominate all others may carry a value from an earlier iteration, so it is live in the whole function.
  */
 import type { CodeFunction, CodeType, Expression, Local, Statement } from '../cpu/code.ts'
 import { bodiesOf, childrenOf, operandsOf, resultOf } from '../cpu/walk.ts'
@@ -20,7 +20,7 @@ export function wasmType(type: CodeType): ValueType {
   }
 }
 
-/** The locals that the statements set, at any nesting depth. */
+/** The local variables that the statements set, at any nesting depth. */
 export function assignedIn(statements: readonly Statement[], found = new Set<Local>()): Set<Local> {
   for (const statement of statements) {
     const result = resultOf(statement)
@@ -34,7 +34,7 @@ interface Life {
   readonly local: Local
   first: number
   last: number
-  /** The statement list that contains the first mention, if that mention sets the local. */
+  /** The statement list that contains the first mention of a local variable, if that mention sets the variable. */
   readonly list: Span | undefined
 }
 interface Span {
@@ -42,7 +42,7 @@ interface Span {
   end: number
 }
 
-/** The live ranges of a function's locals, without parameters, ordered by first mention. */
+/** The live ranges of a function's local variables, without parameters, ordered by first mention. */
 function livesOf(code: CodeFunction): Life[] {
   const lives = new Map<Local, Life>()
   const loops: Span[] = []
@@ -100,9 +100,9 @@ function livesOf(code: CodeFunction): Life[] {
 export interface Slots {
   /** The slot numbers of parameters and locals. */
   readonly slot: ReadonlyMap<Local, number>
-  /** The types of the slots that follow the parameters. */
+  /** The types of the WebAssembly locals that follow the parameters. */
   readonly types: ValueType[]
-  /** The names of parameters and locals. */
+  /** The names of parameters and local variables. */
   readonly names: string[]
 }
 

@@ -1,6 +1,6 @@
 /**
- * The WebAssembly instructions that kernels use, named as in the text format with `_` instead of `.`. An instruction of
- * a prefixed group is encoded here as prefix * 65536 + its number in the group.
+ * Lists the WebAssembly instructions that kernels use, named as in the text format with `_` instead of `.`. An
+ * instruction of a prefixed group is encoded here as prefix * 65536 + its number in the group.
  */
 const bulk = (number: number): number => 0xfc_0000 + number
 const simd = (number: number): number => 0xfd_0000 + number

@@ -1,6 +1,7 @@
 /**
- * Renders Code as a WebAssembly module. The module imports the shared memory `env.memory`, and `env.now` if it reads
- * the clock. The module exports `entry0`, `entry1`, … Functions and locals have names, for profilers and stack traces.
+ * Renders Code as a WebAssembly module. The rendered module imports the shared memory `env.memory`, and `env.now` if it
+ * reads the clock. The rendered module exports `entry0`, `entry1`, … Functions and locals have names, for profilers and
+ * stack traces.
  */
 import type { CodeFunction, CodeModule, Local } from '../cpu/code.ts'
 import { Instructions, encodeModule } from './encode.ts'
@@ -12,7 +13,7 @@ import { assignSlots, wasmType } from './locals.ts'
 import { StatementRenderer } from './statements.ts'
 
 export interface RenderOptions {
-  /** Use relaxed SIMD, so that products use fused multiply-add. */
+  /** True to use relaxed SIMD, so that matrix products use fused multiply-add. */
   readonly relaxed?: boolean
   /** The limits of the imported memory, in pages of 64 KiB. By default the module accepts any shared memory. */
   readonly memory?: { readonly initial: number; readonly maximum: number }
@@ -30,7 +31,7 @@ function asksForTime(functions: readonly CodeFunction[]): boolean {
   return asks
 }
 
-/** Loop indices that start at zero or above and that no other statement sets. */
+/** The indices of loops that start at zero or above and that no other statement sets. */
 function countersOf(code: CodeFunction): Set<Local> {
   const times = new Map<Local, number>()
   const counters = new Set<Local>()

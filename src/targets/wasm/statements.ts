@@ -1,5 +1,6 @@
 /**
- * Renders statements of Code as instructions. Every atomic is sequentially consistent, because wasm has no weaker ones.
+ * Renders statements of Code as WebAssembly instructions. Every atomic is sequentially consistent, because WebAssembly
+ * has no weaker atomics.
  */
 import type { CodeFunction, Expression, Local, MemoryKind, Statement } from '../cpu/code.ts'
 import type { Instructions } from './encode.ts'
@@ -29,7 +30,10 @@ const scalarStore: Record<MemoryKind, Access> = {
   f32: ['f32_store', 2],
 }
 
-/** Shuffle indices that gather the low one or two bytes of each 4-byte lane. The bytes after them are not stored. */
+/**
+ * Shuffle indices that gather the low one or two bytes of each 4-byte lane. In a narrow store, the bytes after the
+ * gathered bytes are not stored.
+ */
 const lowBytes = [0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12]
 const lowHalves = [0, 1, 4, 5, 8, 9, 12, 13, 0, 1, 4, 5, 8, 9, 12, 13]
 
@@ -55,7 +59,7 @@ const leavesLoop = (statements: readonly Statement[]): boolean =>
 export class StatementRenderer {
   private readonly code: Instructions
   private readonly expressions: ExpressionRenderer
-  /** The number of enclosing labels, and the label that a `break` targets. */
+  /** The number of enclosing labels, and the label to which a `break` jumps. */
   private depth = 0
   private exit = -1
 
@@ -298,8 +302,8 @@ export class StatementRenderer {
   }
 
   /**
-   * Pushes the condition of a branch. A test against zero needs no instruction if the branch can be inverted or already
-   * tests for it.
+   * Pushes the condition of a branch onto the stack. A test against zero needs no instruction if the branch can be
+   * inverted or if its condition already tests for zero.
    */
   private condition(condition: Expression, inverted: boolean): void {
     const { kind } = condition
@@ -310,8 +314,8 @@ export class StatementRenderer {
   }
 
   /**
-   * The loop tests its bound on entry and then at the end of each iteration. The index must stay at least one step
-   * below 2^31.
+   * The generated loop tests its bound on entry and then at the end of each iteration. The loop index must stay at
+   * least one step below 2^31.
    */
   private counted({ index, from, to, step, body }: Extract<Statement, { kind: 'for' }>): void {
     const { code, expressions, scope } = this

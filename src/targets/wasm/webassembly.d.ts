@@ -1,4 +1,7 @@
-/** Declares the part of the WebAssembly API that Arke uses. TypeScript declares this API only in its DOM library. */
+/**
+ * Declares the functions of the WebAssembly API that Arke uses. TypeScript declares the WebAssembly API only in its DOM
+ * library.
+ */
 declare namespace WebAssembly {
   class Memory {
     constructor(descriptor: { initial: number; maximum?: number; shared?: boolean })

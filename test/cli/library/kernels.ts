@@ -3,20 +3,20 @@ import { bf16, ceilDiv, f32, flags, i32, kernel, scalar, tensor, type Program, t
 
 export const params = { x: tensor(f32, 2), ready: flags() }
 
-/** Uses tensors and flags, but no meta-parameters. */
+/** A kernel that uses tensors and flags, but no meta-parameters. */
 export const announce = kernel('announce', params, (t, { x, ready }) => {
   t.store(x.at([0, 0]), t.rank.to(f32))
   t.signal(ready)
 })
 
-/** Uses scalars, flag-in-data words, and flags with several axes. */
+/** A kernel that uses scalars, flag-in-data words, and flags with several axes. */
 export const scale = kernel(
   'scale',
   { x: tensor(f32, 1), inbox: tensor(f32, 1, { carries: 'sent' }), factor: scalar(f32), sent: flags(2) },
   (t, { x, factor }) => t.store(x.at([0]), t.load(x.at([0])).mul(factor)),
 )
 
-/** Uses meta-parameters with defaults of every kind, and shared tiles. */
+/** A kernel that uses meta-parameters with defaults of every kind, and shared tiles. */
 export const product = kernel(
   'product',
   { a: tensor(bf16, 2), b: tensor(bf16, 2), c: tensor(f32, 2) },

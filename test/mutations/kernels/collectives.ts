@@ -6,7 +6,7 @@ import { original, variant, type Mutants } from '../suite.ts'
 const file = import.meta.url
 const range = (count: number): number[] => Array.from({ length: count }, (_, i) => i)
 
-// All-gather around a ring: every rank forwards the data received from the previous rank to the next rank.
+// An all-gather around a ring: every rank forwards the data received from the previous rank to the next rank.
 
 const ringMutants = {
   'flag-of-the-chunk-sent': {
@@ -162,7 +162,7 @@ const oneShotAllReduce = original<OneShotMutation>({
   },
 })
 
-// All-to-all with counts: a rank that has nothing to send must still signal.
+// An all-to-all with counts, in which a rank that has no data to send must still signal.
 
 const allToAllMutants = {
   'silent-when-empty': {

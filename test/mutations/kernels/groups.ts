@@ -72,7 +72,7 @@ const rings = original<RingsMutation>({
       const [ofThree, ofTwo] = [allocate(three), allocate(two)]
       three.launch(ring, ofThree, { grid: 1 })
       const inbox = mutation === 'shares-the-inbox' ? ofThree.inbox : ofTwo.inbox
-      // Rank 2 is in both groups. On another stream, it takes part in both rings at the same time.
+      // The groups share a rank, which takes part in both rings at the same time, because their streams differ.
       two.launch(ringKernel(), { ...ofTwo, inbox }, { grid: 1, stream: two.stream() })
       for (const rank of [0, 1, 2]) expectClose(await three.read(ofThree.out, rank), [(rank + 2) % 3])
       for (const rank of [0, 1]) expectClose(await two.read(ofTwo.out, rank), [1 - rank])

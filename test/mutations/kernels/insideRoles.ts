@@ -27,7 +27,7 @@ const teamsMutants = {
     lines: ['fetch', 'send'],
     also: [{ kind: 'uninitialised', lines: ['fetch'] }],
   },
-  // The team that signals the second part has no programs.
+  // One of the two teams that signal has no programs.
   'one-team-is-empty': {
     kind: 'race',
     lines: ['fetch', 'send'],

@@ -312,7 +312,7 @@ const exchangeLock = original<ExchangeLockMutation>({
 })
 
 // A reader without a lock (sequence lock): the reader retries unless the version was even and unchanged. All accesses
-// are strong, so a mistake is not a race. It shows as two values of different versions.
+// are strong, so a mistake is not a race. A mistake in the sequence lock shows as two values of different versions.
 
 const versionMutants = {
   'no-release-fence': { kind: 'wrong-result', lines: ['compare-pair'], says: ['torn'] },

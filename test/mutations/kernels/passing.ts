@@ -9,10 +9,10 @@ const n = 2
 const message = (rank: number, step: number): number[] =>
   Array.from({ length: n }, (_, i) => 100 * rank + 10 * step + i)
 
-/** The finding if a flag establishes no order. */
+/** The finding of the checker if a flag establishes no order. */
 const unordered = { kind: 'race', lines: ['send', 'receive'] } as const
 
-// Both ranks send and receive. The inbox has two slots, selected by epoch parity.
+// In this kernel, both ranks send and receive. The inbox has two slots, selected by epoch parity.
 
 const exchangeMutants = {
   'relaxed-signal': { kind: 'race', lines: ['send', 'receive'], says: ['inbox[1, 0] of rank'] },
@@ -118,7 +118,7 @@ const exchange = original<ExchangeMutation>({
   },
 })
 
-// One rank sends. The other returns a credit when it has read the only slot.
+// In this kernel, only one rank sends. The receiver returns a credit when it has read the only slot.
 
 const creditMutants = {
   'no-credit': { kind: 'race', lines: ['send', 'receive'] },
@@ -299,7 +299,8 @@ const handFlag = original<HandFlagMutation>({
   },
 })
 
-// Rank 0 writes to rank 2 and signals rank 1, which signals rank 2. The order is transitive through rank 1.
+// Rank 0 writes to rank 2 and signals rank 1, which signals rank 2. The order is transitive through rank
+// 1.
 
 const relayMutants = {
   'relay-waits-relaxed': { kind: 'race', lines: ['leave', 'find'], says: ['inbox[0] of rank 2'] },

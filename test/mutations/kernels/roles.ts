@@ -153,7 +153,7 @@ const stageRing = original<StageRingMutation>({
   },
 })
 
-// One buffer per slice, so no buffer is reused. One barrier per buffer completes when the buffer is full.
+// The kernel has one buffer per slice, so no buffer is reused. One barrier per buffer completes when the buffer is full.
 
 const prefetchMutants = {
   // The producer may be two phases ahead, and the consumer cannot detect it because the barrier keeps only the

@@ -37,7 +37,7 @@ const passing = original<PassMutation>({
       const buffer = world.empty(f32, [1], { name: 'buffer' })
       const sum = world.zeros(f32, [1], { name: 'sum' })
       const [one, two] = [world.defaultStream, world.stream()]
-      /** One stream waits for what has been enqueued on the other so far. */
+      /** One stream waits for the work that has been enqueued on the other stream so far. */
       const follow = (stream: Stream, other: Stream): void => stream.wait(other.record())
       for (let step = 0; step < STEPS; step++) {
         const early = mutation === 'records-before-the-launch' ? one.record() : undefined
@@ -49,7 +49,7 @@ const passing = original<PassMutation>({
         if (mutation === 'waits-after-the-launch') follow(two, one)
         if (mutation !== 'fills-again-too-early') follow(one, two)
       }
-      // The default stream has followed the other one.
+      // At this point, the default stream has followed the other stream.
       await one.synchronize()
       world.write(buffer, 0, [0])
       if (mutation === 'host-overtakes') {

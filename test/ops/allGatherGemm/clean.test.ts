@@ -117,7 +117,7 @@ describe.each(['push', 'fused'] as const)('%s along M, own rows first', (variant
   })
 })
 
-/** Tests kernels with one flag per shard, although a shard is sent or stored in several parts. */
+/** Tests kernels with one flag per shard, although a shard is sent or stored in several sections. */
 function expectCleanInParts(given: Parameters<typeof subject>[1]): void {
   itForSome([1, 2, 3, 4], (ranks) => ranks === 3)('on %i ranks, three launches in a row', async (ranks) => {
     await expectClean(subject(ranks, given), { schedules: 24 / ranks, limit: 24 / ranks })

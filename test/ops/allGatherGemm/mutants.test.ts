@@ -1,4 +1,7 @@
-/** The checker finds errors in the synchronisation of All-Gather + GEMM. Along M the second rank's shard is empty. */
+/**
+ * Tests that the checker finds errors in the synchronisation of All-Gather + GEMM. Along M the second rank's shard is
+ * empty.
+ */
 import { describe, it } from 'vitest'
 import { allGatherGemm, allGatherGemmOperation } from '../../../src/ops/allGatherGemm/index.ts'
 import type { World } from '../../../src/world/world.ts'

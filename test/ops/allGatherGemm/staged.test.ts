@@ -34,7 +34,7 @@ const isStaged = (...given: Parameters<typeof allocatedBy>): boolean =>
 it('programs without a tile in the last round copy', () => {
   expect(isStaged({})).toBe(true)
   expect(isStaged({}, { multiprocessors: 132 })).toBe(true)
-  expect(isStaged({ tiles: { ...tiles, BN: 128 } })).toBe(true) // 28 tiles: four programs have one tile less
+  expect(isStaged({ tiles: { ...tiles, BN: 128 } })).toBe(true) // With 28 tiles, four programs have one tile less.
 })
 
 it('no program copies if all have a tile, or if the remaining programs would copy too much', () => {

@@ -1,7 +1,7 @@
 /**
- * Scenarios of collectives: several launches in a row with no host barrier in between. Each launch follows a kernel
- * that overwrites its input and precedes a kernel that saves its result, so that a rank that is too early or too late
- * is detected. Results are compared bit by bit with the guaranteed order of additions, and with a float64 sum.
+ * Defines scenarios of collectives: several launches in a row with no host barrier in between. Each launch follows a
+ * kernel that overwrites its input and precedes a kernel that saves its result, so that a rank that is too early or too
+ * late is detected. Results are compared bit by bit with the guaranteed order of additions, and with a float64 sum.
  */
 import { expect } from 'vitest'
 import { i32, kernel, scalar, tensor } from '../../../src/index.ts'
@@ -30,8 +30,8 @@ export interface Case {
 export const small: Case = { dtype: 'f32', elements: 5, tile: 2, grid: 2, launches: 3, seed: 1 }
 
 /**
- * A pseudo-random number of the dtype between -4 and 4 that uses all mantissa bits. The same arguments yield the same
- * number.
+ * A pseudo-random number of the dtype between -4 and 4 that uses all mantissa bits. The same arguments always yield the
+ * same number.
  */
 function number(dtype: CollectiveDType, ...at: readonly number[]): number {
   let hash = 0x9e3779b9
@@ -39,7 +39,7 @@ function number(dtype: CollectiveDType, ...at: readonly number[]): number {
   return round(dtype, ((hash >>> 0) / 2 ** 32) * 8 - 4)
 }
 
-/** The data that rank `rank` has for rank `part` in launch `launch`. */
+/** The data that rank `rank` has for rank `part` in launch number `launch`. */
 const vector = ({ dtype, elements, seed }: Case, launch: number, rank: number, part = 0): number[] =>
   Array.from({ length: elements }, (_, i) => number(dtype, seed, launch, rank, part, i))
 
@@ -72,7 +72,7 @@ interface Steps {
   readonly dtype: CollectiveDType
   readonly launches: number
   readonly grid: number | 'resident'
-  /** The number of parts of an input and of a result. 0 means a vector without that axis. */
+  /** The number of sections of an input and of a result; 0 means a vector without that axis. */
   readonly parts: { readonly input: number; readonly output: number }
   readonly elements: number
   readonly inputOf: (launch: number, rank: number) => readonly number[]
@@ -119,8 +119,8 @@ async function repeat(
 const scale = { f32: 2 ** -23, bf16: 2 ** -8, f16: 2 ** -11 }
 
 /**
- * The sum of the terms in the given order, with each addition in f32 and one final rounding. Also checks that it is
- * close to the float64 sum.
+ * The sum of the terms in the given order, with each addition in f32 and one final rounding. The function also checks
+ * that the result is close to the float64 sum.
  */
 function sumOf(dtype: CollectiveDType, terms: readonly number[]): number {
   const total = terms.slice(1).reduce((sum, term) => Math.fround(sum + term), terms[0])

@@ -1,6 +1,6 @@
 /**
  * Runs collectives on the targets that execute kernels: 1 to 8 ranks, every dtype, repeated launches, with the
- * guaranteed bits. ARKE_STRESS=1 runs more cases.
+ * guaranteed bits. If ARKE_STRESS=1 is set, more cases run.
  */
 import { describe } from 'vitest'
 import { openWorld } from '../../../src/index.ts'

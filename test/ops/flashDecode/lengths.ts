@@ -1,7 +1,7 @@
 /** Contents of a cache whose sequences are shorter than its capacity. */
 import type { DecodeContents, FlashDecodeShape } from '../../../src/ops/flashDecode/index.ts'
 
-/** Sets tokens beyond the end to NaN, so that reading one shows up in the result. */
+/** Sets tokens beyond the end of a sequence to NaN, so that reading one shows up in the result. */
 export function withLengths(
   contents: DecodeContents,
   lengthOf: (rank: number, entry: number) => number,

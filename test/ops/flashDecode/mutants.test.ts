@@ -1,4 +1,4 @@
-/** The checker finds errors in the synchronisation of Flash Decode. */
+/** Tests that the checker finds errors in the synchronisation of Flash Decode. */
 import { describe, it } from 'vitest'
 import { flashDecode } from '../../../src/ops/flashDecode/index.ts'
 import { repeated } from '../clean.ts'

@@ -20,7 +20,7 @@ interface Drawn {
 }
 
 /**
- * Fills the cache. Returns a function that executes once and counts the tiles of rank 1 by the rank that attended to
+ * Fills the KV cache. Returns a function that executes once and counts the tiles of rank 1 by the rank that attended to
  * them.
  */
 function counting(world: World, operation: FlashDecode): () => Promise<Drawn> {

@@ -1,6 +1,6 @@
 /**
- * Runs LayerNorm + All-Gather + GEMM under the checker and compares it with the float64 reference. Also tests that
- * reference.
+ * Runs LayerNorm + All-Gather + GEMM under the checker and compares it with the float64 reference. The file also tests
+ * that reference.
  */
 import { describe, expect, it } from 'vitest'
 import {
@@ -59,7 +59,7 @@ describe.each(normGatherGemmOperation.variants)('%s', (variant) => {
 })
 
 it('fused, with shards of several tiles that never span two ranks', () =>
-  // With 128 or more rows per rank, the product is computed shard by shard.
+  // With 128 or more rows per rank, the kernel computes the matrix product shard by shard.
   expectClean(
     subject(2, { variant: 'fused', shape: { M: 257, N: 1, K: 1 }, tiles: { ...tiles, BM: 64 } }, 2),
     { schedules: 1, limit: 1 },
@@ -91,7 +91,7 @@ describe('fused, fetching from outboxes', () => {
 
 describe('the reference', () => {
   it('matches the definition of LayerNorm', () => {
-    // This row has mean 3 and variance 4.
+    // The row in this test has mean 3 and variance 4.
     const contents = { x: [9, 9, 1, 5], gamma: [1, 2], beta: [0, 10] }
     expect([...layerNorm(contents, 2, 0, [1])]).toEqual([-1, 12])
   })

@@ -1,4 +1,4 @@
-/** The caches of a machine record, from what Linux reports, and unknown elsewhere. */
+/** Tests the caches of a machine record, as Linux reports them; on other systems they are unknown. */
 import { describe, expect, it } from 'vitest'
 import { systemCaches } from '../../../src/targets/cpu/caches.ts'
 import { openWorld } from '../../../src/world/open.ts'

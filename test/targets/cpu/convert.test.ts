@@ -1,6 +1,6 @@
 /**
- * Element types as Code: bits to values and back, rounding, casts. The semantics are those of src/ir/dtype.ts, on every
- * machine.
+ * Tests element types as Code: bits to values and back, rounding, casts. The semantics of conversions are those of
+ * src/ir/dtype.ts, on every machine.
  */
 import { describe, expect, it } from 'vitest'
 import { cast, dtypes, round, type DType, type StorageDType } from '../../../src/ir/dtype.ts'
@@ -36,7 +36,7 @@ function decode(dtype: (typeof smallFloats)[number], raw: number): number {
     : sign * (1 + fraction * 2 ** -mantissa) * 2 ** (exponent - bias)
 }
 
-/** A piece of Code that applies `each` to `count` elements, one by one or as vectors. */
+/** A function of Code that applies `each` to `count` elements, one by one or as vectors. */
 function through(
   vector: boolean,
   from: StorageDType,

@@ -1,4 +1,4 @@
-/** `dot` on tiles of every dtype, extent and layout, compared with the sum of exact products in float64. */
+/** Tests `dot` on tiles of every dtype, extent and layout, compared with the sum of exact products in float64. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { dtypes, round, type DotDType } from '../../../src/ir/dtype.ts'
@@ -64,7 +64,7 @@ interface Case {
   readonly depth: number
   readonly transposedA: boolean
   readonly transposedB: boolean
-  /** The form in which the product receives the right operand. */
+  /** The form in which the matrix product receives the right operand. */
   readonly right: 'rows' | 'panels' | 'packed' | 'widened'
   readonly left: 'rows' | 'widened'
   /** The number of extra columns in each row of the accumulator. */
@@ -74,13 +74,13 @@ interface Case {
   readonly seed: number
 }
 
-/** The addresses of all operands. Sources are tensors in row order, as in global memory. */
+/** The addresses of all operands. The source tiles are tensors in row order, as in global memory. */
 function places(machine: Machine, one: Case) {
   const { dtype, rows, columns, depth } = one
   let next = frame
   const take = (size: number): number => {
     const at = next
-    // A gap that must not be written.
+    // A gap in memory that no kernel may write.
     next += Math.ceil(size / 64) * 64 + 64
     if (next > frame + capacity) throw new Error('the case is too large')
     return at
@@ -271,7 +271,10 @@ const plain: Case = {
 }
 
 describe.each(testMachines)('on $name', ({ name, machine, compile }) => {
-  /** Compiling C++ takes most of the time. Of its tests, the short ones have one dtype in every layout and at its edges. */
+  /**
+   * Compiling C++ takes most of the time. Of the tests that compile C++, the short ones have one dtype in every layout
+   * and at its edges.
+   */
   const longOnNative = name === 'native' ? long : {}
   const isShort = (dtype: DotDType): boolean => name !== 'native' || dtype === 'bf16'
 

@@ -1,7 +1,7 @@
 /**
- * Lowers, renders and runs kernels in this thread, one rank after the other. Only for kernels whose ranks do not wait
- * for each other. The harness implements the part of `World` that such kernels need, so that one host program runs here
- * and on the checker.
+ * Lowers, renders and runs kernels in this thread, one rank after the other. The harness supports only kernels whose
+ * ranks do not wait for each other. The harness implements the functions of `World` that such kernels need, so that one
+ * host program runs here and on the checker.
  */
 import { dtypes, type StorageDType } from '../../../src/ir/dtype.ts'
 import type { Kernel, Meta, Params } from '../../../src/lang/kernel.ts'
@@ -37,7 +37,7 @@ export function wasmPlatform(): Platform {
   }
 }
 
-/** wasm always, and native if there is a compiler. Otherwise the reason is printed. */
+/** The targets to test: wasm always, and native if there is a compiler. If there is no compiler, the reason is printed. */
 export function platforms(): Platform[] {
   const native = nativeEngine()
   if ('unavailable' in native) {
@@ -96,7 +96,7 @@ export class Harness {
     this.words[control.spins >> 2] = 100
   }
 
-  /** The address of the worker's slot. Every rank has its own. */
+  /** The address of the worker's slot. Every rank has its own worker slot. */
   slotOf(rank: number): number {
     return control.bytes + rank * slotBlock.bytes
   }
@@ -182,7 +182,7 @@ export class Harness {
     const mark = this.#private
     const block = this.#take(launchBlock.bytes)
     const frame = this.#take(lowered.frameBytes)
-    // A frame contains leftovers of the previous program.
+    // The memory of a program (its frame) contains leftovers of the previous program.
     this.bytes.fill(poison, frame, frame + lowered.frameBytes)
     for (const rank of options.ranks ?? Array.from({ length: this.ranks }, (_, i) => i)) {
       const word = (offset: number, value: number): void => void (this.words[(block + offset) >> 2] = value)
@@ -220,7 +220,7 @@ export class Harness {
     this.expectUntouched()
   }
 
-  /** Checks that nothing was written between tensors. */
+  /** Checks that no kernel has written between tensors. */
   expectUntouched(): void {
     for (let rank = 0; rank < this.ranks; rank++)
       for (const tensor of this.#tensors) {
@@ -247,7 +247,7 @@ export async function onBoth(
   const checker = await openWorld({ target: 'check', ranks })
   const expected = await run(checker)
   await checker.close()
-  // The harness implements the part of a world that these programs use.
+  // The harness implements only the functions of a world that these programs use.
   const actual = await run(new Harness(platform, ranks) as unknown as World)
   return { expected, actual }
 }

@@ -1,7 +1,7 @@
 /**
- * A program whose kernel waits for a flag that nobody signals, for worldStops.test.ts. Usage: `interruptedKernel.ts
- * TARGET MODE`. The mode is `alone`, `listening`, `exiting` (calls process.exit while the kernel waits) or `leaving`
- * (opens, uses and closes a world, and does nothing else).
+ * A program whose kernel waits for a flag that no kernel signals, for worldStops.test.ts. The program is called as
+ * `interruptedKernel.ts TARGET MODE`. The mode is `alone`, `listening`, `exiting` (calls process.exit while the kernel
+ * waits) or `leaving` (opens, uses and closes a world, and does nothing else).
  */
 import { flags, i32, kernel, openWorld, tensor } from '../../../src/index.ts'
 

@@ -16,7 +16,7 @@ export function interrupted(program: string, ...args: readonly string[]): Promis
   return signalled('SIGINT', program, ...args)
 }
 
-/** Sends the signal. A program that does not end within 20 s is killed; `signal` is then SIGKILL. */
+/** Sends the signal to the process. A program that does not end within 20 s is killed; `signal` is then SIGKILL. */
 export function signalled(
   name: NodeJS.Signals,
   program: string,

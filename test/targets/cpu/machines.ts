@@ -1,4 +1,4 @@
-/** Runs pieces of Code on every available machine: wasm always, native if there is a compiler. */
+/** Runs functions of Code on every available machine: wasm always, native if there is a compiler. */
 import { codeFunction, i32, type Writer } from '../../../src/targets/cpu/build.ts'
 import type { Local, Machine } from '../../../src/targets/cpu/code.ts'
 import type { Engine } from '../../../src/targets/cpu/executable.ts'
@@ -8,7 +8,7 @@ import { loadWasm, wasmEngine } from '../../../src/targets/wasm/engine.ts'
 export interface TestMachine {
   readonly name: string
   readonly machine: Machine
-  /** Compiles pieces that each work on the memory at `frame`, and returns a function that runs a piece by name. */
+  /** Compiles functions that each work on the memory at `frame`, and returns a function that runs one of them by name. */
   compile<Name extends string>(pieces: Record<Name, Piece>): (name: Name) => void
 }
 export type Piece = (writer: Writer, machine: Machine, frame: Local) => void

@@ -1,6 +1,6 @@
 /**
- * The elementary functions: their errors against float64, in units in the last place, over the whole range of f32. The
- * bounds are those that the targets state.
+ * Tests the elementary functions: their errors against float64, in units in the last place, over the whole range of
+ * f32. The maximum errors are those that the targets state.
  */
 import { describe, expect, it } from 'vitest'
 import { opOf, ops, type ApproximateName, type OpName } from '../../../src/ir/ops/index.ts'
@@ -170,7 +170,7 @@ describe.each(testMachines)('on $name', ({ compile }) => {
       const next = (): number => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32
       for (let i = 0; i < half; i++) {
         if (round === 0) {
-          // Any bits for both, and for the pairs of special values.
+          // The operands are any bits for both, and the pairs of special values.
           input[i] = next() * 2 ** 32
           input[half + i] = next() * 2 ** 32
           if (i < specials.length ** 2) {
@@ -197,7 +197,7 @@ describe.each(testMachines)('on $name', ({ compile }) => {
   })
 })
 
-/** C's pow, written out by its special cases. */
+/** Computes C's pow, written out by its special cases. */
 function powReference(x: number, y: number): number {
   if (y === 0 || x === 1) return 1
   if (Number.isNaN(x) || Number.isNaN(y)) return NaN
@@ -232,7 +232,7 @@ describe('the records', () => {
     }
     for (const x of [1, -1, NaN, Infinity])
       for (const y of [NaN, Infinity, -Infinity, 0]) expect(powerMeaning(x, y)).toBe(powReference(x, y))
-    // Abramowitz and Stegun, table 7.1.
+    // The values are those of Abramowitz and Stegun, table 7.1.
     for (const [x, y] of [
       [0.5, 0.5204998778],
       [1, 0.8427007929],

@@ -1,6 +1,6 @@
 /**
- * Every operation of Code with its semantics in plain JavaScript. The renderers of all CPU targets are tested against
- * this table. Values are numbers, or bigints for i64. A vector operation applies the scalar semantics to each lane.
+ * Defines every operation of Code with its semantics in plain JavaScript. The renderers of all CPU targets are tested
+ * against this table. Values are numbers, or bigints for i64. A vector operation applies the scalar semantics to each lane.
  *
  * `programOf` returns an entry that applies one operation to many operands in memory, with the addresses given by
  * `layout`.
@@ -45,7 +45,7 @@ export interface OpCase {
   /** Restricts the samples of each operand. */
   readonly samples?: readonly (((value: Value) => Value) | undefined)[]
   readonly build: (...operands: Expression[]) => Expression
-  /** All correct results. */
+  /** All results that are correct for this case. */
   readonly expected: (...operands: Value[]) => readonly Value[]
 }
 
@@ -155,7 +155,10 @@ function lowest(a: number, b: number): number {
   return Math.min(a, b)
 }
 
-/** a * b + c rounded once to f32. An inexact sum is made odd, so that the second rounding gives the correct result. */
+/**
+ * Computes a * b + c, rounded once to f32. An inexact sum is made odd, so that the second rounding gives the correct
+ * result.
+ */
 function fusedOnce(a: number, b: number, c: number): number {
   const product = a * b
   const sum = product + c
@@ -223,7 +226,7 @@ const comparisons: Partial<Record<CompareName, (a: Value, b: Value) => boolean>>
 }
 const unsignedComparisons = { ltU: 'lt', leU: 'le', gtU: 'gt', geU: 'ge' } as const
 
-/** Rounds towards zero and saturates. NaN becomes 0. */
+/** Converts a float to an integer: rounds towards zero and saturates. The conversion of NaN is 0. */
 function truncated(value: number, bits: number, isUnsigned: boolean): Value {
   if (Number.isNaN(value)) return bits === 32 ? 0 : 0n
   const [least, most] = isUnsigned

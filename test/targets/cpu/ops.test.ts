@@ -1,5 +1,5 @@
 /**
- * Every operation of Code compared with its semantics in JavaScript, on every available machine, with native and wider
+ * Compares every operation of Code with its semantics in JavaScript, on every available machine, with native and wider
  * vectors.
  */
 import fc from 'fast-check'

@@ -1,4 +1,4 @@
-/** Packed weights: products read them in place and return the same results as with unpacked weights. */
+/** Tests packed weights: matrix products read them in place and return the same results as with unpacked weights. */
 import { describe, expect, it } from 'vitest'
 import { kernel, openWorld, tensor, type SymmetricTensor, type World } from '../../../src/index.ts'
 import { round, type DotDType } from '../../../src/ir/dtype.ts'

@@ -1,4 +1,4 @@
-/** The timeline of a recording world; and that many worlds in sequence cost no more than one. */
+/** Tests the timeline of a recording world, and that many worlds in sequence cost no more than one. */
 import { flags, i32, kernel, tensor } from 'arke'
 import { describe, expect, it } from 'vitest'
 import { poolOf } from '../../../src/targets/cpu/pool.ts'
@@ -39,7 +39,7 @@ describe('a recording', () => {
       expect(kernels.map((event) => events.launch[event])).toEqual(launches)
       for (const event of kernels)
         expect(events.start[event]).toBeGreaterThanOrEqual(events.start[events.launch[event]])
-      // Launches do not overlap.
+      // The launches of this run do not overlap.
       for (const at of [1, 2])
         expect(events.start[kernels[at]]).toBeGreaterThanOrEqual(end(events, kernels[at - 1]))
       const programs = of('worker', Kind.annotation)

@@ -1,6 +1,6 @@
 /**
- * The exported recording of real kernels conforms to the Trace Event Format, so that Perfetto and chrome://tracing open
- * it.
+ * Tests that the exported recording of real kernels conforms to the Trace Event Format, so that Perfetto and
+ * chrome://tracing open it.
  */
 import { f32, flags, kernel, openWorld, tensor } from 'arke'
 import { describe, expect, it } from 'vitest'
@@ -106,8 +106,8 @@ describe.each(targets)('%s', (target) => {
       expect(threads).toContain(`${pid} ${tid}`)
     }
 
-    // Slices of a track must nest or follow each other, because viewers cannot draw others. Times are decimal
-    // microseconds.
+    // Slices of a track must nest or follow each other, because viewers cannot draw others. The times in a trace are
+    // decimal microseconds.
     const nanoseconds = (time: number): number => Math.round(time * 1000)
     for (const track of threads) {
       const own = slices.filter(({ pid, tid }) => `${pid} ${tid}` === track)

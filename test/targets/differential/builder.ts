@@ -1,6 +1,6 @@
 /**
- * The state of a kernel under construction: the program, the decisions, the available values and the output slots left.
- * Values created inside a block are dropped at the end of the block.
+ * Holds the state of a kernel under construction: the program, the decisions, the available values and the output slots
+ * left. Values created inside a block are dropped at the end of the block.
  */
 import type { DType, StorageDType } from '../../../src/ir/dtype.ts'
 import { dtypes } from '../../../src/ir/dtype.ts'
@@ -19,12 +19,12 @@ export interface Shape {
   readonly height: number
   readonly width: number
   /**
-   * True if programs wait for each other, or if any of them may process an item. The results must then not depend on
+   * True if programs wait for each other, or if any of them may process an item. If so, the results must not depend on
    * which program processes an item.
    */
   readonly communicates: boolean
   /**
-   * True if the last program of a rank reads the rank's accumulators. Other ranks then must not add to these
+   * True if the last program of a rank reads the rank's accumulators. If so, other ranks must not add to these
    * accumulators.
    */
   readonly last: boolean
@@ -67,14 +67,14 @@ export class Builder {
     this.item = made.item
   }
 
-  /** Adds a value for later steps. i64 values are used as indices, so they are kept far below 2^53. */
+  /** Adds a value for later steps. Values of dtype i64 are used as indices, so they are kept far below 2^53. */
   add(one: Entry | Value): void {
     const made = 'error' in one ? one : entry(one)
     if (made.error > 0 && made.magnitude > 1e4) return
     this.pool.push(made.dtype === 'i64' ? entry(call(made.value, 'mod', reduced)) : made)
   }
 
-  /** Picks an available value. Recent values are more likely, so that chains become long. */
+  /** Picks a value that earlier steps have made available. Recent values are more likely, so that chains become long. */
   find(fits: (one: Entry) => boolean): Entry | undefined {
     const found = this.pool.filter(fits)
     if (found.length === 0) return undefined
@@ -83,7 +83,7 @@ export class Builder {
     this.#used.add(one)
     return one
   }
-  /** The values that no other value was computed from. Only a store makes them visible. */
+  /** The values that no other value was computed from. Only a store makes the values visible. */
   unused(): Entry[] {
     return this.pool.filter((one) => !this.#used.has(one))
   }
@@ -114,8 +114,8 @@ export class Builder {
   }
 
   /**
-   * An unused output slot for this site and item, or undefined if none is left. `error` is the allowed difference
-   * between targets.
+   * An unused output slot for this site and item, or undefined if none is left. The argument `error` is the allowed
+   * difference between targets.
    */
   slot(dtype: StorageDType, error = 0): Tensor<StorageDType, 2> | undefined {
     const sites = this.sites.get(dtype) ?? []

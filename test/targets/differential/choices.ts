@@ -1,7 +1,7 @@
 /**
- * Decisions of a generator, read from a list of numbers. After the end of the list, every decision takes the first
- * option, which is the simplest. A shorter list with smaller numbers therefore yields a simpler kernel, and fast-check
- * can shrink kernels without knowing their structure.
+ * Reads the decisions of a generator from a list of numbers. After the end of the list, every decision takes the first
+ * option, which gives the simplest kernel. A shorter list with smaller numbers therefore yields a simpler kernel, and
+ * fast-check can shrink kernels without knowing their structure.
  */
 import fc from 'fast-check'
 

@@ -16,7 +16,8 @@ function block(on: Builder, steps: (on: Builder, count: number) => void, a: Entr
     on.add(carried)
     steps(on, on.choices.below(4))
     const result = on.exact(alike(a)) ?? carried
-    // No such value was computed. A loop that carries the same value forever would test nothing, so 1 is added.
+    // No value of this type and shape was computed in the block. A loop that carries the same value forever would test nothing, so 1
+    // is added.
     const unchanged = result.value.node === given.node
     return isArithmetic(a.dtype) && unchanged ? call(given, 'add', 1) : result.value
   })
@@ -78,7 +79,7 @@ export const controlSteps = (steps: (on: Builder, count: number) => void): reado
 }
 
 /**
- * The tiles of a product. The tiles are declared at the top of the kernel, so a kernel has one product configuration.
+ * The tiles of a matrix product. The tiles are declared at the top of the kernel, so a kernel has one product configuration.
  */
 export interface Product {
   readonly dtype: DotDType
@@ -86,7 +87,7 @@ export interface Product {
   readonly n: number
   readonly k: number
   readonly left: Shared<DotDType, 2>
-  /** Declared as [n, k] if it is read transposed. */
+  /** The right operand is declared as [n, k] if it is read transposed. */
   readonly right: Shared<DotDType, 2>
   readonly transposed: boolean
   readonly fragments: boolean
@@ -113,11 +114,11 @@ export function declareProduct(on: Pick<Builder, 't' | 'choices'>): Product {
   }
 }
 
-/** A product in a pipeline over k. The tiles extend past the edge of the tensors, where both operands are 0. */
+/** A matrix product in a pipeline over k. The tiles extend past the edge of the tensors, where both operands are 0. */
 export const product =
   (form: Product): Step =>
   (on) => {
-    // Two concurrent products would share their tiles. Products inside blocks are covered by other tests.
+    // Two concurrent matrix products would share their tiles. Matrix products inside blocks are covered by other tests.
     if (on.depth > 0) return
     const { t, choices } = on
     const { dtype, m, n, k, left, right, transposed, fragments } = form

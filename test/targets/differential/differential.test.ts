@@ -1,7 +1,7 @@
 /**
- * Random kernels return the same results on every target. Results are equal bit for bit if a kernel uses only integers,
- * copies and correctly rounded operations, and otherwise within the kernel's own error bound. ARKE_KERNELS sets the
- * number of kernels per class, and ARKE_SEED the seed.
+ * Tests that random kernels return the same results on every target. Results are equal bit for bit if a kernel uses
+ * only integers, copies and correctly rounded operations, and otherwise within the kernel's own error bound.
+ * ARKE_KERNELS sets the number of kernels per class, and ARKE_SEED the seed.
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -46,7 +46,8 @@ async function expectSame(
       const ir = generated.kernel.record({ world: generated.shape.ranks })
       expect(`${problem}\n${JSON.stringify(generated.shape)}\n${print(ir)}`).toBe('the same results')
     }),
-    // Shrinking runs a kernel hundreds of times, which takes minutes on a compiled target. It is therefore optional.
+    // Shrinking runs a kernel hundreds of times, which takes minutes on a compiled target. Shrinking a failing kernel is therefore
+    // optional.
     { seed, numRuns: runs, endOnFailure: process.env.ARKE_SHRINK !== '1' },
   )
   for (const [reason, count] of refusals.counts)

@@ -12,9 +12,9 @@ export interface Entry {
   readonly value: Value
   readonly dtype: DType
   readonly shape: readonly number[]
-  /** For f32: an upper bound on the magnitude, or Infinity if unknown. */
+  /** An upper bound on the magnitude of an f32 value, or Infinity if unknown. */
   readonly magnitude: number
-  /** For f32: an upper bound on the deviation from the exact real number. */
+  /** An upper bound on the deviation of an f32 value from the exact real number. */
   readonly error: number
 }
 
@@ -36,13 +36,13 @@ export function call(value: Value, method: string, ...operands: readonly (Value 
   return (value[method as keyof Value] as unknown as Operands).call(value, ...operands)
 }
 
-/** Clamps an f32 to at most `limit` in magnitude. A NaN becomes -limit. */
+/** Clamps an f32 to at most `limit` in magnitude. The function maps a NaN to -limit. */
 export function clamp(one: Entry, limit: number): Entry {
   if (one.magnitude <= limit) return one
   return entry(call(call(one.value, 'max', -limit), 'min', limit), limit, one.error)
 }
 
-/** a op b for add, sub and mul on f32, where at least one operand may be inexact. */
+/** Computes a op b for add, sub and mul on f32, where at least one operand may be inexact. */
 export function inexactBinary(method: 'add' | 'sub' | 'mul', a: Entry, b: Entry): Entry {
   const value = call(a.value, method, b.value)
   const magnitude = method === 'mul' ? a.magnitude * b.magnitude : a.magnitude + b.magnitude

@@ -62,7 +62,7 @@ const binary: Step = (on) => {
     isInteger(a.dtype) ? [...floats, 'mod', 'and', 'or', 'xor', 'shl', 'shr'] : floats,
   )
   if (method === 'shl' || method === 'shr') {
-    // Shift amounts are below the width. For i64 they are small, so that the value stays below 2^53.
+    // Shift amounts are below the width of the dtype. For i64, shift amounts are small, so that the value stays below 2^53.
     const amount = call(b.value, 'and', a.dtype === 'i64' ? 15 : 31)
     return on.add(call(a.value, method, amount))
   }

@@ -1,6 +1,6 @@
 /**
  * Forms of generated kernels beside items that are computed alone: exchanges with peers and with the host, clusters,
- * roles, and work for the last program to arrive. Each form is correct by construction.
+ * roles, and work for the last program to arrive. Each generated form of a kernel is correct by construction.
  */
 import type { Program, Scalar, Shared, Value } from '../../../src/index.ts'
 import type { Builder } from './builder.ts'
@@ -16,7 +16,7 @@ const someInteger = (on: Builder): Scalar => knownInteger(on) ?? on.item.add(on.
 
 /**
  * Exchanges numbers with a peer several times. One flag of each rank counts the rounds: its own rank signals it, once or
- * several times per round, or its own rank and another one do. Nobody starts a round before the last one is complete.
+ * several times per round, or its own rank and another one do. No rank starts a round before the last round is complete.
  */
 export function exchangeRounds(on: Builder): void {
   const { t, choices, item } = on
@@ -37,7 +37,7 @@ export function exchangeRounds(on: Builder): void {
   on.add(sum)
 }
 
-/** Waits for the host and reads what it asks. */
+/** Waits for a request of the host and reads it. */
 export function question(on: Builder): Scalar {
   const { t, item } = on
   t.wait(on.args.go.at([item]))
@@ -45,7 +45,7 @@ export function question(on: Builder): Scalar {
   on.add(asked)
   return asked
 }
-/** Answers the host, which polls `told` while the kernel runs. */
+/** A form that answers the host, which polls `told` while the kernel runs. */
 export function answer(on: Builder, asked: Scalar): void {
   const { t, item } = on
   t.store(on.args.reply.at([item]), someInteger(on), { order: 'relaxed' })
@@ -57,7 +57,7 @@ export const declareWide = (t: Program): Shared<'i32', 2> => t.shared('i32', [16
 /** The number of programs of a cluster. */
 export const clusterSize = 2
 
-/** Combines tiles that all programs of a cluster copy alike. Their indices do not depend on the item. */
+/** Combines tiles that all programs of a cluster copy alike. The indices of the shared tiles do not depend on the item. */
 export const multicast =
   (tile: Shared<'i32', 2>): Step =>
   (on) => {
@@ -81,8 +81,8 @@ export const multicast =
   }
 
 /**
- * Two roles. The first fills a ring of buffers by asynchronous copies. The second combines their contents, meets the first
- * at a barrier, and does the rest of the work with the result.
+ * A form with two roles. The first role fills a ring of buffers by asynchronous copies. The second role combines the
+ * contents of the buffers, synchronises with the first role at a barrier, and continues with the result.
  */
 export function withRing(
   t: Program,
@@ -122,7 +122,7 @@ export function withRing(
   })
 }
 
-/** Does the work of each item in the program that arrives last. The number of arrivals differs between items, or not. */
+/** Does the work of each item in the program that arrives last. The number of arrivals may differ between items. */
 export function afterArrivals(
   t: Program,
   choices: Choices,

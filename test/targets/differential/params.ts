@@ -9,7 +9,7 @@ import { randomNumbers } from './choices.ts'
 export const storage = Object.keys(dtypes).filter((name) => name !== 'bool') as StorageDType[]
 export const dotDTypes: readonly DotDType[] = ['f32', 'f16', 'bf16', 'f8e4m3', 'f8e5m2', 'i8']
 export const accumulated = ['i32', 'u32', 'i64'] as const
-/** Atomics whose order does not change the final contents. Each uses its own row. */
+/** Atomics whose order does not change the final contents. Each of these atomics uses its own row of the accumulators. */
 export const commutative = ['add', 'min', 'max', 'and', 'or', 'xor'] as const
 /** The number of elements in a row of an accumulator. */
 export const accumulators = 5
@@ -47,7 +47,7 @@ export const params = {
   mail: tensor('i32', 3),
   ready: flags(1),
 }
-/** The number of signals of each flag in `rounds` per launch. Rounds divide them. */
+/** The number of signals of each flag in `rounds` per launch. The number of rounds divides these numbers. */
 export const signals = 6
 /** The extents of `wide`, whose rows and tiles are aligned for the TMA. */
 export const wideExtents = [32, 64] as const

@@ -1,4 +1,7 @@
-/** The reasons for which the GPU emitter may refuse a random kernel. Any other refusal is a failure. */
+/**
+ * The reasons for which the GPU emitter may refuse a random kernel. If the emitter refuses a kernel for another reason,
+ * the test fails.
+ */
 import { KernelError } from '../../../src/ir/site.ts'
 
 const allowed = [
@@ -17,7 +20,7 @@ export class Refusals {
     return [...this.counts.values()].reduce((sum, count) => sum + count, 0)
   }
 
-  /** True if the error is a refusal for an allowed reason. Throws if it is a refusal for another reason. */
+  /** True if the error is a refusal for an allowed reason. A refusal for another reason is an error. */
   allows(error: unknown): boolean {
     if (!(error instanceof KernelError)) return false
     const [reason] = error.message.split('\n')

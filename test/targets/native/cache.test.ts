@@ -1,4 +1,4 @@
-/** Finding a compiler, and caching libraries on disk. */
+/** Tests how the native target finds a compiler and caches libraries on disk. */
 import { spawn } from 'node:child_process'
 import {
   existsSync,
@@ -195,7 +195,7 @@ describe.skipIf(!engine)('the cache', () => {
       const path = join(folder, name)
       mkdirSync(path)
       writeFileSync(join(path, 'kernel.so'), '')
-      // A sparse file, because only its length matters.
+      // The library is a sparse file, because only its length matters.
       truncateSync(join(path, 'kernel.so'), 150 * 1024 * 1024)
       const used = new Date(Date.now() - hoursAgo * 3_600_000)
       utimesSync(path, used, used)

@@ -1,4 +1,4 @@
-/** Loads, stores, addresses and atomics of Code on the world's memory. */
+/** Tests loads, stores, addresses and atomics of Code on the world's memory. */
 import { describe, expect, test } from 'vitest'
 import {
   address,

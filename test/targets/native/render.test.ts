@@ -1,4 +1,4 @@
-/** Control flow of Code as C++, and the readability of the generated text. */
+/** Tests the control flow of Code as C++, and the readability of the generated code. */
 import { describe, expect, test } from 'vitest'
 import {
   add,
@@ -31,7 +31,7 @@ const machine: Machine = {
 }
 const textOf = (module: Omit<CodeModule, 'machine'>): string => renderCpp({ ...module, machine })
 
-/** y = max(a * x + y, 0) on n numbers, where n is a multiple of the lanes. */
+/** Computes y = max(a * x + y, 0) on n numbers, where n is a multiple of the lanes. */
 const scaleAndAdd = codeFunction(
   'scaleAndAdd',
   [
@@ -143,7 +143,7 @@ describe.skipIf(!engine)('control flow', () => {
       },
       ...[-5, 0, 5],
     )
-    // A local that no statement has set is 0.
+    // A local variable that no statement has set is 0.
     expect(found).toEqual([-1, 0, 1])
   })
 
@@ -188,7 +188,7 @@ describe.skipIf(!engine)('control flow', () => {
   })
 
   test('locals that a loop carries from one iteration to the next', () => {
-    // Fibonacci numbers. Both locals are read before they are set in an iteration.
+    // This function computes Fibonacci numbers. Both local variables are read before they are set in an iteration.
     const [found] = run((w, n) => {
       const a = w.let('a', i32(0))
       const b = w.let('b', i32(1))

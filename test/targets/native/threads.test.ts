@@ -1,4 +1,4 @@
-/** Kernels on several threads: shared counters, and sleeping until another thread wakes the kernel. */
+/** Tests kernels on several threads: shared counters, and sleeping until another thread wakes the kernel. */
 import { createRequire } from 'node:module'
 import { Worker } from 'node:worker_threads'
 import { describe, expect, test } from 'vitest'

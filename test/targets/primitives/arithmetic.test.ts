@@ -1,4 +1,4 @@
-/** Elementwise arithmetic: every operation and dtype, on scalars, vectors and matrices of aligned and odd sizes. */
+/** Tests elementwise arithmetic: every operation and dtype, on scalars, vectors and matrices of aligned and odd sizes. */
 import { describe, expect } from 'vitest'
 import { kernel, tensor, type Ref, type Value } from '../../../src/index.ts'
 import type { DType } from '../../../src/ir/dtype.ts'
@@ -55,7 +55,7 @@ const mixed = (f: (a: number, b: number) => number, g: (a: bigint, b: bigint) =>
 const test = (f: (a: number, b: number) => boolean): Meaning => {
   return (_, a, b) => (f(a, b) ? 1 : 0)
 }
-/** Minimum or maximum: returns the other operand for a NaN, and orders -0 below 0. */
+/** Computes the minimum or maximum: returns the other operand for a NaN, and orders -0 below 0. */
 const extreme = (least: boolean): Meaning => {
   return (_, a, b) => {
     if (Number.isNaN(a)) return b
@@ -129,8 +129,8 @@ const unaryOf = (dtype: Arithmetic): string[] =>
       : ['neg', 'abs', 'not']
 
 /**
- * Functions that no standard specifies, for inputs where they are neither 0 nor infinite. `tolerance` is their allowed
- * relative error.
+ * Functions that no standard specifies, for inputs where they are neither 0 nor infinite. The number `tolerance` is
+ * their allowed relative error.
  */
 const approximations: Readonly<Record<string, (x: number) => number>> = {
   exp2: (x) => 2 ** x,

@@ -1,6 +1,6 @@
 /**
- * The nine atomics, and strong loads and stores: every dtype, order, scope, mask and size, on one rank and from all
- * ranks at once.
+ * Tests the nine atomics, and strong loads and stores: every dtype, order, scope, mask and size, on one rank and from
+ * all ranks at once.
  */
 import { describe, expect, it } from 'vitest'
 import { kernel, tensor, type Program, type Ref, type Value } from '../../../src/index.ts'
@@ -51,7 +51,7 @@ function meaning(op: Atomic, dtype: AtomicDType, old: number, value: number): nu
       return bits((a, b) => a | b)
     case 'xor':
       return bits((a, b) => a ^ b)
-    case 'cas': // compares with the operand and stores 77
+    case 'cas': // This atomic compares with the operand and stores 77.
       return old === value ? 77 : old
     default:
       return op satisfies never
@@ -62,7 +62,7 @@ interface Case {
   readonly order: (typeof orders)[number]
   readonly scope: (typeof scopes)[number]
   readonly mask: MaskKind
-  /** The number of elements. 0 means a scalar reference. */
+  /** The number of elements; 0 means a scalar reference. */
   readonly size: number
 }
 const sizes = [0, 1, 4, 7]
@@ -76,7 +76,10 @@ const allCases: readonly Case[] = range(48).map((i) => ({
 const width = 7
 const extreme = { i32: 2 ** 31 - 2, u32: 2 ** 32 - 2, i64: 2 ** 40, f32: 2 ** 20 }
 
-/** The initial contents and the operand of each lane. Some are equal, and some are close to where integers wrap. */
+/**
+ * The initial contents and the operand of each lane. Some of the operands are equal, and some are close to where
+ * integers wrap.
+ */
 const startOf = (dtype: AtomicDType, row: number, lane: number): number =>
   (row + lane) % 3 === 0 ? extreme[dtype] : Math.abs(numberAt(dtype, row, lane))
 const operandOf = (row: number, lane: number): number => Math.abs(numberAt('u32', row, lane))
@@ -114,7 +117,7 @@ describe.each(targets)('atomics on %s', (target) => {
     async ([op, dtype]) => {
       const turn = atomics.indexOf(op) + 3 * dtypesOf(op).indexOf(dtype)
       const ranks = 1 + (turn % 8)
-      // A different fifth of the cases for each combination.
+      // Each combination tests a different fifth of the cases.
       const cases = fewerOn(
         target,
         allCases,

@@ -1,11 +1,11 @@
-/** Casts from every dtype to every other, including ties, overflow, infinities and NaN. */
+/** Tests casts from every dtype to every other, including ties, overflow, infinities and NaN. */
 import { describe, expect } from 'vitest'
 import { kernel, tensor, type Ref, type Value } from '../../../src/index.ts'
 import type { StorageDType } from '../../../src/ir/dtype.ts'
 import { convert, isInteger, wrap } from './formats.ts'
 import { fewerOn, itForEach, onWorld, poison, range, storage, targets } from './harness.ts'
 
-// The number of values. The number is odd, so the last values never fill a whole vector.
+// The number of values that each test casts. The number is odd, so the last values never fill a whole vector.
 const count = 41
 const whole = [
   0,
@@ -30,7 +30,7 @@ const floats = [
   ...[448, 449, 464, 480, 57_344, 61_439, 61_440, 65_504, 65_519, 65_520, 2 ** -25, 2 ** -9, 2 ** -10],
   // Values half way between two numbers of some format.
   ...[1.0625, 1.1875, 1.03125, 1 + 2 ** -8, 1 + 3 * 2 ** -8, 1 + 2 ** -11, 1 + 3 * 2 ** -11, 2 ** -7 * 1.5],
-  // Not used for casts to i64, which is exact only up to 2^53.
+  // These values are not used for casts to i64, which is exact only up to 2^53.
   ...[1e30, Infinity, -Infinity],
 ]
 const numbersOf = (dtype: StorageDType): number[] =>

@@ -1,9 +1,12 @@
-/** Matrix products in clusters, whose programs share tiles by multicast copies, compared with plain sums of integers. */
+/**
+ * Tests matrix products in clusters, whose programs share tiles by multicast copies, compared with plain sums of
+ * integers.
+ */
 import { describe, expect } from 'vitest'
 import { bf16, f32, kernel, tensor, type World } from '../../../src/index.ts'
 import { itForEach, onWorld, range, targets } from './harness.ts'
 
-/** C = A x B. The programs along N share the tiles of A, and those along M the tiles of B. */
+/** The kernel computes C = A x B. The programs along N share the tiles of A, and those along M the tiles of B. */
 const product = kernel(
   'product',
   { a: tensor(bf16, 2), b: tensor(bf16, 2), c: tensor(f32, 2) },
@@ -67,7 +70,7 @@ describe.each(targets)('products in clusters on %s', (target) => {
   itForEach(target, shapes)('of $CM x $CN programs', (shape) =>
     onWorld(target, 1, async (world) => {
       await expectProduct(world, shape, [64, 64, 96])
-      // Tiles of the matrix unit take the checker too long.
+      // With tiles of the matrix unit's size, the checker takes too long.
       if (target === 'cuda')
         await expectProduct(world, { ...shape, BM: 128, BN: 128, BK: 64 }, [512, 512, 512])
     }),

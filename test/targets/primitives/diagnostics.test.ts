@@ -1,4 +1,4 @@
-/** Assertions and printed values on every target, and as CUDA C++ that runs on this CPU. */
+/** Tests assertions and printed values on every target, and as CUDA C++ that runs on this CPU. */
 import { describe, expect, it } from 'vitest'
 import {
   explore,
@@ -34,7 +34,7 @@ import { onWorld, places } from './harness.ts'
 
 const real = places.filter((target) => target !== 'check')
 
-/** The line of this file that contains a text. */
+/** The line of this file that contains a given string. */
 const lineOf = (error: Error): string => /diagnostics\.test\.ts:\d+:\d+/.exec(error.message)?.[0] ?? ''
 
 /** Runs four programs per rank at once. */
@@ -45,7 +45,7 @@ const run = <T>(
   onPrint?: OnPrint,
 ): Promise<T> => onWorld(target, ranks, use, { workers: 4, onPrint })
 
-/** On rank 1, program 2 finds a number that is not positive, which every other program waits for. */
+/** On rank 1, program 2 finds a number that is not positive, and every other program waits for that program. */
 const positive = kernel(
   'positive',
   { x: tensor(i32, 2), ready: flags() },
@@ -155,10 +155,10 @@ async function talk(world: World): Promise<void> {
   await world.synchronize()
 }
 
-/** What a rank prints, computed here. */
+/** The lines that a rank should print, computed here. */
 function said(rank: number): string[] {
   const x = [NaN, -Infinity, ...Array.from({ length: 22 }, (_, i) => rank + i / 10)].map((one) => String(one))
-  // The sum that takes an element out of a fragment loses the sign of a zero.
+  // A sum that extracts an element from a fragment loses the sign of a zero.
   const halves = '[0.5, -2, 0, 1]'
   const tile = (first: number): string => {
     const shown = x.slice(first, first + 8)
@@ -260,7 +260,7 @@ describe('exploring a scenario', () => {
     const { findings, schedules } = await explore(talks, { ranks: 2, stage, preemptions: 1, limit: 40 })
     expect(findings).toEqual([])
     expect(schedules).toBe(40)
-    // The programs of both ranks reserve places in buffers of their own, and write where nobody else does.
+    // The programs of both ranks reserve space in buffers of their own, to which no other program writes.
     const writes = new Set<string>()
     const unordered = (recorded: KernelIR, shapes: Shapes): KernelIR => {
       const ir = typeof stage === 'string' ? lower(recorded) : stage(recorded, shapes)

@@ -77,7 +77,7 @@ function inputs(count: number, seed: number): number[] {
   return all
 }
 
-/** Zeros of the other sign, and numbers in place of NaN, are infinitely wrong. */
+/** In this comparison, zeros of the other sign, and numbers in place of NaN, have an infinite error. */
 function distance(got: number, wanted: number): number {
   if (Object.is(got, wanted)) return 0
   return Number.isNaN(got) || Number.isNaN(wanted) || got === wanted ? Infinity : ulps(got, wanted)
@@ -90,7 +90,7 @@ const errors: Readonly<Record<string, MaximumErrors>> = {
   cuda: onCuda,
   [cudaOnCpu]: onCuda,
 }
-/** Functions without an entry are exact. */
+/** Functions without an entry in this table are exact. */
 const boundOf = (name: OpName, target: string): number =>
   (errors[target] as Partial<Record<OpName, number>>)[name] ?? 0
 

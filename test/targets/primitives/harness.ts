@@ -7,7 +7,7 @@ import { itForSome } from '../../long.ts'
 
 export const targets: readonly string[] = ['check', ...(await realTargets())]
 
-/** Emitted CUDA C++ that runs on this CPU, thread by thread. */
+/** Runs emitted CUDA C++ on this CPU, thread by thread. */
 export const cudaOnCpu = 'cuda on this CPU'
 const why = unavailable()
 if (why) console.info(`emitted kernels do not run on this CPU: ${why}`)
@@ -16,7 +16,7 @@ export const places: readonly string[] = (why ?? process.env.ARKE_TARGETS) ? tar
 
 export const worldSizes = [1, 2, 3, 4, 5, 6, 7, 8]
 
-/** ARKE_STRESS=1 tests all combinations. */
+/** If ARKE_STRESS=1 is set, the tests run all combinations. */
 export const everything = process.env.ARKE_STRESS === '1'
 /**
  * Selects fewer cases on `native`, where compiling C++ takes about a second per kernel. wasm renders the same Code at
@@ -24,10 +24,13 @@ export const everything = process.env.ARKE_STRESS === '1'
  */
 export const fewerOn = <T>(target: string, all: readonly T[], few: readonly T[]): readonly T[] =>
   target === 'native' && !everything ? few : all
-/** Declares one test per case. On native, where a case is compiled for a second, all cases but the first are long. */
+/**
+ * Declares one test per case. On native, where a case is compiled for a second, the tests of all cases but the first
+ * are long.
+ */
 export const itForEach = <const T>(target: string, cases: readonly T[]) =>
   itForSome(cases, (_case, n) => target !== 'native' || n === 0)
-/** Declares one test per world size. All sizes but 3 and, where nothing is compiled, 8 are long. */
+/** Declares one test per world size. The tests of all world sizes but 3 (and 8, if kernels need no compiler) are long. */
 export const itForSizes = (target: string, sizes: readonly number[]) =>
   itForSome(sizes, (ranks) => ranks === 3 || (ranks === 8 && target !== 'native'))
 export const storage = ['f32', 'f16', 'bf16', 'f8e4m3', 'f8e5m2', 'i8', 'u8', 'i32', 'u32', 'i64'] as const
@@ -53,7 +56,7 @@ export const numberAt = (dtype: StorageDType, ...at: readonly number[]): number 
   return dtype.startsWith('u') ? mixed % 15 : (mixed % 15) - 7
 }
 
-/** The initial contents of outputs. Every dtype can represent it, and no table writes it. */
+/** The initial contents of outputs. Every dtype can represent the initial value, and no table writes it. */
 export const poison = 96
 
 export async function onWorld<T>(

@@ -1,4 +1,4 @@
-/** Indices of values of any shape within a 1-D tensor. */
+/** Computes indices of values of any shape within a 1-D tensor. */
 import type { Value } from '../../../src/index.ts'
 
 /** The indices from `from` on, as a value of the given shape. */

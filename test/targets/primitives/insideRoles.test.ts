@@ -1,4 +1,4 @@
-/** Teams and pipelines inside roles. */
+/** Tests teams and pipelines inside roles. */
 import { describe, expect, it } from 'vitest'
 import { kernel, tensor, type Program } from '../../../src/index.ts'
 import { walk, type KernelIR } from '../../../src/ir/node.ts'
@@ -9,7 +9,7 @@ import { compileTogether, noCompiler } from '../../cuda/compile.ts'
 import { emit } from '../../cuda/emitting.ts'
 import { onWorld, range, targets } from './harness.ts'
 
-/** Two roles. The second is other work in the first two programs than in the remaining ones. */
+/** A kernel with two roles. In the second role, the first two programs do other work than the remaining ones. */
 const sorted = kernel('sorted', { out: tensor('i32', 2), all: tensor('i32', 1) }, (t, { out, all }) => {
   const mark = (team: number, from: number) => () => {
     t.store(out.at([t.program.add(from), 0]), t.program.add(100 * team))

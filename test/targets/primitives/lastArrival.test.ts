@@ -1,4 +1,4 @@
-/** `t.last` with an index: in loops and branches, with counts that differ, and several counts per launch. */
+/** Tests `t.last` with an index: in loops and branches, with counts that differ, and several counts per launch. */
 import { describe, expect, it } from 'vitest'
 import { kernel, tensor } from '../../../src/index.ts'
 import { WorldStopped } from '../../../src/world/world.ts'
@@ -9,7 +9,10 @@ import { onWorld, range, targets } from './harness.ts'
 
 const tiles = 5
 
-/** Every program stores a part of every tile, each in another order. The last one adds the parts. */
+/**
+ * A kernel whose programs store a partial sum of every tile, each in another order; the last to arrive adds the sums of
+ * a tile.
+ */
 const added = kernel('added', { parts: tensor('i32', 2), sums: tensor('i32', 1) }, (t, { parts, sums }) => {
   t.for(tiles, (k) => {
     const at = t.program.mul(2).add(k).mod(tiles)
@@ -25,8 +28,8 @@ const added = kernel('added', { parts: tensor('i32', 2), sums: tensor('i32', 1) 
 })
 
 /**
- * Index i needs i + 1 arrivals. The even programs arrive there in a branch, in turn, until every count was complete
- * twice.
+ * In this kernel, index i needs i + 1 arrivals. The even programs arrive there in a branch, in turn, until every count
+ * was complete twice.
  */
 const counted = kernel('counted', { fired: tensor('i32', 1) }, (t, { fired }) => {
   t.if(t.program.mod(2).eq(0), () =>
@@ -83,7 +86,7 @@ describe.each(targets)('on %s', (target) => {
 })
 
 describe('after a stop', () => {
-  /** The last of three programs divides by `by` after the others have arrived. */
+  /** The last of three programs divides by `by` after the other programs have arrived. */
   const broken = kernel('broken', { x: tensor('i32', 1), fired: tensor('i32', 1) }, (t, { x, fired }) => {
     t.for(2, (at) => {
       const by = t.load(x.at([0]))

@@ -1,4 +1,4 @@
-/** Reductions along both axes, changes of shape, and products of every dtype, at aligned and odd sizes. */
+/** Tests reductions along both axes, changes of shape, and matrix products of every dtype, at aligned and odd sizes. */
 import { describe, expect } from 'vitest'
 import { kernel, tensor, type Ref, type Value } from '../../../src/index.ts'
 import type { DotDType } from '../../../src/ir/dtype.ts'
@@ -131,7 +131,7 @@ describe.each(targets)('products on %s', (target) => {
           })
         },
       )
-      // Small integers, for which products and sums are exact in every format and any order.
+      // The operands are small integers, for which products and sums are exact in every format and any order.
       const left = (i: number, k: number): number => ((i * 3 + k * 5) % 7) - 3
       const right = (k: number, j: number): number => ((k * 2 + j * 3) % 5) - 2
       const fill = (rows: number, columns: number, f: (i: number, j: number) => number): number[] =>

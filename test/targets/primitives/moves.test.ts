@@ -1,4 +1,4 @@
-/** Loads, stores, copies, gets and puts: every dtype, mask, size and world size, at the edge of a tensor. */
+/** Tests loads, stores, copies, gets and puts: every dtype, mask, size and world size, at the edge of a tensor. */
 import { describe, expect, it } from 'vitest'
 import { kernel, tensor, type Program, type Ref, type Tensor, type Value } from '../../../src/index.ts'
 import type { StorageDType } from '../../../src/ir/dtype.ts'
@@ -152,9 +152,9 @@ const matrixViews = kernel(
     const stages = t.shared('f32', [2, 4, 4])
     const put = (row: number, value: Value<'f32', 2>): void =>
       t.store(y.pick(row).tile([0, 0], [value.shape[0], value.shape[1]]), value)
-    put(0, t.load(x.tile([1, 1], [4, 4]))) // past both edges
-    put(1, t.load(x.slice(0, 1, 3).slice(1, 2, 4).tile([0, 0], [4, 4]))) // past the edge of a window
-    put(2, t.load(x.rows(t.arange(4).mul(2).mod(5)).tile(1, 4))) // gathered rows, past the right edge
+    put(0, t.load(x.tile([1, 1], [4, 4]))) // This tile extends past both edges.
+    put(1, t.load(x.slice(0, 1, 3).slice(1, 2, 4).tile([0, 0], [4, 4]))) // This tile extends past the edge of a slice.
+    put(2, t.load(x.rows(t.arange(4).mul(2).mod(5)).tile(1, 4))) // The gathered rows extend past the right edge.
     put(3, t.load(x.at([t.arange(3).expand(1), t.arange(4).mul(2).mod(7).expand(0)])))
     t.copy(x.tile([0, 1], [4, 4]), staged)
     put(4, t.load(staged.transpose()))

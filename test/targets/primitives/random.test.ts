@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest'
 import { kernel, tensor, u32, type Kernel, type Program, type World } from '../../../src/index.ts'
 import { cudaOnCpu, onWorld, places, poison, range } from './harness.ts'
 
-/** Rows of kat_vectors of Random123: counter, key and block. */
+/** Test vectors of Random123 (kat_vectors): counter, key and block. */
 const known = `
 00000000 00000000 00000000 00000000 00000000 00000000 6627e8d5 e169c58d bc57ac4c 9b00dbd8
 ffffffff ffffffff ffffffff ffffffff ffffffff ffffffff 408f276d 41c83b0e a20bc7c6 6d5451fd
@@ -16,7 +16,7 @@ ffffffff ffffffff ffffffff ffffffff ffffffff ffffffff 408f276d 41c83b0e a20bc7c6
   .split('\n')
   .map((row) => row.split(' ').map((word) => parseInt(word, 16)))
 
-/** Philox4x32-10, as its authors define it. */
+/** Computes Philox4x32-10 as its authors define it. */
 function block(counter: readonly number[], key: readonly number[]): number[] {
   let x = counter.map(BigInt)
   let k = key.map(BigInt)

@@ -1,4 +1,4 @@
-/** The default stream on every target: events that it records and waits for order its launches with those of other streams. */
+/** Tests that events order launches of the default stream and of other streams, on every target. */
 import { describe, expect, it } from 'vitest'
 import { i32, kernel, scalar, tensor } from '../../../src/index.ts'
 import { onWorld, targets } from './harness.ts'

@@ -1,4 +1,4 @@
-/** Flags, epochs, lags, arrivals, fences, teams, `last` and roles, on every world size. */
+/** Tests flags, epochs, lags, arrivals, fences, teams, `last` and roles, on every world size. */
 import { describe, expect, it } from 'vitest'
 import { flags, kernel, scalar, tensor, type Flag } from '../../../src/index.ts'
 import { fewerOn, itForSizes, onWorld, range, targets, worldSizes } from './harness.ts'
@@ -82,13 +82,13 @@ const looking = kernel(
     until(sent)
     t.copy(inbox.tile([0], [16]), out.pick(step).tile([0], [16]))
     t.signal(taken.on(previous))
-    // These waits return at once. Without these waits, the launch would not count as one that waited.
+    // These waits of the test kernel return at once. Without these waits, the launch would not count as one that waited.
     t.wait(sent)
     t.wait(taken, { lag: 1 })
   },
 )
 
-/** Every program of every rank signals every rank. `arrivals` is the total number of signals. */
+/** Every program of every rank signals every rank. The number `arrivals` is the total number of signals. */
 const counting = (arrivals: number) =>
   kernel(
     'counting',
@@ -115,7 +115,7 @@ const rounds = 4
 
 /**
  * Passes a number around a ring in several rounds of one launch. The flag counts the rounds, so each wait requires
- * another number of signals. Signals of other kernels must wake such waits, too.
+ * another number of signals. Signals of other kernels must wake the waits for a number of signals, too.
  */
 const circulating = kernel(
   'circulating',
@@ -131,7 +131,7 @@ const circulating = kernel(
     const last = t.for(rounds, t.rank.add(step.mul(100)), (k, x) => {
       const slot = k.mod(2)
       t.wait(taken, { lag: 1 })
-      t.wait(taken, { atLeast: k.sub(1).max(0) }) // the number of round k - 2 was read
+      t.wait(taken, { atLeast: k.sub(1).max(0) }) // At this point, the number of round k - 2 was read.
       t.store(inbox.on(next).pick(slot).tile([0], [16]), x)
       t.signal(sent.on(next))
       t.wait(sent, { atLeast: k.add(1) })

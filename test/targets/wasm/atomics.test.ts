@@ -1,4 +1,4 @@
-/** Atomics, and sleeping and waking between threads. */
+/** Tests atomics, and sleeping and waking between threads. */
 import { Worker } from 'node:worker_threads'
 import { describe, expect, test } from 'vitest'
 import type { CodeFunction, Local } from '../../../src/targets/cpu/code.ts'
@@ -89,7 +89,7 @@ describe('on one thread', () => {
         ['expected', 'i32'],
       ],
       (writer, at, wanted) => {
-        // A negative timeout has already passed. A negative timeout does not mean an infinite sleep.
+        // A negative timeout counts as already passed. A negative timeout does not mean an infinite sleep.
         for (const nanoseconds of [1e6, 0, -5])
           writer.emit({
             kind: 'sleep',
@@ -153,8 +153,8 @@ describe('between threads', () => {
   })
 
   test('two threads that sleep and wake each other alternate', async () => {
-    // Word 0 says which thread may proceed. In alternation, the first thread doubles word 1 and the second adds one to
-    // it.
+    // The word 0 says which thread may proceed. In alternation, the first thread doubles word 1 and the second adds one
+    // to it.
     const code = build.codeFunction(
       'turns',
       [at, times, ['me', 'i32']],

@@ -1,5 +1,5 @@
 /**
- * Control flow, calls, and locals that share slots: hand-written programs, and random ones compared with an
+ * Tests control flow, calls, and locals that share slots: hand-written programs, and random ones compared with an
  * interpreter.
  */
 import fc from 'fast-check'
@@ -253,7 +253,7 @@ describe('locals', () => {
   })
 })
 
-/** Random statements over a few locals, with an interpreter written here. Every local is set first. */
+/** Random statements over a few locals, with an interpreter written here. Every local variable is set first. */
 describe('random programs', () => {
   const locals = ['p', 'q', 'r', 's', 't'].map((name): Local => ({ type: 'i32', name }))
   const local = fc.constantFrom(...locals)
@@ -279,7 +279,7 @@ describe('random programs', () => {
       fc
         .tuple(local, tie('expression'))
         .map(([to, value]): Statement[] => [{ kind: 'set', local: to, value }]),
-      // A new local that is read once. Such locals share slots.
+      // A new local that is read once. Such local variables share slots.
       fc.tuple(tie('expression'), local, tie('expression')).map(([value, to, more]): Statement[] => {
         const own: Local = { type: 'i32', name: 'own' }
         return [

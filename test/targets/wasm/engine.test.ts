@@ -1,4 +1,4 @@
-/** Feature detection, the engine's cache, and loading in a worker. */
+/** Tests feature detection, the engine's cache, and loading in a worker. */
 import { describe, expect, test } from 'vitest'
 import * as build from '../../../src/targets/cpu/build.ts'
 import type { CodeModule } from '../../../src/targets/cpu/code.ts'

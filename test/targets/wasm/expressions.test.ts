@@ -66,7 +66,7 @@ describe('fma, select and constants', () => {
     const run = evaluator(['vf32', 'vf32', 'vf32'], (a, b, c) => build.fma(a, b, c), {
       relaxed: relaxedModes.includes(true),
     })
-    // (1 + e)(1 + e) - 1 - 2e is e * e if rounded once, and 0 if the product is rounded first.
+    // The expression (1 + e)(1 + e) - 1 - 2e is e * e if rounded once, and 0 if the product is rounded first.
     const e = 2 ** -13
     const result = lanesOf(run([1 + e, 2, 3, 4], [1 + e, 2, 3, 4], [-1 - 2 * e, 1, 1, 1]))
     expect([0, e * e]).toContain(result[0])

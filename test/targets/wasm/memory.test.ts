@@ -1,4 +1,4 @@
-/** Loads, stores, copies and addresses. */
+/** Tests loads, stores, copies and addresses of Code as WebAssembly. */
 import fc from 'fast-check'
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { Expression, Local, MemoryKind } from '../../../src/targets/cpu/code.ts'

@@ -1,4 +1,4 @@
-/** The encoded bytes: numbers, names, compatibility with wabt, and compactness of the code. */
+/** Tests the encoded bytes: numbers, names, compatibility with wabt, and compactness of the code. */
 import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
 import initWabt from 'wabt'
@@ -34,7 +34,7 @@ function textOf(bytes: Uint8Array): string {
   }
 }
 
-/** c[row] += a[row] * b, for two rows and four columns at a time. */
+/** Computes c[row] += a[row] * b, for two rows and four columns at a time. */
 const product = build.codeFunction(
   'product',
   [

@@ -1,6 +1,7 @@
 /**
- * Draws one execution of a variant on a canvas. Each worker of each rank has one lane, and each pixel is painted by the
- * share of each part. The names of wide spans, the end of the execution, and the end of `bsp` are drawn on top.
+ * Draws one execution of a variant on a canvas. Each worker of each rank has one lane, and the colours of each pixel
+ * show the share of each category of time. The names of wide spans, the end of the execution, and the end of `bsp` are
+ * drawn on top.
  */
 import { runPartNames, type RunPart } from '../../../runs/results.ts'
 import { categoryCount, WAIT } from '../../categories.ts'
@@ -123,8 +124,8 @@ export class VariantTracks implements Plot {
   }
 
   /**
-   * The span that is within three pixels of a point on the canvas. If several spans are that near, returns the longest
-   * one and their number.
+   * The span that is within three pixels of a point on the canvas. If several spans are within three pixels, returns
+   * the longest span and the number of spans.
    */
   hit(x: number, y: number): (Place & { readonly spans: number }) | null {
     const row = this.rows.findIndex(({ top }) => y >= top && y < top + this.lane + this.apart)

@@ -1,5 +1,6 @@
 /**
- * Atomic operations, element by element. Operations without a machine instruction become compare-and-exchange loops.
+ * Lowers atomic operations, element by element. Operations without a machine instruction become compare-and-exchange
+ * loops.
  */
 import type { DType } from '../../../ir/dtype.ts'
 import type { Node } from '../../../ir/node.ts'
@@ -59,7 +60,8 @@ export function lowerAtomic(l: Lowering, node: Node): void {
 }
 
 /**
- * An atomic update: the instruction for integers, if there is one, and the new value as an expression of the old one.
+ * An atomic update: the integer instruction for it, if there is one, and the new value as an expression of the old
+ * value.
  */
 interface Change {
   readonly instruction?: AtomicInstruction
@@ -74,7 +76,7 @@ const bound = (name: 'min' | 'max'): Change => ({
   leaves: (l, dtype, old, value) => extreme(l, name, dtype, old, value),
 })
 
-/** All atomics except compare-and-exchange, which the fallback loops of these are built from. */
+/** All atomics except compare-and-exchange, from which the fallback loops of the other atomics are built. */
 const changes: Readonly<Record<Exclude<AtomicName, 'atomic.cas'>, Change>> = {
   'atomic.add': { instruction: 'add', leaves: (_, __, old, value) => binary('add', old, value) },
   'atomic.sub': { instruction: 'sub', leaves: (_, __, old, value) => binary('sub', old, value) },
@@ -86,7 +88,7 @@ const changes: Readonly<Record<Exclude<AtomicName, 'atomic.cas'>, Change>> = {
   'atomic.max': bound('max'),
 }
 
-/** Updates one element. `result`, if given, receives the old value. */
+/** Updates one element atomically. If the argument `result` is given, it receives the old value. */
 function modify(
   l: Lowering,
   node: Node,

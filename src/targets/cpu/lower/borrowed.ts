@@ -1,13 +1,13 @@
 /**
- * Finds shared tiles whose copy can be skipped ("borrowed" tiles): the products then read the tensor in place. The copy
- * moves no data if the whole tile is inside the tensor and the tensor's rows have the same layout as the shared tile's.
- * A product with few rows reads every element only once, so a copy would cost as much as the product, and memory would
- * be idle during the product.
+ * Finds shared tiles whose copy can be skipped ("borrowed" tiles): the matrix products then read the tensor in place.
+ * The copy into a borrowed tile moves no data if the whole tile is inside the tensor and the tensor's rows have the
+ * same layout as the shared tile's. A matrix product with few rows reads every element only once, so a copy would cost
+ * as much as the product, and memory would be idle during the product.
  *
- * Skipping the copy does not change results. No program of the kernel writes the tensor, not even through another
- * parameter: a launch rejects a tensor that is passed twice and written. The copy and the products are in one block,
- * and no operation between them signals that the copy is done. Only a timeline would miss copies from other ranks, so
- * kernels that record do perform them.
+ * Skipping the copy into a borrowed tile does not change results. In a kernel with a borrowed tile, no program writes
+ * the tensor, not even through another parameter: a launch rejects a tensor that is passed twice and written. The copy
+ * and the matrix products are in one block, and no operation between them signals that the copy is done. Only a
+ * timeline would lack the skipped copies from other ranks, so kernels that record do perform them.
  */
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { opOf, origin, writtenRefs } from '../../../ir/ops/index.ts'
@@ -73,8 +73,8 @@ function usersOf(view: Node, nodes: readonly Node[]): Node[] {
 }
 
 /**
- * True for products with few rows that read the right operand in its stored order. Small dtypes that are expensive to
- * widen qualify only if few rows widen the same element again.
+ * True for matrix products with few rows that read the right operand in its stored order. Small dtypes that are
+ * expensive to widen qualify only if few rows widen the same element again.
  */
 function readsInPlace(node: Node, tile: Node, machine: Machine): boolean {
   const [left, right] = node.inputs

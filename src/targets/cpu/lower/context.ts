@@ -1,5 +1,5 @@
 /**
- * The state of lowering one function: the writer, the values of the nodes lowered so far, and the data that all
+ * Holds the state of lowering one function: the writer, the values of the nodes lowered so far, and the data that all
  * functions of the kernel share. Values that are constant for a whole program (arguments, epochs) are loaded once, at
  * the function's start.
  */
@@ -34,22 +34,22 @@ export interface Shared {
   readonly frame: FrameLayout
   readonly runtime: Runtime
   readonly layouts: ReadonlyMap<Node, TileLayout>
-  /** Shared tiles whose data may stay in a tensor (see borrowed.ts). */
+  /** Shared tiles whose data may stay in a tensor (borrowed.ts). */
   readonly borrowed: ReadonlySet<Node>
   /** Shared tiles that are aliases of tiles of packed tensors. */
   readonly packedTiles: ReadonlySet<Node>
   readonly sites: Sites
-  /** The offsets of shared tiles and barriers in the frame. */
+  /** The offsets of shared tiles and barriers in the frame (the private memory of a program). */
   readonly declared: Map<Node, number>
   /** The frame offsets of scalars that a leader writes for its roles. */
   readonly published: Map<Node, number>
   counterWords: number
 }
 
-/** Numbers the author's source lines. */
+/** Assigns numbers to the author's source lines. */
 export class Sites {
   readonly list: (Site | undefined)[] = [undefined]
-  /** The messages of the assertions, by the number of their line. */
+  /** The messages of the assertions, by the number of their source line. */
   readonly messages: (string | undefined)[] = []
   readonly #numbers = new Map<Site, number>()
 
@@ -61,12 +61,12 @@ export class Sites {
   }
 }
 
-/** The locals that every function of a kernel has. */
+/** The local variables that every function of a kernel has. */
 export interface Ambient {
   readonly launch: Local
   readonly frame: Local
   readonly slot: Local
-  /** The start of the shared memory, which is where the `control` page is. */
+  /** The start of the shared memory, at which the `control` page is. */
   readonly memory: Local
   readonly program: Local
 }
@@ -84,15 +84,17 @@ export class Lowering {
   readonly views = new Map<Node, View>()
   /** The packed tile that each aliasing shared tile refers to. */
   readonly packed = new Map<Node, PackedPlace>()
-  /** For a `dot` that starts a carried sum: a local that is 1 until the first product has been stored. */
+  /**
+   * A local variable that is 1 until the first matrix product of a carried sum has been stored.
+   */
   readonly fresh = new Map<Node, Local>()
   /** The buffers chosen for fragments before the fragments are computed. */
   readonly preferred = new Map<Node, Buffer>()
-  /** Kept values whose memory must not be overwritten, because other nodes read the same memory. */
+  /** Stored values whose memory must not be overwritten, because other nodes read the same memory. */
   readonly pinned = new Set<Node>()
   /** The results of control-flow nodes, by index. */
   readonly results = new Map<Node, readonly (Expression | Buffer)[]>()
-  /** The number of roles that run concurrently here. */
+  /** The number of roles that run concurrently at the current position. */
   roles = 1
   /** Returns the value of a scalar that another function computed. */
   capture: ((node: Node) => Expression) | undefined
@@ -115,7 +117,8 @@ export class Lowering {
       const own: Statement[] = []
       writer.statements = own
       value = use(make(writer))
-      // `make` may itself have added statements to the prologue. The new statements depend on them, so they come after.
+      // The function `make` may itself have added statements to the prologue. Statements that `make` added must precede
+      // the new statements that depend on them.
       this.prologue.push(...own)
       writer.statements = outer
       this.#once.set(name, value)
@@ -135,7 +138,7 @@ export class Lowering {
   get heapStride(): Expression {
     return this.once('heap', (writer) => writer.let('heap', stride(this.launchWord('heapStride'), 65536)))
   }
-  /** For a scattered group: the distance of a rank's heap from this rank's heap, in `heapUnit`s. */
+  /** The distance of a rank's heap from this rank's heap, in units of `heapUnit`, for a group at uneven distances. */
   heapAt(rank: Expression): Expression {
     const at = address(this.ambient.launch, rank, 4)
     return use(this.writer.load('distance', 'i32', 'i32', at, launchBlock.heaps))
@@ -205,7 +208,7 @@ export class Lowering {
     return this.writer.call(callee, ...args)
   }
 
-  /** Leaves the function after an abort. */
+  /** Returns from the function after an abort. */
   stop(): void {
     this.writer.return(i32(-1))
   }

@@ -1,4 +1,7 @@
-/** Lowers control flow: blocks, loops, branches and teams. Loops without a static bound poll the abort word. */
+/**
+ * Lowers control flow: blocks, loops, branches and teams. Loops without a static bound poll the abort word in every
+ * iteration.
+ */
 import { attribute, type Block, type Node } from '../../../ir/node.ts'
 import { launch as launchBlock, slot as slotBlock, waitKind } from '../abi.ts'
 import { add, address, and, binary, compare, i32, mul, select, sub, unary, use } from '../build.ts'
@@ -23,7 +26,7 @@ export function lowerBlock(l: Lowering, block: Block): void {
   for (const node of block.nodes) lowerNode(l, node)
 }
 
-/** Lowers a block and frees the frame space of its fragments afterwards. */
+/** Lowers a block and frees the frame memory of its fragments afterwards. */
 function lowerScope(l: Lowering, body: () => void): void {
   l.shared.frame.scope(body)
 }
@@ -112,8 +115,8 @@ export function lowerIf(l: Lowering, node: Node): void {
 }
 
 /**
- * Assigns the tiles of an index space to programs round-robin. One counter enumerates the tiles; division yields the
- * indices.
+ * Assigns the tiles of an index space to programs round-robin. One counter enumerates the tiles, and division yields
+ * the indices of a tile.
  */
 export function lowerPersistent(l: Lowering, node: Node): void {
   const { writer } = l
@@ -186,9 +189,9 @@ export function lowerTeams(l: Lowering, node: Node): void {
 }
 
 /**
- * Each program increments a counter. The program that arrives last runs the block and resets the counter to 0 for the
- * next launch. With an index, the next count may begin before the reset. The reset therefore subtracts the arrivals of
- * this count, and every multiple of them is a last arrival.
+ * Lowers `last`: each program increments a counter. The program that arrives last runs the block and resets the counter
+ * to 0 for the next launch. If `last` counts arrivals per index, the next count may begin before the reset. The program
+ * that arrives last therefore subtracts the arrivals of the completed count instead of setting the counter to 0.
  */
 export function lowerLast(l: Lowering, node: Node): void {
   const { writer, ambient, shared } = l

@@ -1,6 +1,6 @@
 /**
- * Element types in Code: raw bits in memory, values in locals, and casts between them. The semantics are those of
- * src/ir/dtype.ts. All functions work on scalars and on vectors.
+ * Represents element types in Code: raw bits in memory, values in local variables, and casts between them. The
+ * semantics of casts are those of src/ir/dtype.ts. All functions in this file work on scalars and on vectors.
  *
  * A value of a float dtype is an f32 (vf32). A value of i8, u8, i32 or u32 is an i32 (vi32); u32 uses the same bits. An
  * i64 value is an i64 and always scalar. A bool value is an i32 0 or 1, or 0 or -1 in vector lanes. A value of a small
@@ -34,14 +34,14 @@ export function memoryKind(dtype: StorageDType): MemoryKind {
   }
 }
 
-/** The type of a local that holds a value of `dtype`. */
+/** The type of a local variable that holds a value of `dtype`. */
 export function valueCodeType(dtype: DType, vector: boolean): CodeType {
   if (dtype === 'i64') return 'i64'
   if (dtypes[dtype].kind === 'float') return vector ? 'vf32' : 'f32'
   return vector ? 'vi32' : 'i32'
 }
 
-/** The type of a local that holds loaded raw bits of `dtype`: i32 (vi32) for the small storage dtypes. */
+/** The type of a local variable that holds loaded raw bits of `dtype`: i32 (vi32) for the small storage dtypes. */
 export function rawCodeType(dtype: StorageDType, vector: boolean): CodeType {
   if (dtype === 'i64') return 'i64'
   if (dtype === 'f32') return vector ? 'vf32' : 'f32'
@@ -69,13 +69,16 @@ function shapedLike(type: CodeType) {
 const quietNaN = 0x7fc00000
 const infinityBits = 0x7f800000
 
-/** The parameters of the float formats that are not the upper half of an f32. */
+/** The parameters of the float formats that are not simply the upper half of an f32. */
 interface SmallFloat {
   readonly bits: 8 | 16
   readonly mantissa: number
   readonly minExponent: number
   readonly max: number
-  /** True if the top exponent encodes infinity. Otherwise values saturate and the all-ones pattern is NaN. */
+  /**
+   * True if the highest exponent encodes infinity. In a format without infinity, values saturate, and the all-ones
+   * pattern is NaN.
+   */
   readonly infinity: boolean
 }
 const smallFloats = {
@@ -88,7 +91,7 @@ function floatBits(x: number): number {
   return new Int32Array(Float32Array.of(x).buffer)[0]
 }
 
-/** Converts loaded raw bits (see `rawCodeType`) to the value. */
+/** Converts loaded raw bits to the value that they encode. */
 export function widen(writer: Writer, _machine: Machine, dtype: StorageDType, raw: Local): Local {
   switch (dtype) {
     case 'f32':
@@ -165,7 +168,10 @@ function narrowSmall(writer: Writer, format: SmallFloat, operand: Expression): E
   return format.infinity ? bits : select(compare('ne', value, value), int(signBit - 1), bits)
 }
 
-/** Rounds to the nearest value of a float `dtype`; the result is still an f32. Equals `round` of src/ir/dtype.ts. */
+/**
+ * Rounds to the nearest value of a float `dtype`; the result is still stored as an f32. Rounding to a float dtype has
+ * the same result as `round` in src/ir/dtype.ts.
+ */
 export function roundTo(writer: Writer, _machine: Machine, dtype: DType, value: Operand): Expression {
   switch (dtype) {
     case 'f32':
@@ -196,8 +202,8 @@ function roundSmall(writer: Writer, format: SmallFloat, operand: Expression): Ex
   const odd = and(shift('shrU', magnitude, drop), int(1))
   const up = binary('add', magnitude, binary('add', odd, int((1 << (drop - 1)) - 1)))
   const normal = and(up, int(-1 << drop))
-  // Below the smallest normal number, the spacing of values is constant. That spacing equals the one of f32 values near
-  // `anchor`.
+  // Below the smallest normal number, the spacing of values is constant. The constant spacing of subnormal numbers
+  // equals the spacing of f32 values near `anchor`.
   const anchor = float(2 ** (format.minExponent - format.mantissa + 23))
   const subnormal = asInt(binary('sub', binary('add', asFloat(magnitude), anchor), anchor))
   const isSmall = compare('lt', magnitude, int(floatBits(2 ** format.minExponent)))
@@ -211,7 +217,10 @@ function roundSmall(writer: Writer, format: SmallFloat, operand: Expression): Ex
   return asFloat(binary('or', select(isNaN, int(quietNaN), inRange), sign))
 }
 
-/** Equals `cast` of src/ir/dtype.ts, between any two dtypes. i64 is supported only as a scalar. */
+/**
+ * The cast has the same result as `cast` in src/ir/dtype.ts, between any two dtypes. The dtype i64 is supported only as
+ * a scalar.
+ */
 export function cast(writer: Writer, machine: Machine, from: DType, to: DType, value: Operand): Expression {
   const operand = use(value)
   if (from === to) return operand
@@ -242,7 +251,7 @@ export function cast(writer: Writer, machine: Machine, from: DType, to: DType, v
 
 type IntegerStorage = 'i8' | 'u8' | 'i32' | 'u32' | 'i64'
 
-/** Rounds towards zero and saturates. NaN becomes 0. */
+/** Converts a float to an integer, rounding towards zero and saturating. The conversion of NaN is 0. */
 function truncate(writer: Writer, to: IntegerStorage, operand: Expression): Expression {
   const { int } = shapedLike(operand.type)
   const type = intLike(operand.type)
@@ -276,7 +285,7 @@ function wrap(from: IntegerStorage, to: IntegerStorage, operand: Expression): Ex
 
 /**
  * Converts an integer to f32. A value that is then rounded to bf16 must not be rounded twice, so the bits that do not
- * fit into an f32 are combined into one sticky bit. The smaller formats end below 2^24, where f32 is exact.
+ * fit into an f32 are combined into one sticky bit. The smaller float formats end below 2^24, where f32 is exact.
  */
 function floatOf(writer: Writer, from: IntegerStorage, to: DType, operand: Expression): Expression {
   const type = floatLike(operand.type)

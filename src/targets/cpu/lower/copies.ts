@@ -50,7 +50,7 @@ function copyBetween(l: Lowering, node: Node, from: RefView, to: RefView): void 
 }
 
 /**
- * Copies element by element. Shared memory receives zeros where the source is outside its tensor. Global memory
+ * Copies a tile element by element. Shared memory receives zeros where the source is outside its tensor. Global memory
  * receives only elements that are inside both tensors.
  */
 function copyElements(l: Lowering, node: Node, from: RefView, to: RefView, mask: Node | undefined): void {

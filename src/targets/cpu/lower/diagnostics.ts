@@ -1,4 +1,4 @@
-/** Lowers assertions. */
+/** Lowers the op for assertions. */
 import { attribute, type Node } from '../../../ir/node.ts'
 import { unary } from '../build.ts'
 import type { Lowering } from './context.ts'

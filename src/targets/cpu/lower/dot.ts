@@ -1,7 +1,7 @@
 /**
- * Lowers `dot`: accumulator += a x b, in place. Floats are widened to f32 and summed in f32; i8 is summed in i32.
- * Products are summed in the order of the inner axis, except that a few partial sums are kept separately. Extents and
- * strides are static and may have any value.
+ * Lowers the matrix product `dot`: accumulator += a x b, in place. Floats are widened to f32 and summed in f32; i8 is
+ * summed in i32. The terms are summed in the order of the inner axis, except that a few partial sums are kept
+ * separately. The extents and strides are static and may have any value.
  */
 import { dtypes } from '../../../ir/dtype.ts'
 import { i32, type Operand, type Writer } from '../build.ts'
@@ -70,11 +70,11 @@ export interface DotOperands {
   /** The distance between rows of the accumulator, in bytes. */
   readonly accumulatorStride: number
   /**
-   * An i32 that is non-zero if the accumulator is uninitialised, so that the product replaces it. By default the
-   * product is added.
+   * An i32 that is non-zero if the accumulator is uninitialised, so that the matrix product replaces it. By default,
+   * the matrix product is added to the accumulator.
    */
   readonly fresh?: Expression
-  /** `dotScratchBytes` of memory for exclusive use. Alignment to 64 bytes is fastest. */
+  /** `dotScratchBytes` of memory for exclusive use. Scratch memory that is aligned to 64 bytes is fastest. */
   readonly scratch: Expression
 }
 
@@ -84,9 +84,9 @@ export function emitDot(writer: Writer, machine: Machine, operands: DotOperands)
   writer.call(productFunction(machine, product), a.base, b.base, accumulator, scratch, fresh)
 }
 
-/** A tile of a packed tensor (see panels.ts), which a product reads in place. */
+/** A tile of a packed tensor (panels.ts), which a matrix product reads in place. */
 export interface PackedOperand {
-  /** The address of the tile's first element in its first panel. */
+  /** The address of the first element of the tile in its first panel. */
   readonly base: Operand
   readonly dtype: TileOperand['dtype']
   /** The static extents of the tile. The number of columns is a multiple of the panel width. */
@@ -109,7 +109,10 @@ function packedProduct(a: TileOperand, b: PackedOperand, sumRow: number): Produc
 export const packedDotScratchBytes = (machine: Machine, a: TileOperand, b: PackedOperand): number =>
   productScratch(machine, packedProduct(a, b, b.columns * wideBytes))
 
-/** accumulator += a x b, with b read directly from a packed tensor. Elements outside the tensor contribute nothing. */
+/**
+ * Computes accumulator += a x b, with b read directly from a packed tensor. Elements outside the tensor contribute
+ * nothing to the matrix product.
+ */
 export function emitPackedDot(
   writer: Writer,
   machine: Machine,

@@ -1,7 +1,7 @@
 /**
- * Lowers one element of a value operation, or a vector of elements. The semantics are those of `evaluate` in
- * src/ir/ops/values.ts. Operations without a vector form are marked. Operations that can fail raise a fault at their
- * source line.
+ * Lowers one element of a value operation, or a vector of elements. The semantics of value operations are those of
+ * `evaluate` in src/ir/ops/values.ts. Operations without a vector form are marked as such. Operations that can fail
+ * raise a fault at their source line.
  */
 import type { DType } from '../../../ir/dtype.ts'
 import { dtypes } from '../../../ir/dtype.ts'
@@ -29,7 +29,7 @@ export function uniform(node: Node): Node | undefined {
 
 type Make = (l: Lowering, node: Node, inputs: readonly Expression[]) => Expression
 
-/** How to emit an operation, and whether it accepts vector inputs. */
+/** How the lowering emits an operation, and whether the operation accepts vector inputs. */
 interface Element {
   readonly make: Make
   hasVectors(node: Node): boolean
@@ -81,7 +81,7 @@ const elements: Readonly<Record<ElementwiseName, Element>> = {
   cos: onScalars((l, _, [a]) => use(l.writer.call(cosine, a)!)),
   pow: onScalars((l, _, [a, b]) => use(l.writer.call(power, a, b)!)),
   floor: onBoth((_, __, [a]) => unary('floor', a)),
-  // The smallest integer that is not below x. The negations also give the sign of a zero.
+  // The smallest integer that is not below x. The two negations also give the sign of a zero result.
   ceil: onBoth((_, __, [a]) => unary('neg', unary('floor', unary('neg', a)))),
   round: onBoth((_, __, [a]) => unary('nearest', a)),
   tanh: onBoth((l, _, [a]) => tanh(l.writer, a)),
@@ -156,7 +156,8 @@ function quotient(
 }
 
 /**
- * The minimum or maximum of two values. Scalar integers have no such operation in Code, so they use compare and select.
+ * The minimum or maximum of two values. Code has no minimum or maximum of scalar integers, so these operations use
+ * compare and select.
  */
 export function extreme(
   l: Lowering,

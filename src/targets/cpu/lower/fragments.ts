@@ -1,6 +1,6 @@
 /**
- * Lowers fragments that are stored in the frame: each is computed by one loop nest. Also lowers reductions and the
- * loads inside nests.
+ * Lowers fragments that are stored in the frame (the private memory of a program): each is computed by one loop nest.
+ * This file also lowers reductions, and the loads inside loop nests.
  */
 import type { DType } from '../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../ir/node.ts'
@@ -22,7 +22,7 @@ export const newBuffer = (l: Lowering, node: Node): Buffer =>
   l.shared.frame.fragment(valueOf(node), l.machine)
 export const bufferFor = (l: Lowering, node: Node): Buffer => l.preferred.get(node) ?? newBuffer(l, node)
 
-/** Computes a fragment at its position if it is kept. */
+/** Computes a fragment at its position in the program if it is stored. */
 export function lowerFragment(l: Lowering, node: Node): void {
   if (!l.plan.isKept(node)) return
   const buffer = bufferFor(l, node)
@@ -72,8 +72,8 @@ function computeInto(l: Lowering, node: Node, buffer: Buffer): void {
       buffer.columns > 1 &&
       buffer.dtype !== 'i64' &&
       computesByVectors(l, node, rowAxis(buffer.rows), 'column')
-    // Buffer rows are padded to whole vectors. Tensors are not, so a nest that loads from memory must not read past a
-    // row's end.
+    // Buffer rows are padded to whole vectors. Rows of tensors are not padded, so a nest that loads from memory must
+    // not read past the end of a row.
     const padded = loads.size === 0 && !readsMemory(l, node)
     overElements(l, buffer.rows, buffer.columns, vector, loads, padded, (nest) =>
       nest.keep(buffer, nest.compute(node, rowAxis(buffer.rows), 'column'), rowAxis(buffer.rows), 'column'),
@@ -84,8 +84,8 @@ function computeInto(l: Lowering, node: Node, buffer: Buffer): void {
 export const rowAxis = (rows: number): 'zero' | 'row' => (rows === 1 ? 'zero' : 'row')
 
 /**
- * Emits a nest with rows outside and columns inside. Remaining columns that do not fill a vector are processed one by
- * one.
+ * Emits a loop nest with rows in the outer loop and columns in the inner loop. Remaining columns that do not fill a
+ * vector are processed one by one.
  */
 export function overElements(
   l: Lowering,
@@ -213,7 +213,7 @@ function edgeRows(l: Lowering, view: Exclude<RefView, { kind: 'places' }>): Rows
   return { base: use(base), stride: use(pitchLocal) }
 }
 
-// Reductions
+// Reductions of fragments
 
 export function lowerReduction(l: Lowering, node: Node): void {
   const source = node.inputs[0]
@@ -256,7 +256,8 @@ interface Reduction {
 
 const bound = (name: 'min' | 'max', u32: number, i64: number, i32: number): Reduction => ({
   combine: (l, dtype, a, b) => extreme(l, name, dtype, a, b),
-  // `min` and `max` return the other operand for a NaN, so NaN is neutral, and a row of only NaN yields NaN.
+  // The operations `min` and `max` return the other operand for a NaN, so NaN is their neutral element, and a row of
+  // only NaN yields NaN.
   neutral: (dtype) => (dtype === 'f32' ? NaN : dtype === 'u32' ? u32 : dtype === 'i64' ? i64 : i32),
 })
 
@@ -273,7 +274,7 @@ const reductionOf = (node: Node): Reduction => entryOf(reductions, node, 'is not
 
 /**
  * The number of vectors in which a row is accumulated in parallel. A single chain of dependent additions would be
- * limited by latency.
+ * limited by the latency of an addition.
  */
 const chains = 4
 

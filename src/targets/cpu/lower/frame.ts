@@ -1,17 +1,23 @@
 /**
- * The frame: one program's memory. The frame consists of a header and the data that the kernel declares and computes,
- * at static offsets. The space of a block's fragments is reused after the block. Fragments that outlive a block are
- * allocated before the block.
+ * Lays out the frame, which is the private memory of one program. The frame consists of a header and the data that the
+ * kernel declares and computes, at static offsets. The memory of a block's fragments is reused after the block.
+ * Fragments that outlive a block are allocated before the block.
  */
 import { dtypes, type DType } from '../../../ir/dtype.ts'
 import type { Shape, ValueType } from '../../../ir/type.ts'
 import type { Machine } from '../code.ts'
 
-/** The words through which a leader and its roles synchronise. All are 0 outside a launch. */
+/**
+ * The words through which a leader and its roles synchronise. Outside a launch, the words through which a leader and
+ * its roles synchronise are 0.
+ */
 export const header = {
-  /** 64 zero bits, loaded as the pointer to the start of the memory. */
+  /** A word of 64 zero bits, which is loaded as the pointer to the start of the shared memory. */
   memory: 0,
-  /** The number of the launch that the leader runs. Setting it lets the roles start on that launch. */
+  /**
+   * The number of the launch that the leader runs. When the leader writes the launch number, the roles start on that
+   * launch.
+   */
   sequence: 8,
   /**
    * The number of times that roles were started in this launch; a number larger than any real count means that no start
@@ -28,14 +34,17 @@ export const header = {
   bytes: 64,
 } as const
 
-/** A fragment in the frame. Rows are padded to whole vectors, so that a loop may write past the end of a row. */
+/**
+ * A fragment that is stored in the frame. The rows of the fragment are padded to whole vectors, so that a loop may
+ * write past the end of a row.
+ */
 export interface Buffer {
-  /** The offset from the start of the frame, in bytes. */
+  /** The offset of the fragment from the start of the frame, in bytes. */
   readonly offset: number
   readonly dtype: DType
   readonly rows: number
   readonly columns: number
-  /** The distances between rows and between elements, in bytes. */
+  /** The distances between the rows and between the elements of a stored fragment, in bytes. */
   readonly stride: number
   readonly element: number
 }
@@ -50,7 +59,7 @@ export class FrameLayout {
   #top = header.bytes as number
   #high = header.bytes as number
 
-  /** The size of the frame in bytes, a multiple of 64. */
+  /** The number of bytes of the frame, a multiple of 64. */
   get bytes(): number {
     return aligned(this.#high)
   }
@@ -62,7 +71,7 @@ export class FrameLayout {
     return offset
   }
 
-  /** Frees everything that `body` allocated. */
+  /** Frees the frame memory that `body` allocated. */
   scope<T>(body: () => T): T {
     const mark = this.#top
     try {
@@ -72,7 +81,7 @@ export class FrameLayout {
     }
   }
 
-  /** Keeps everything that `body` allocated, including inner scopes, because other roles run at the same time. */
+  /** Keeps the frame memory that `body` allocated, including inner scopes, because other roles run at the same time. */
   apart<T>(body: () => T): T {
     const high = this.#high
     this.#high = this.#top

@@ -1,6 +1,6 @@
 /**
- * Lowers the ops whose elements come from other indices. A loop nest visits the elements of the inputs in order, one by
- * one, and writes the results to the frame.
+ * Lowers ops that read elements at other indices, such as `argmax` and `reshape`. A loop nest visits the elements of
+ * the inputs in order, one by one, and writes the results to the frame.
  */
 import { attribute, type Node } from '../../../ir/node.ts'
 import { entryOf, type GatheredName } from '../../../ir/ops/index.ts'
@@ -27,11 +27,11 @@ interface Walk {
   readonly column: Local
   /** Appends the loops to the code. */
   close(): void
-  /** Appends the inner loop to the outer loop's body, so that code after it can be emitted there. */
+  /** Appends the inner loop to the body of the outer loop, so that code after the inner loop can be emitted there. */
   closeInner(): void
 }
 
-/** Begins a nest over single elements of a fragment of this size, with the given loop outside. */
+/** Begins a loop nest over single elements of a fragment of the given size, with the given loop outside. */
 function walk(
   l: Lowering,
   [rows, columns]: readonly [number, number],
@@ -61,7 +61,7 @@ function walk(
   }
 }
 
-/** The size of the input, and the loop over its lines along the node's axis. */
+/** The size of the input, and the loop over its rows or columns along the node's axis. */
 function linesOf(node: Node): {
   readonly size: readonly [number, number]
   readonly outermost: 'row' | 'column'
@@ -71,7 +71,7 @@ function linesOf(node: Node): {
   return { size: extentsOf(shape), outermost: isAlongRow ? 'row' : 'column' }
 }
 
-/** Stores one element of a kept fragment in the inner loop. A true mask is -1 in the frame. */
+/** Stores one element of a fragment in the inner loop. In the frame, a true mask element is -1. */
 function store(nest: Nest, buffer: Buffer, at: Expression, value: Expression): void {
   const kind = buffer.dtype === 'i64' ? 'i64' : value.type === 'f32' ? 'f32' : 'i32'
   const kept = buffer.dtype === 'bool' ? binary('sub', i32(0), value) : value
@@ -80,7 +80,7 @@ function store(nest: Nest, buffer: Buffer, at: Expression, value: Expression): v
 
 type Plain = Exclude<CodeType, 'ptr'>
 
-/** The worst value of a dtype, which every other value is better than or equal to. */
+/** The worst value of a dtype: every other value is better or equal. */
 function worst(dtype: string, isLargest: boolean): number {
   if (dtype === 'f32') return isLargest ? -Infinity : Infinity
   if (dtype === 'u32') return isLargest ? 0 : -1
@@ -108,7 +108,8 @@ const best: Lower = (l, node, loads, buffer) => {
     const name = isLargest ? 'gt' : 'lt'
     let isBetter = compare(dtype === 'u32' ? (`${name}U` as const) : name, next, held)
     if (dtype === 'f32') {
-      // A NaN differs from itself. It wins over every number, and the first NaN stays.
+      // A NaN is the only value that differs from itself. In argmax and argmin, a NaN wins over every number, and the
+      // first NaN is kept.
       const isFirstNaN = and(compare('ne', next, next), compare('eq', held, held))
       isBetter = binary('or', isBetter, isFirstNaN)
     }
@@ -123,7 +124,10 @@ const best: Lower = (l, node, loads, buffer) => {
   close()
 }
 
-/** Adds in order. The first sum is the first element itself, so that it keeps the sign of a zero. */
+/**
+ * Adds the elements in order. The first sum of `cumsum` is the first element itself, so that it keeps the sign of a
+ * zero.
+ */
 const runningSum: Lower = (l, node, loads, buffer) => {
   const { writer } = l
   const [source] = node.inputs
@@ -139,7 +143,7 @@ const runningSum: Lower = (l, node, loads, buffer) => {
   close()
 }
 
-/** The address, without the buffer's offset, of an element of a buffer. */
+/** The address of an element of a buffer, without the buffer's offset. */
 const placeOf = (l: Lowering, buffer: Buffer, row: Operand, column: Operand): Expression =>
   address(address(l.ambient.frame, row, buffer.stride), column, buffer.element)
 

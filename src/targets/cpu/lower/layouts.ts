@@ -1,8 +1,8 @@
 /**
- * Chooses which shared tiles are stored as panels of widened elements. A tile qualifies if it is only filled by copies
- * of whole tiles of global memory, and only read by products, always as the same operand. Conversion and rearrangement
- * are then part of the copy, which touches every element anyway, and the products read memory sequentially. All other
- * tiles keep their declared layout.
+ * Chooses which shared tiles are stored as panels of widened elements. A shared tile qualifies if it is only filled by
+ * copies of whole tiles of global memory, and only read by matrix products, always as the same operand. Conversion and
+ * rearrangement are then done during the copy, which touches every element anyway, and the matrix products read memory
+ * sequentially. Shared tiles that do not qualify keep their declared layout.
  */
 import { walk, type KernelIR, type Node } from '../../../ir/node.ts'
 import type { RefType } from '../../../ir/type.ts'
@@ -12,7 +12,7 @@ import { panelColumns, rowsLayout, type TileLayout } from './dot/tiles.ts'
 
 export { panelBytes } from './dot/tiles.ts'
 
-/** The ways in which a node can use a tile. */
+/** The ways in which a node can use a shared tile. */
 type Use = 'filled' | 'left' | 'right' | 'transposed right' | 'inner' | 'other'
 
 /**
@@ -32,7 +32,7 @@ export function assignLayouts(
     for (const block of node.blocks) for (const result of block.results) yielded.add(result)
   }
 
-  /** The uses of a tile or of its transposed view. */
+  /** The uses of a shared tile or of its transposed view. */
   function usesOf(view: Node, transposed: boolean): Use[] {
     if (yielded.has(view)) return ['other']
     return (users.get(view) ?? []).flatMap((user): Use[] => {
@@ -57,7 +57,7 @@ export function assignLayouts(
       .filter((node) => node.op === 'shared')
       .map((tile) => {
         const uses = new Set(usesOf(tile, false))
-        // If another product needs the panels for many rows, products with few rows read the same panels.
+        // If another matrix product needs the panels for many rows, products with few rows read the same panels.
         if (uses.has('transposed right')) uses.delete('inner')
         const [use] = uses.delete('filled') && uses.size === 1 ? uses : []
         return [

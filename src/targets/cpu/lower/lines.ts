@@ -1,7 +1,7 @@
 /**
- * Copies rows of bytes. A row that is completely inside both tensors is copied whole. For a tile that extends past its
- * tensor's edge, only the inside part is copied, and the rest of a target in the frame becomes zeros. Elements are not
- * converted.
+ * Copies rows of bytes between memories. A row that is completely inside both tensors is copied whole. For a tile that
+ * extends past its tensor's edge, only the elements inside are copied, and all other elements of a target in the frame
+ * become zeros. The copy of rows does not convert elements.
  */
 import { address, binary, compare, i32, mul, select, step, sub, use, type Operand } from '../build.ts'
 import type { Expression, Local } from '../code.ts'
@@ -11,11 +11,11 @@ import type { RowsView, TileView } from './views.ts'
 
 export interface Lines {
   at(row: Operand): Expression
-  /** The distance between rows in bytes, or undefined if it is not static. */
+  /** The distance between rows in bytes, or undefined if it is known only at launch. */
   readonly stride: number | undefined
   /** The number of rows and columns that are inside the tensor, or undefined if all are. */
   readonly inside: { readonly rows: Expression; readonly columns: Expression } | undefined
-  /** Tests whether a row is inside the tensor. Present only if each row must be tested individually. */
+  /** Tests whether a row is inside the tensor. The test is present only if each row must be tested individually. */
   hasRow?(row: Operand): Expression
 }
 
@@ -46,7 +46,10 @@ export const frameLines = (base: Expression, stride: number): Lines => ({
   inside: undefined,
 })
 
-/** True if the whole tile is inside its tensor. Undefined if that is known statically. */
+/**
+ * True if the whole tile is inside its tensor. The value is undefined if it is known statically that the whole tile is
+ * inside.
+ */
 export function isFull(
   l: Lowering,
   inside: Lines['inside'],
@@ -67,8 +70,8 @@ const within = (l: Lowering, value: Expression, most: number): Local => {
 }
 
 /**
- * Copies `rows` rows of `columns` elements of `bytes` bytes each. `fill` writes zeros past the end of the source.
- * `reachesOver` means that the caller knows that part of the tile is outside.
+ * Copies `rows` rows of `columns` elements of `bytes` bytes each. The function `fill` writes zeros past the end of the
+ * source. The argument `reachesOver` is true if the caller knows that the tile extends past the tensor.
  */
 export function copyLines(
   l: Lowering,
@@ -129,7 +132,8 @@ function forRows(l: Lowering, rows: number, body: (row: Expression) => void): vo
 }
 
 /**
- * Copies a static number of bytes. Short rows are copied with vector loads and stores, because a call would cost more.
+ * Copies a number of bytes that is known when the kernel is compiled. Short rows are copied with vector loads and
+ * stores, because a call would cost more.
  */
 export function copyRow(l: Lowering, to: Expression, from: Expression, bytes: number): void {
   const { writer, machine } = l

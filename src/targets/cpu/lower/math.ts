@@ -1,7 +1,7 @@
 /**
- * exp2, exp, log2, log, erf, tanh and sigmoid of f32 and vf32 over the whole range, including infinities, NaN and
- * subnormal numbers. No expression is an fma, so every target and every vector width returns the same bits.
- * `../maximumErrors.ts` states the maximum errors.
+ * Implements exp2, exp, log2, log, erf, tanh and sigmoid of f32 and vf32 over the whole range, including infinities,
+ * NaN and subnormal numbers. The functions exp, log, erf and tanh use no fused multiply-add, so every target and every
+ * vector width returns the same bits. `../maximumErrors.ts` states the maximum errors.
  */
 import { add, and, binary, compare, constant, convert, mul, select, sub, unary, use } from '../build.ts'
 import type { Operand, Writer } from '../build.ts'
@@ -21,7 +21,7 @@ function shapedLike(operand: Operand) {
   }
 }
 
-/** The polynomial c0 + x (c1 + x (c2 + …)). */
+/** Evaluates the polynomial c0 + x (c1 + x (c2 + …)). */
 function polynomial(x: Local, coefficients: readonly number[]): Expression {
   const { float } = shapedLike(x)
   return coefficients
@@ -32,7 +32,7 @@ function polynomial(x: Local, coefficients: readonly number[]): Expression {
     )
 }
 
-/** value * 2^n for n in [-252, 252], rounded only once even if the result is subnormal. */
+/** Computes value * 2^n for n in [-252, 252], rounded only once even if the result is subnormal. */
 function scale(writer: Writer, value: Operand, n: Local): Expression {
   const { int, asFloat, shift } = shapedLike(value)
   const half = writer.let('half', shift('shr', n, 1))
@@ -40,7 +40,7 @@ function scale(writer: Writer, value: Operand, n: Local): Expression {
   return mul(mul(value, power(half)), power(sub(n, half)))
 }
 
-/** Clamps to a range. A NaN stays NaN, unlike with `min` and `max`. */
+/** Clamps a number to a range. A NaN remains NaN, unlike with `min` and `max`. */
 function clamp(x: Local, low: number, high: number): Expression {
   const { float } = shapedLike(x)
   return select(
@@ -51,8 +51,8 @@ function clamp(x: Local, low: number, high: number): Expression {
 }
 
 /**
- * The nearest integer, below 2^22 in magnitude, as a float and as an integer. Adding the anchor 1.5 * 2^23 removes the
- * fraction.
+ * Rounds to the nearest integer, below 2^22 in magnitude, and returns it as a float and as an integer. In the rounding
+ * of a float, adding the anchor 1.5 * 2^23 removes the fraction.
  */
 function nearest(writer: Writer, x: Operand): { readonly whole: Local; readonly n: Local } {
   const { int, float, asInt } = shapedLike(x)
@@ -73,7 +73,7 @@ const tanhCoefficients = [-0.33333328, 0.13332768, -0.05385061, 0.020995755, -0.
 export function exp2(writer: Writer, value: Operand): Expression {
   const x = writer.let('x', value)
   const { float } = shapedLike(x)
-  // Beyond these bounds the result is 0 or infinity.
+  // Beyond these bounds, the exponential is 0 or infinity.
   const bounded = writer.let('bounded', clamp(x, -151, 129))
   const { whole, n } = nearest(writer, bounded)
   const rest = writer.let('rest', sub(bounded, whole))
@@ -86,7 +86,7 @@ export function exp(writer: Writer, value: Operand): Expression {
   const { float } = shapedLike(x)
   const bounded = writer.let('bounded', clamp(x, -105, 90))
   const { whole, n } = nearest(writer, mul(bounded, float(Math.LOG2E)))
-  // ln 2 is split into two parts. The first has so few bits that its product with `whole` is exact.
+  // The constant ln 2 is split into two terms. The first term has so few bits that its product with `whole` is exact.
   const high = sub(bounded, mul(whole, float(0.693359375)))
   const rest = writer.let('rest', sub(high, mul(whole, float(-2.1219444e-4))))
   const square = mul(rest, rest)
@@ -94,17 +94,20 @@ export function exp(writer: Writer, value: Operand): Expression {
   return scale(writer, power, n)
 }
 
-/** The parts of a positive number's logarithm: x = 2^exponent (1 + f), and log(1 + f) = f - halfSquare + series. */
+/** The terms of a positive number's logarithm: x = 2^exponent (1 + f), and log(1 + f) = f - halfSquare + series. */
 interface Logarithm {
   readonly exponent: Local
-  /** True if x is subnormal. Then `exponent` is 24 too large. */
+  /** True if x is subnormal. For a subnormal x, the variable `exponent` is 24 too large at first. */
   readonly subnormal: Local
   readonly f: Local
   readonly halfSquare: Local
   readonly series: Expression
 }
 
-/** Reduces the mantissa to [sqrt 1/2, sqrt 2) and uses the series of its logarithm. Based on FreeBSD's e_logf. */
+/**
+ * Reduces the mantissa to [sqrt 1/2, sqrt 2) and uses the series of its logarithm. The method of the logarithm is that
+ * of FreeBSD's e_logf.
+ */
 function logarithm(writer: Writer, x: Local): Logarithm {
   const { int, float, asInt, asFloat, shift } = shapedLike(x)
   const subnormal = writer.let('subnormal', compare('lt', x, float(2 ** -126)))
@@ -123,17 +126,24 @@ function logarithm(writer: Writer, x: Local): Logarithm {
   return { exponent, subnormal, f, halfSquare, series }
 }
 
-/** `finite` for a positive finite x, and the logarithm of zero, negative numbers, infinity and NaN. */
+/**
+ * Returns `finite` for a positive finite x, and the logarithm of zero, negative numbers, infinity and NaN as defined by
+ * IEEE 754.
+ */
 function logarithmOrSpecial(x: Local, finite: Expression): Expression {
   const { int, float, asFloat } = shapedLike(x)
   const [nan, infinity] = [asFloat(int(0x7fc00000)), asFloat(int(0x7f800000))]
   const special = select(compare('eq', x, float(0)), asFloat(int(0xff800000)), nan)
   const positive = select(compare('lt', x, infinity), finite, x)
-  // Handles zero and negative values. A NaN fails both comparisons and is returned as NaN.
+  // Handles zero and negative values of the logarithm. In the logarithm, a NaN fails both comparisons and is returned
+  // as NaN.
   return select(compare('le', x, float(0)), special, positive)
 }
 
-/** The leading bits of the logarithm are multiplied separately. Based on FreeBSD's e_log2f. */
+/**
+ * The leading bits of the logarithm are multiplied separately. The method of the base-2 logarithm is that of FreeBSD's
+ * e_log2f.
+ */
 export function log2(writer: Writer, value: Operand): Expression {
   const x = writer.let('x', value)
   const { int, float, asInt, asFloat, toFloat } = shapedLike(x)
@@ -152,7 +162,7 @@ export function log(writer: Writer, value: Operand): Expression {
   const { float, toFloat } = shapedLike(x)
   const { exponent, subnormal, f, halfSquare, series } = logarithm(writer, x)
   const whole = writer.let('whole', add(toFloat(exponent), select(subnormal, float(-24), float(0))))
-  // ln 2 is split into two parts. The first has so few bits that its product with `whole` is exact.
+  // The constant ln 2 is split into two terms. The first term has so few bits that its product with `whole` is exact.
   const small = sub(add(series, mul(whole, float(9.0580006145e-6))), halfSquare)
   return logarithmOrSpecial(x, add(add(small, f), mul(whole, float(0.69313812256))))
 }
@@ -164,7 +174,7 @@ const erfFar = [
   -0.128717512, -0.634846687, -0.106777877, 0.0242546219, -0.00388396438, 3.83197126e-4, -1.7285347e-5,
 ]
 
-/** Near 0, a polynomial; elsewhere 1 - e^p(x), which is 1 from 4 on. */
+/** Near 0, erf is a polynomial; elsewhere it is 1 - e^p(x), which is 1 from 4 on. */
 export function erf(writer: Writer, value: Operand): Expression {
   const x = writer.let('x', value)
   const { int, float, asInt, asFloat } = shapedLike(x)
@@ -194,6 +204,6 @@ export function sigmoid(writer: Writer, value: Operand): Expression {
   const x = writer.let('x', value)
   const { float } = shapedLike(x)
   const power = writer.let('power', exp(writer, unary('neg', unary('abs', x))))
-  // 1 / (1 + e^-x), rewritten for negative x so that the exponential does not overflow.
+  // Computes 1 / (1 + e^-x), rewritten for negative x so that the exponential does not overflow.
   return binary('div', select(compare('lt', x, float(0)), power, float(1)), add(float(1), power))
 }

@@ -1,7 +1,7 @@
 /**
- * sin, cos and pow of f32, computed in f64 and rounded once. They are functions without a vector form. Code has no f64
- * vectors, and the reduction of a large angle needs 64-bit integers. No operation is an fma, so every CPU target returns
- * the same bits. `../maximumErrors.ts` states the maximum errors.
+ * Implements sin, cos and pow of f32, computed in f64 and rounded once. The functions sin, cos and pow have no vector
+ * form. Code has no f64 vectors, and the reduction of a large angle needs 64-bit integers. The functions use no fused
+ * multiply-add, so every CPU target returns the same bits. `../maximumErrors.ts` states the maximum errors.
  */
 import {
   add,
@@ -35,16 +35,16 @@ function polynomial(x: Local, coefficients: readonly number[]): Expression {
     )
 }
 
-/** The first 192 bits of 2 / pi after the point. */
+/** The first 192 bits of 2 / pi after the binary point. */
 export const twoOverPi = 0xa2f9836e4e441529fc2757d1f534ddc0db6295993c439041n
 const bitsOfTwoOverPi = 192n
-/** 32 bits of 2 / pi that end 8 (k + 1) bits after the point. */
+/** The 32 bits of 2 / pi that end 8 (k + 1) bits after the binary point. */
 const word = (k: number): number =>
   Number(BigInt.asUintN(32, twoOverPi >> (bitsOfTwoOverPi - 8n * BigInt(k + 1))))
 
 /**
- * Sets `words` to the bits of 2 / pi that decide the quadrant of a number whose exponent is in `group`. The bits before
- * them contribute multiples of four quadrants.
+ * Sets `words` to the bits of 2 / pi that decide the quadrant of a number whose exponent is in `group`. The bits of 2 /
+ * pi before the stored words contribute multiples of four quadrants.
  */
 function chooseWords(writer: Writer, group: Local, words: readonly Local[], from = 0, to = 16): void {
   if (to - from === 1) {
@@ -62,14 +62,18 @@ function chooseWords(writer: Writer, group: Local, words: readonly Local[], from
 /** From this angle on, the number of quadrants times pi / 2 is no longer accurate enough in f64. */
 const largeAngle = 2 ** 20
 
-/** Sets `rest` and `quadrant` so that size = quadrant * pi / 2 + rest. The rest is at most pi / 4 in magnitude. */
+/**
+ * Sets `rest` and `quadrant` such that size = quadrant * pi / 2 + rest. The remainder `rest` is at most pi / 4 in
+ * magnitude.
+ */
 function reduce(writer: Writer, size: Local, rest: Local, quadrant: Local): void {
   writer.if(
     compare('lt', size, constant('f32', largeAngle)),
     () => {
       const wide = writer.let('wide', convert('promote', 'f64', size))
       const count = writer.let('count', unary('nearest', mul(wide, f64(2 / Math.PI))))
-      // pi / 2 is split into two parts. The first has 25 bits, so that its product with `count` is exact.
+      // The constant pi / 2 is split into two terms. The first term has 25 bits, so that its product with `count` is
+      // exact.
       const high = sub(wide, mul(count, f64(1.5707963109016418)))
       writer.set(rest, sub(high, mul(count, f64(1.5893254773528196e-8))))
       writer.set(quadrant, convert('truncate', 'i32', count))
@@ -95,7 +99,10 @@ function reduce(writer: Writer, size: Local, rest: Local, quadrant: Local): void
   )
 }
 
-/** Coefficients of (sin r - r) / r^3 and (cos r - 1) / r^2 in powers of r^2, on [0, pi / 4]. From FreeBSD's k_sinf, k_cosf. */
+/**
+ * Coefficients of (sin r - r) / r^3 and (cos r - 1) / r^2 in powers of r^2, on [0, pi / 4]. The coefficients of sine
+ * and cosine are those of FreeBSD's k_sinf and k_cosf.
+ */
 const sineCoefficients = [
   -0.166666666416265235595, 0.0083333293858894631756, -0.000198393348360966317347, 2.7183114939898219064e-6,
 ]
@@ -103,14 +110,14 @@ const cosineCoefficients = [
   -0.49999999725103100312, 0.0416666233237390631894, -0.00138867637746099294692, 2.43904487962774090654e-5,
 ]
 
-/** Sine, or cosine if `turn` is 1: a cosine is the sine of a quadrant later. */
+/** Computes the sine, or the cosine if `turn` is 1: a cosine is the sine of a quadrant later. */
 const circular = (name: string, turn: 0 | 1): CodeFunction =>
   codeFunction(
     name,
     [['x', 'f32']],
     (writer, x) => {
       const size = writer.let('size', unary('abs', x))
-      // sin x = x for tiny x and for -0. The difference of infinities is NaN.
+      // For tiny x and for -0, sin x = x. The difference of two infinities is NaN.
       if (turn === 0) writer.if(compare('lt', size, constant('f32', 2 ** -12)), () => writer.return(x))
       writer.if(unary('eqz', compare('lt', size, constant('f32', Infinity))), () => writer.return(sub(x, x)))
       const rest: Local = { type: 'f64', name: 'rest' }
@@ -131,7 +138,7 @@ const circular = (name: string, turn: 0 | 1): CodeFunction =>
 export const sine = circular('sin_f32', 0)
 export const cosine = circular('cos_f32', 1)
 
-/** The logarithm to base 2 of a positive finite number: the series of the inverse hyperbolic tangent. */
+/** Computes the logarithm to base 2 of a positive finite number by the series of the inverse hyperbolic tangent. */
 function log2(writer: Writer, x: Local): Expression {
   const bits = writer.let('bits', asI64(x))
   const sqrtHalf = shiftLeft(i64(0x3fe6a09e), 32)
@@ -146,7 +153,7 @@ function log2(writer: Writer, x: Local): Expression {
   return add(convert('float', 'f64', exponent), mul(s, series))
 }
 
-/** 2^t for t in [-1000, 1000]. */
+/** Computes 2^t for t in [-1000, 1000]. */
 function exp2(writer: Writer, t: Local): Expression {
   const whole = writer.let('whole', unary('nearest', t))
   const rest = writer.let('rest', sub(t, whole))
@@ -159,7 +166,10 @@ function exp2(writer: Writer, t: Local): Expression {
   return mul(series, asF64(shiftLeft(add(exponent, i64(1023)), 52)))
 }
 
-/** x to the y, as C's `pow`: the special cases come first, then 2^(y log2 |x|) with the sign of an odd power. */
+/**
+ * Computes x to the power of y, as C's `pow`: the special cases come first, then 2^(y log2 |x|) with the sign of an odd
+ * power.
+ */
 export const power: CodeFunction = codeFunction(
   'pow_f32',
   [
@@ -172,7 +182,7 @@ export const power: CodeFunction = codeFunction(
     const isOne = binary('or', compare('eq', y, constant('f32', 0)), compare('eq', x, one))
     const isUnit = and(compare('eq', size, one), compare('eq', unary('abs', y), infinity))
     writer.if(binary('or', isOne, isUnit), () => writer.return(one))
-    // A NaN differs from itself.
+    // A NaN is the only value that differs from itself.
     const isNaN = binary('or', compare('ne', x, x), compare('ne', y, y))
     const isFinite = compare('lt', size, infinity)
     const isFraction = compare('ne', unary('floor', y), y)
@@ -189,7 +199,7 @@ export const power: CodeFunction = codeFunction(
     )
     const exponent = writer.let('exponent', convert('promote', 'f64', y))
     const scaled = writer.let('scaled', mul(exponent, logarithm))
-    // Beyond these bounds the result is 0 or infinity.
+    // Beyond these bounds, the power is 0 or infinity.
     const bounded = writer.let('bounded', binary('min', binary('max', scaled, f64(-200)), f64(200)))
     const result = writer.let('result', convert('demote', 'f32', exp2(writer, bounded)))
     const half = writer.let('half', mul(exponent, f64(0.5)))

@@ -1,6 +1,6 @@
 /**
- * Lowers loads and stores. Weak accesses move rows of elements. Accesses with a memory order, a mask or indices move
- * single elements.
+ * Lowers loads from memory and stores to memory. Weak memory accesses move rows of elements. Memory accesses with an
+ * order, a mask or indices move single elements.
  */
 import { eventKind } from '../abi.ts'
 import type { StorageDType } from '../../../ir/dtype.ts'
@@ -27,11 +27,11 @@ import { indexOf, refView, strideOf, type PlacesView, type RefView, type TileVie
 
 export interface Place {
   readonly address: Expression
-  /** Undefined if the element is always inside the tensor. */
+  /** The test is undefined if the element is always inside the tensor. */
   readonly inside: Expression | undefined
 }
 
-/** The location of the element at the nest's current indices. */
+/** The memory location of the element at the nest's current indices. */
 export function placeIn(nest: Nest, view: RefView, key: string): Place {
   const { l } = nest
   switch (view.kind) {
@@ -73,7 +73,7 @@ export function placeIn(nest: Nest, view: RefView, key: string): Place {
 
 const valueShape = (view: PlacesView): readonly number[] => valueOf(view.indices[0]).shape
 
-/** The location of the single element of a scalar reference. */
+/** The memory location of the single element to which a scalar reference refers. */
 export function scalarPlace(l: Lowering, view: PlacesView): Place {
   return placeOf(
     l,
@@ -85,7 +85,7 @@ export function scalarPlace(l: Lowering, view: PlacesView): Place {
 type Plain = Exclude<CodeType, 'ptr'>
 const zeroOf = (type: CodeType): Expression => constant(type as Plain, 0)
 
-/** Runs `body` only if all conditions hold: the mask is true and the element is inside the tensor. */
+/** Runs `body` only if the mask is true and the element is inside the tensor. */
 export function guarded(
   l: Lowering,
   conditions: readonly (Expression | undefined)[],
@@ -100,7 +100,7 @@ export function guarded(
     )
 }
 
-// Loads
+// Loads from memory
 
 export function lowerLoad(l: Lowering, node: Node): void {
   if (node.attributes.order !== undefined) return lowerStrongLoad(l, node)
@@ -117,7 +117,7 @@ function readWord(
   const { writer, machine } = l
   if (order === undefined || storedBytes(dtype) < 4) {
     const raw = writer.load('raw', rawCodeType(dtype, false), memoryKind(dtype), at)
-    // Every machine reads a byte or a 16-bit value atomically. A fence provides the memory order.
+    // Every supported machine reads a byte or a 16-bit value atomically. A fence provides the memory order of the load.
     if (order === 'acquire') writer.emit({ kind: 'fence', order })
     return use(widen(writer, machine, dtype, raw))
   }
@@ -153,7 +153,7 @@ function lowerScalarLoad(l: Lowering, node: Node): void {
   l.scalars.set(node, result)
 }
 
-/** Loads the element at a location: `other` if the mask is false, 0 outside the tensor. */
+/** Loads the element at a memory location: the result is `other` if the mask is false, and 0 outside the tensor. */
 function readGuarded(
   l: Lowering,
   node: Node,
@@ -193,7 +193,7 @@ function lowerStrongLoad(l: Lowering, node: Node): void {
   l.buffers.set(node, buffer)
 }
 
-// Stores
+// Stores to memory
 
 export function lowerStore(l: Lowering, node: Node): void {
   const [ref, value, mask] = node.inputs
@@ -240,8 +240,8 @@ function storeElements(l: Lowering, node: Node, view: RefView): void {
 }
 
 /**
- * Stores rows directly. At a tensor's edge, stores into a temporary copy first and then copies the part inside the
- * tensor.
+ * Stores rows directly to memory. At a tensor's edge, the rows are first stored into a temporary copy, and the elements
+ * inside the tensor are then copied.
  */
 function storeRows(l: Lowering, node: Node, view: Exclude<RefView, PlacesView>): void {
   const { writer, machine, shared, ambient } = l

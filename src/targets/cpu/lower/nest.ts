@@ -1,7 +1,8 @@
 /**
- * Loop nests over the elements of a fragment. A nest has two loops and three code positions: before both loops, in the
- * outer loop, and in the inner loop. Every value is computed at the outermost position at which its indices are known,
- * so that inner loops recompute nothing. In a vector nest, the column index advances by whole vectors.
+ * Generates loop nests over the elements of a fragment. A loop nest has two loops and three code positions: before both
+ * loops, in the outer loop, and in the inner loop. Every value is computed at the outermost position at which its
+ * indices are known, so that inner loops recompute nothing. In a vector nest, the column index advances by the number
+ * of lanes of a vector.
  */
 import type { StorageDType } from '../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../ir/node.ts'
@@ -79,7 +80,7 @@ export class Nest {
     return this.vector && (row === 'column' || column === 'column')
   }
 
-  /** Emits code at one of the three positions. */
+  /** Emits code at one of the three positions of the nest. */
   within<T>(level: Level, write: () => T): T {
     const { writer } = this.l
     const outer = writer.statements
@@ -109,8 +110,8 @@ export class Nest {
   }
 
   /**
-   * An element of a fragment, or a scalar. The result is a vector of elements if the column axis uses the nest's column
-   * index.
+   * The value of an element of a fragment, or of a scalar. If the column axis uses the nest's column index, the value
+   * is a vector of elements.
    */
   value(node: Node, row: Axis, column: Axis): Expression {
     if (!isFragment(node)) return scalar(this.l, node)
@@ -119,7 +120,7 @@ export class Nest {
     return this.compute(node, row, column)
   }
 
-  /** Computes an element of a fragment from the fragment's inputs. */
+  /** Computes an element of a fragment from the inputs of the fragment's node. */
   compute(node: Node, row: Axis, column: Axis): Expression {
     const key = `${this.#number(node)} ${row} ${column}`
     return this.#once(key, this.level(row, column), () => this.#make(node, row, column))
@@ -139,7 +140,7 @@ export class Nest {
   input(node: Node, row: Axis, column: Axis, vector: boolean): Expression {
     const value = this.value(node, row, column)
     if (!vector || isVector(value.type)) return value
-    // A splat of a value from an outer position is emitted at that position.
+    // The broadcast of a value from an outer position to a vector is emitted at that position.
     const from = uniform(node)
     const level = from ? 0 : this.level(row, column)
     return this.#once(`splat ${this.#number(node)} ${row} ${column}`, level, () =>
@@ -151,7 +152,7 @@ export class Nest {
     return entryOf(byElements, node, 'is not computed by elements').make(this, node, row, column)
   }
 
-  // Memory
+  // Memory accesses in a loop nest
 
   /** The address of an element, given the base address and the row stride. */
   place(
@@ -174,7 +175,10 @@ export class Nest {
     )
   }
 
-  /** Buffers with the same stride share address computations. The load or store itself adds the buffer's offset. */
+  /**
+   * Buffers with the same stride share address computations. The load or store instruction itself adds the buffer's
+   * offset.
+   */
   bufferPlace(buffer: Buffer, row: Axis, column: Axis): Expression {
     const key = `frame ${buffer.stride} ${buffer.element}`
     return this.place(key, use(this.l.ambient.frame), buffer.stride, buffer.element, row, column)
@@ -192,7 +196,7 @@ export class Nest {
     })
   }
 
-  /** Stores an element of a kept fragment. */
+  /** Stores an element of a fragment in the frame. */
   keep(buffer: Buffer, value: Expression, row: Axis, column: Axis): void {
     const at = this.bufferPlace(buffer, row, column)
     const vector = this.isVectorAt(row, column)
@@ -256,7 +260,10 @@ export class Nest {
     return use(widen(writer, machine, dtype, raw))
   }
 
-  /** Loads an element by its indices. Elements outside the tensor read as 0. */
+  /**
+   * Loads an element that is selected by indices. When an element is selected by indices, elements outside the tensor
+   * are read as 0.
+   */
   #gather(node: Node, from: PlacesView, row: Axis, column: Axis): Expression {
     const { writer, machine } = this.l
     const [, mask, other] = node.inputs
@@ -287,8 +294,8 @@ export class Nest {
   }
 
   /**
-   * The address of an element selected by indices, and whether that element is inside the tensor. The indices are
-   * values of this nest.
+   * The address of an element selected by indices, and whether that element is inside the tensor. The indices of the
+   * element are values that this nest has computed.
    */
   gatherPlace(
     from: PlacesView,
@@ -371,7 +378,10 @@ const shift: ByElements = {
   },
 }
 
-/** Each element is a copy of one input element. `at` returns the axes at which the input is read. */
+/**
+ * Each element of the result is a copy of one input element. The function `at` returns the axes at which the input is
+ * read.
+ */
 const stretched = (
   at: (node: Node, row: Axis, column: Axis) => readonly [row: Axis, column: Axis],
 ): ByElements => ({

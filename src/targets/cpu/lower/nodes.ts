@@ -1,4 +1,4 @@
-/** The table of lowering functions, one per op. */
+/** The table of lowering functions for CPU targets, one per op. */
 import { attribute, type Node } from '../../../ir/node.ts'
 import { entryOf, opsWith, type OpName } from '../../../ir/ops/index.ts'
 import { address, i32 } from '../build.ts'
@@ -27,16 +27,19 @@ import { isOfGpu, view } from './views.ts'
 
 type Lower = (l: Lowering, node: Node) => void
 
-/** Lowers an elementwise op. Fragments are stored in the frame or computed by their readers. Scalars become locals. */
+/**
+ * Lowers an elementwise op of the IR. An elementwise op on fragments is stored in the frame or computed by its readers.
+ * An elementwise op on scalars becomes a local variable.
+ */
 const lowerElementwise: Lower = (l, node) => (isFragment(node) ? lowerFragment : lowerElement)(l, node)
 
-/** Views and ids emit no code at their position. A view or id is lowered where it is used. */
+/** Views and ids emit no code at their position in the program. A view or id is lowered where it is used. */
 const lowerView: Lower = (l, node) => void view(l, node)
 const lowerId: Lower = (l, node) => void scalar(l, node)
 
 const ofGpu: Lower = (_, node) => isOfGpu(node)
 
-/** Ops that the stages of a CPU replace. */
+/** Ops that the compiler stages of a CPU replace. */
 const replaced: Lower = (_, { op }) => {
   throw new Error(`${op} is replaced before a kernel is lowered for a CPU`)
 }

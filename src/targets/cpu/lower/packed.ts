@@ -1,7 +1,8 @@
 /**
- * Packed tensors (panels.ts) in a kernel. `t.copy(w.tile([k, j], [BK, BN]), shared)` moves no data, and the products
- * that read the shared tile read the tensor itself. Kernels do not write packed tensors, so results do not change. Any
- * other use of a packed tensor is rejected with its source line.
+ * Handles packed tensors (panels.ts) in a kernel. The copy `t.copy(w.tile([k, j], [BK, BN]), shared)` from a packed
+ * tensor moves no data, and the matrix products that read the shared tile read the tensor itself. Kernels do not write
+ * packed tensors, so reading them in place does not change results. Any other use of a packed tensor is rejected with
+ * its source line.
  */
 import { dtypes } from '../../../ir/dtype.ts'
 import { attribute, walk, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -26,8 +27,8 @@ export const packedMisuse = (node: Node, param: Node, what: string): KernelError
   )
 
 /**
- * The shared tiles that are aliases of tiles of packed tensors. Throws if a kernel uses a packed tensor in any other
- * way.
+ * The shared tiles that are aliases of tiles of packed tensors. An error is thrown if a kernel uses a packed tensor in
+ * any other way.
  */
 export function packedTiles(
   ir: KernelIR,
@@ -74,8 +75,8 @@ const isRight = (layout: TileLayout | undefined, machine: Machine): boolean =>
   layout?.kind === 'panels' && layout.axis === 1 && layout.width === panelColumns(machine)
 
 /**
- * A narrow tile that is a left operand or multiplied transposed can have the same layout, so its uses must be checked
- * as well.
+ * A narrow tile that is a left operand, or that is multiplied transposed, can have the same layout, so its uses must be
+ * checked as well.
  */
 const isOnlyRight = (ir: KernelIR, tile: Node): boolean =>
   [...walk(ir.body)].every(
@@ -129,7 +130,7 @@ export function standFor(l: Lowering, from: TileView, declaration: Node): void {
   writer.set(place.panelsInside, min(i32(from.columns / width), panels))
 }
 
-/** The right operand of a product that reads a packed tensor. */
+/** The right operand of a matrix product that reads a packed tensor. */
 export function packedOperand(l: Lowering, node: Node, declaration: Node, tile: TileView): PackedOperand {
   const place = l.packed.get(declaration)
   if (!place)

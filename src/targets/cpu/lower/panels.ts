@@ -1,10 +1,10 @@
 /**
- * Panels of global memory: tiles copied into a shared tile for a product, or a whole tensor packed once.
+ * Handles panels of global memory: tiles copied into a shared tile for a matrix product, or a whole tensor packed once.
  *
  * A packed tensor of K x N elements keeps its dtype. A packed tensor is divided into panels as wide as the microkernel,
  * over all K. Each panel is contiguous with k outermost: element (k, n) has index (n / width) * K * width + k * width +
- * n % width. N is padded with zeros to whole panels. A tile whose first column begins a panel needs no copy: within a
- * panel, its rows are contiguous, in the order in which a product reads them.
+ * n % width. The number of columns N is padded with zeros to whole panels. A tile whose first column begins a panel
+ * needs no copy: within a panel, its rows are contiguous, in the order in which a matrix product reads them.
  *
  * To lower `t.copy(w.tile([k, j], [BK, BN]), shared)` followed by `t.dot(a, shared, acc)` for a packed `w`: if
  * `readsPacked` holds and only dots read the shared tile, as their right operand, omit the copy and call
@@ -34,12 +34,18 @@ import { numbersOf, panelColumns, panelElements, pointers, sharedFunction, wideB
 import type { TileLayout } from './dot/tiles.ts'
 import { widenRun } from './dot/widening.ts'
 
-/** A tile of a tensor. Its rows are `rowStride` bytes apart (a ptr-sized number), and its columns are contiguous. */
+/**
+ * A tile of a tensor. The rows of the tile are `rowStride` bytes apart (a ptr-sized number), and its columns are
+ * contiguous.
+ */
 export interface GlobalTile {
   readonly base: Expression
   readonly rowStride: Expression
   readonly dtype: StorageDType
-  /** The numbers (i32) of rows and columns that are inside the tensor. They may be 0 or negative. */
+  /**
+   * The numbers (i32) of rows and columns that are inside the tensor. The numbers of rows and columns inside the tensor
+   * may be 0 or negative.
+   */
   readonly rows: Expression
   readonly columns: Expression
   readonly shape: readonly [number, number]
@@ -119,8 +125,8 @@ interface Part {
 const runBytes = 128
 
 /**
- * Copies a few adjacent panels at a time, row by row. Copying all panels at once would read memory sequentially, but
- * write to addresses at large power-of-two distances, which evict each other from the caches.
+ * Copies a few adjacent panels at a time, one row after the other. Copying all panels at once would read memory
+ * sequentially, but write to addresses at large power-of-two distances, which evict each other from the caches.
  */
 function copyWhole({ writer, machine, dtype, shape, layout, source, rowStride, target }: Part): void {
   const [rows, columns] = shape
@@ -150,7 +156,9 @@ function copyWhole({ writer, machine, dtype, shape, layout, source, rowStride, t
   if (last.length > 0) group(i32(whole), last)
 }
 
-/** Copies the rows and columns that exist. The rest of the target is already 0. */
+/**
+ * Copies the rows and columns that are inside the tensor. The elements of the target outside the tensor are already 0.
+ */
 function copyPart(
   { writer, machine, dtype, shape, layout, source, rowStride, target }: Part,
   rowCount: Local,
@@ -180,8 +188,8 @@ function copyPart(
 }
 
 /**
- * Copies rows into the columns of panels. A row is read sequentially, and each element is written to another row of the
- * panel.
+ * Copies rows into the columns of panels. A row is read sequentially, and each of its elements is written to another
+ * row of the panel.
  */
 function copyTransposed(
   { writer, machine, dtype, shape, layout, source, rowStride, target }: Part,
@@ -241,7 +249,7 @@ export function packedLayout(
 
 type Elements = Float32Array | Uint16Array | Uint8Array | Int8Array
 
-/** Packs the bits of K x N elements. The result has the array type of the source. */
+/** Packs the bits of K x N elements. The result array has the array type of the source. */
 export function packTensor<T extends Elements>(
   source: T,
   dtype: StorageDType,
@@ -268,7 +276,7 @@ export function packTensor<T extends Elements>(
   return packed
 }
 
-/** True if tiles of this shape start at panel boundaries, so that a product can read them in place. */
+/** True if tiles of a given shape start at panel boundaries, so that a matrix product can read them in place. */
 export const readsPacked = (machine: Machine, shape: readonly [number, number]): boolean =>
   shape[1] % panelColumns(machine) === 0
 

@@ -1,7 +1,7 @@
 /**
- * Decides where fragments are computed. A fragment that a single consumer reads element by element is not stored: the
- * consumer's loop computes its elements. The plan determines which fragments are stored ("kept"), when a kept fragment
- * is read for the last time, and which carried values may be overwritten by their successors.
+ * Decides where fragments are computed. If a single consumer reads a fragment element by element, the fragment is not
+ * stored: the consumer's loop computes its elements. The plan determines which fragments are stored ("kept"), when a
+ * kept fragment is read for the last time, and which carried values may be overwritten by their successors.
  */
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { isElementwise, isStrong, opOf, origin, writtenRefs } from '../../../ir/ops/index.ts'
@@ -9,10 +9,10 @@ import { hasEffect } from '../../../ir/passes/dead.ts'
 import { elements, type ValueType } from '../../../ir/type.ts'
 
 interface Use {
-  /** Undefined if the block yields the value. */
+  /** The user of the value; undefined if the block yields the value. */
   readonly user: Node | undefined
   readonly block: Block
-  /** The input number of the user, or the result number of the block. */
+  /** The index of the input of the user, or the index of the result of the block. */
   readonly input: number
 }
 
@@ -25,8 +25,7 @@ const isStretching = (node: Node): boolean => opOf(node).elements === 'stretched
 const isIndices = (node: Node): boolean => opOf(node).elements === 'indices'
 
 /**
- * True if the user reads more of a fragment than the current element, such as an operand of a product or the indices of
- * gathered rows.
+ * True if the user reads other elements of a fragment than the current one, as a matrix product or gathered rows do.
  */
 function wantsWhole(user: Node, input: number): boolean {
   const { accesses, effect, elements, isView } = opOf(user)
@@ -40,7 +39,7 @@ function wantsWhole(user: Node, input: number): boolean {
  * storing it.
  */
 const mostCheap = 4
-/** The maximum cost of each such operation, in additions. */
+/** The maximum cost of each recomputed operation, in additions. */
 const mostAtOnce = 4
 
 export class Plan {
@@ -88,8 +87,8 @@ export class Plan {
   }
 
   /**
-   * The number of operations that compute the fragment from scalars, indices and constants. Infinite if it has other
-   * inputs.
+   * The number of operations that compute the fragment from scalars, indices and constants. The number is infinite if
+   * the fragment has other inputs.
    */
   #cost(node: Node): number {
     if (!isFragment(node)) return 0
@@ -156,8 +155,8 @@ export class Plan {
   }
 
   /**
-   * True if the load may run at its root instead: neither the nodes in between nor the root itself change the memory
-   * that it reads.
+   * True if the load may run at the node that consumes it instead: neither that node nor the nodes in between change
+   * the memory that the load reads.
    */
   #mayDelay(load: Node, root: Node, position: number): boolean {
     const { block, position: end } = this.#home.get(root)!
@@ -171,13 +170,14 @@ export class Plan {
     if (from === to && root.op === 'store' && from.op !== 'at')
       return this.#isReadInPlace(root.inputs[1], load)
     if (origin(from).base === origin(to).base || from.op === 'at' || to.op === 'at') return false
-    // The code assumes that two parameters may be one tensor. Whole tiles of one shape are then identical or disjoint.
+    // The code must allow for two parameters that are the same tensor. If two parameters are the same tensor, whole
+    // tiles of one shape are identical or disjoint.
     return from.op === 'tile' && to.op === 'tile' && this.#isReadInPlace(root.inputs[1], load)
   }
 
   /**
-   * True if element (i, j) of `node` reads `value` only at (i, j). A load inside `node` runs at that element's
-   * position.
+   * True if element (i, j) of `node` reads `value` only at (i, j). A load inside `node` executes at the position of the
+   * current element.
    */
   #isReadInPlace(node: Node, value: Node): boolean {
     if (node === value) return true
@@ -189,7 +189,7 @@ export class Plan {
   reads(node: Node, value: Node): boolean {
     if (node === value) return true
     if (!isFragment(node) && !opOf(node).isView) return false
-    // Fragments not decided yet count as computed by their consumers.
+    // Fragments whose place of computation is not decided yet count as computed by their consumers.
     if (this.#kept.get(node)) return false
     return node.inputs.some((input) => this.reads(input, value))
   }
@@ -199,7 +199,7 @@ export class Plan {
     for (const root of this.roots(value)) {
       if (root === last) continue
       if (!('op' in root)) return false
-      // A reader inside a nested loop counts at the position of that loop.
+      // A reader inside a nested loop counts as a reader at the position of that loop.
       let outer = root
       while (this.#home.get(outer)!.block !== block) {
         const owner = this.#owner.get(this.#home.get(outer)!.block)
@@ -213,7 +213,7 @@ export class Plan {
 
   /**
    * True if `consumer` is the last reader of a kept value and reads it only as input number `input`. The memory of the
-   * value may then be reused.
+   * value may then be reused by the consumer.
    */
   isLastUse(value: Node, consumer: Node, input: number): boolean {
     const { block, position } = this.#home.get(consumer)!
@@ -227,8 +227,8 @@ export class Plan {
   }
 
   /**
-   * True if the successor of a carried value can be written to the value's own buffer. The value must not be read
-   * afterwards, and the successor itself must read it element by element.
+   * True if the successor of a carried value can be written to the value's own buffer. Writing in place requires that
+   * the old value is not read afterwards, and that its successor reads it element by element.
    */
   mayOverwrite(param: Node, successor: Node): boolean {
     const { block } = this.#home.get(param)!

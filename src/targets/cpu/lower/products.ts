@@ -1,6 +1,6 @@
 /**
- * Lowers `dot` nodes. The product is computed in the accumulator's own memory if no other node needs it, so that a loop
- * of products does not move its accumulator.
+ * Lowers `dot` nodes (matrix products). The matrix product is computed in the accumulator's own memory if no other node
+ * needs it, so that a loop of products does not move its accumulator.
  */
 import type { StorageDType } from '../../../ir/dtype.ts'
 import type { Node } from '../../../ir/node.ts'
@@ -39,7 +39,7 @@ export function lowerDot(l: Lowering, node: Node): void {
   const [a, b, start] = node.inputs
   const buffer = l.preferred.get(node) ?? takeOver(l, start, node, 2) ?? newBuffer(l, node)
   const begun = l.fresh.get(node)
-  // The first product may skip the addition only if it writes to the buffer of the carried sum.
+  // The first matrix product may skip the addition only if it writes to the buffer of the carried sum.
   if (begun && l.buffers.get(start)?.offset !== buffer.offset) clearFresh(l, begun, l.buffers.get(start)!)
   evaluateInto(l, start, buffer)
   const left = operand(l, a)
@@ -66,7 +66,7 @@ export function lowerDot(l: Lowering, node: Node): void {
   l.buffers.set(node, buffer)
 }
 
-/** Zeroes a carried sum to which nothing was added. */
+/** Sets a carried sum to zero if nothing was added to it. */
 export function clearFresh(l: Lowering, fresh: Local, buffer: Buffer): void {
   l.writer.if(fresh, () => {
     l.writer.zeroBytes(inFrame(l, buffer.offset), i32(buffer.rows * buffer.stride))
@@ -74,7 +74,7 @@ export function clearFresh(l: Lowering, fresh: Local, buffer: Buffer): void {
   })
 }
 
-/** The operand of a product. A fragment is stored as f32 or i32 for every dtype. */
+/** The operand of a matrix product. In the frame, a fragment is stored as f32 or i32 for every dtype. */
 function operand(l: Lowering, node: Node): TileOperand {
   if (node.type.kind === 'ref') {
     const tile = view(l, node) as TileView
@@ -89,7 +89,7 @@ function operand(l: Lowering, node: Node): TileOperand {
     }
   }
   let buffer = l.buffers.get(node)
-  // A constant fragment gets memory only when a product needs it as an operand.
+  // A constant fragment gets memory only when a matrix product needs it as an operand.
   if (!buffer) evaluateInto(l, node, (buffer = newBuffer(l, node)))
   return {
     base: inFrame(l, buffer.offset),

@@ -6,13 +6,16 @@ import type { Expression } from '../code.ts'
 type Counter = readonly [Operand, Operand, Operand, Operand]
 type Key = readonly [Operand, Operand]
 
-/** Word `word` of the block of a counter. The meaning is that of src/ir/philox.ts. */
+/**
+ * Computes word `word` of the random block of a counter. The file src/ir/philox.ts defines the random numbers of the
+ * language.
+ */
 export function philoxWord(writer: Writer, word: number, counter: Counter, key: Key): Expression {
   const type = use(counter[0]).type as 'i32' | 'vi32'
   const number = (value: number): Expression => constant(type, value | 0)
   const [m, n] = philox.multipliers.map(number)
   const xor = (a: Operand, b: Operand): Expression => binary('xor', a, b)
-  /** The words after a round, as expressions. */
+  /** The words of the generator after a round, as expressions. */
   const round = (
     [a, b, c, d]: Counter,
     [low, high]: Key,

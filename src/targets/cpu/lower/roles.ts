@@ -1,8 +1,9 @@
 /**
- * Lowers roles, which run on additional workers next to the leader. The leader writes the scalars that the roles need
- * into the frame, starts the roles, runs the first role itself and waits for the other roles. A role's worker takes
- * part in one launch at a time. The worker begins when the leader has written the launch's number into the frame. The
- * worker ends when the leader has set the start count to `noMore`.
+ * Lowers roles, which run on additional worker threads next to the leader (the thread that runs the program). The
+ * leader writes the scalars that the roles need into the frame, starts the roles, runs the first role itself and waits
+ * for the other roles. A role's worker takes part in one launch at a time. The worker of a role begins when the leader
+ * has written the launch's number into the frame. The worker of a role ends when the leader has set the start count to
+ * `noMore`.
  */
 import { walk, type Block, type Node } from '../../../ir/node.ts'
 import { opOf } from '../../../ir/ops/index.ts'
@@ -18,7 +19,7 @@ import { isStanding, scalar } from './scalars.ts'
 import { leaveIfStopped } from './sync.ts'
 import { view } from './views.ts'
 
-/** A start count larger than any real one: no further start follows in this launch. */
+/** A start count that is larger than any real one: no further start follows in this launch. */
 const noMore = 1 << 30
 
 /** The code of one role of one `roles` node. */
@@ -42,7 +43,7 @@ function codesOf(shared: Shared): RoleCode[] {
 
 const word = (frame: Local, offset: number): Expression => address(frame, 0, 1, offset)
 
-/** The nodes outside a block that its code needs, in program order. */
+/** The nodes outside a block that the code of the block needs, in program order. */
 function capturedBy(shared: Shared, block: Block): Node[] {
   const inside = new Set<Node>(block.params)
   for (const node of walk(block)) {
@@ -53,14 +54,14 @@ function capturedBy(shared: Shared, block: Block): Node[] {
   const want = (node: Node): void => {
     if (inside.has(node) || wanted.has(node)) return
     wanted.add(node)
-    // A role recomputes a view from its inputs. Scalars are passed through the frame.
+    // A role recomputes a view from its inputs. Scalars that a role needs are passed through the frame.
     if (node.type.kind !== 'value') node.inputs.forEach(want)
   }
   for (const node of walk(block)) node.inputs.forEach(want)
   return inOrder(shared.ir.body).filter((node) => wanted.has(node))
 }
 
-/** All nodes of a block and of the blocks inside it, with their params, in program order. */
+/** All nodes of a block and of the blocks inside it, with their parameters, in program order. */
 const inOrder = ({ params, nodes }: Block): Node[] => [
   ...params,
   ...nodes.flatMap((node) => [...node.blocks.flatMap(inOrder), node]),
@@ -208,13 +209,13 @@ export function roleEntry(shared: Shared, role: number): CodeFunction {
   )
 }
 
-/** Returns the start of the memory, as a pointer loaded from 64 zero bits. */
+/** Returns the start of the shared memory, as a pointer loaded from 64 zero bits. */
 export function memoryOf(writer: Writer, frame: Local): Local {
   writer.store('i64', frame, { kind: 'const', type: 'i64', value: 0 }, header.memory)
   return writer.loadPointer('memory', frame, header.memory)
 }
 
-/** The leader's side of the start and the end of a launch. */
+/** The leader's code for the start and the end of a launch with roles. */
 export function openRoles(shared: Shared, writer: Writer, launch: Local, frame: Local, memory: Local): void {
   if (workersOf(shared) === 1) return
   for (const offset of [header.go, header.done]) writer.atomicStore(word(frame, offset), i32(0), 'relaxed')

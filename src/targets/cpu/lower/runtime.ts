@@ -1,11 +1,11 @@
 /**
- * The runtime functions that kernel code calls to wait, signal, abort and record. Each is a separate function, so that
- * the code around a wait stays small.
+ * Generates the runtime functions that kernel code calls to wait, signal, abort and record. Each runtime action is a
+ * separate function, so that the code around a wait stays small.
  *
- * A wait polls, then spins, then sleeps on the word for a limited time and polls again. A thread that changes a word
+ * A waiting thread polls, then sleeps on the word for a limited time and polls again. A thread that changes a word
  * wakes the threads that sleep on it. No wake-up is lost: a sleeper increments the sleeper count before its last poll,
- * and a signaller reads the count after its store. Sleeper and signaller use sequentially consistent order, so at least
- * one of the two observes the other.
+ * and a signaller reads the count after its store. Sleepers and signallers use sequentially consistent order, so at
+ * least one of the two observes the other.
  */
 import { control, event, faultCode, slot as slotBlock, stopReason, waitKind, type Fault } from '../abi.ts'
 import {
@@ -27,7 +27,7 @@ import type { CodeFunction, Local } from '../code.ts'
 
 /** The longest sleep of a wait before it polls again, in nanoseconds. */
 const nap = 20_000_000
-/** The same for a wait for a part of an epoch, which a signal of another kernel need not wake. */
+/** The longest sleep of a wait for some of an epoch's signals, which a signal of another kernel need not wake. */
 const shortNap = 200_000
 /**
  * The time in nanoseconds for which a polling loop yields its core, and the number of iterations between two such
@@ -38,23 +38,25 @@ const restEvery = 256
 
 export interface Runtime {
   /**
-   * (memory, flag, wanted, slot, site, param, owner, index): waits for a flag. All waits return 0, or -1 after an
-   * abort.
+   * The function (memory, flag, wanted, slot, site, param, owner, index) waits for a flag. All wait functions return 0,
+   * or -1 after an abort.
    */
   readonly waitFlag: CodeFunction
-  /** The same for a wait for a part of an epoch. */
+  /** The function that waits for some of an epoch's signals (`atLeast`), with the same arguments. */
   readonly waitCount: CodeFunction
-  /** (memory, word, arrivals, phase, slot, site): waits until the phase of a barrier is complete. */
+  /** The function (memory, word, arrivals, phase, slot, site) waits until the phase of a barrier is complete. */
   readonly waitBarrier: CodeFunction
-  /** (memory, word, wanted, slot, site, kind): waits until the word has reached `wanted`. */
+  /** The function (memory, word, wanted, slot, site, kind) waits until the word has reached `wanted`. */
   readonly waitWord: CodeFunction
-  /** (memory, iterations, slot, site): called by long-running loops to yield the core from time to time. */
+  /**
+   * The function (memory, iterations, slot, site) is called by long-running loops to yield the core from time to time.
+   */
   readonly restInLoop: CodeFunction
-  /** (memory, word): wakes the threads that sleep on the word. */
+  /** The function (memory, word) wakes the threads that sleep on the word. */
   readonly wakeSleepers: CodeFunction
-  /** (memory, slot, fault, site): reports a fault and aborts the world. */
+  /** The function (memory, slot, fault, site) reports a fault and aborts the world. */
   readonly raiseFault: CodeFunction
-  /** (slot, kind, site, start, end, who, what): appends an event to the worker's buffer. */
+  /** The function (slot, kind, site, start, end, who, what) appends an event to the worker's buffer. */
   readonly recordEvent: CodeFunction
 }
 
@@ -65,8 +67,8 @@ export function isStopped(writer: Writer, memory: Operand): Local {
 }
 
 /**
- * Polls until `poll` reports that the wait is over. If the first poll fails, `note` writes the awaited word into the
- * slot. Sleeps on `word` while it holds the value that `poll` saw.
+ * Polls until `poll` reports that the wait is over. If the first poll fails, the function `note` writes the awaited
+ * word into the slot. The waiting thread sleeps on `word` while it holds the value that `poll` saw.
  */
 function waitLoop(
   writer: Writer,
@@ -158,7 +160,10 @@ export function makeRuntime(): Runtime {
   const waitFlag = awaiting('wait_flag', nap)
   const waitCount = awaiting('wait_count', shortNap)
 
-  /** The number of complete phases follows from the arrival count. A wait receives the parity of the phase. */
+  /**
+   * The number of complete phases follows from the arrival count. A wait on an arrival barrier receives the parity of
+   * the phase.
+   */
   const waitBarrier = codeFunction(
     'wait_barrier',
     [
@@ -215,7 +220,7 @@ export function makeRuntime(): Runtime {
     { result: 'i32', hot: true },
   )
 
-  /** Sleeps on a word that nobody changes, to yield the core to the thread that the loop waits for. */
+  /** Sleeps on a word that no thread changes, to yield the core to the thread that the loop waits for. */
   const restInLoop = codeFunction(
     'rest_in_loop',
     [
@@ -268,8 +273,8 @@ export function makeRuntime(): Runtime {
 }
 
 /**
- * Finds the slot's number by comparing addresses, because Code cannot convert a pointer to a number. Slots follow the
- * control page.
+ * Finds the slot's number by comparing addresses, because Code cannot convert a pointer to a number. The slots follow
+ * the control page in memory.
  */
 function makeRaise(): CodeFunction {
   return codeFunction(

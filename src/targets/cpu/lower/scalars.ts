@@ -1,4 +1,7 @@
-/** Lowers scalars. Every scalar is either a constant or a local that is set at its node's position. */
+/**
+ * Lowers scalar values to constants and local variables. Every scalar is either a constant or a local variable that is
+ * set at its node's position.
+ */
 import { attribute, type Node } from '../../../ir/node.ts'
 import type { OpWith } from '../../../ir/ops/index.ts'
 import { constant, use } from '../build.ts'
@@ -21,7 +24,7 @@ export function scalar(l: Lowering, node: Node): Expression {
   return value
 }
 
-/** Scalars that have the same value everywhere in a program. */
+/** Scalars that have the same value in all roles of a program. */
 const standing: Readonly<
   Record<'const' | 'param' | IdName, (l: Lowering, node: Node) => Expression | undefined>
 > = {

@@ -1,6 +1,7 @@
 /**
- * Lowers the carried state of loops. A scalar is a local that each iteration sets. A fragment is a buffer that each
- * iteration recomputes: in place if the plan allows it, otherwise in another buffer that is copied back.
+ * Lowers the carried state of loops. A scalar in the carried state is a local variable that each iteration sets. A
+ * fragment in the carried state is a buffer that each iteration recomputes: in place if the plan allows it, and
+ * otherwise in another buffer that is copied back.
  */
 import type { Block, Node } from '../../../ir/node.ts'
 import { opOf } from '../../../ir/ops/index.ts'
@@ -17,8 +18,9 @@ import { scalar } from './scalars.ts'
 export type State = readonly (Buffer | Local)[]
 
 /**
- * Finds the `dot` of a loop that carries a sum starting at zero, where each iteration only adds to the sum. The first
- * iteration then stores its product instead of adding it, so the buffer need not be zeroed.
+ * Finds the `dot` of a loop that carries a sum starting at zero and whose iterations only add to the sum. The first
+ * iteration of a loop with a carried sum stores its matrix product instead of adding it, so the buffer need not be
+ * zeroed.
  */
 function beginsSum(l: Lowering, node: Node, index: number, init: Node, leading: number): Node | undefined {
   if (!isZero(init) || opOf(node).state === 'tested') return undefined
@@ -38,7 +40,7 @@ function resultOf(l: Lowering, node: Node, index: number): Node | undefined {
   return l.plan.users(node).find((user) => user.op === 'result' && user.attributes.index === index)
 }
 
-/** Stores the initial values. The first `leading` inputs of the node are not state. */
+/** Stores the initial values of a loop's carried state. The first `leading` inputs of the loop node are not state. */
 export function beginState(l: Lowering, node: Node, leading: number): State {
   const inits = node.inputs.slice(leading)
   return inits.map((init, k) => {
@@ -53,7 +55,7 @@ export function beginState(l: Lowering, node: Node, leading: number): State {
   })
 }
 
-/** Binds the state to the parameters of a block. */
+/** Binds the loop's state to the parameters of a block. */
 export function enterState(l: Lowering, state: State, params: readonly Node[]): void {
   state.forEach((part, k) => {
     if (isBuffer(part)) l.buffers.set(params[k], part)
@@ -61,7 +63,7 @@ export function enterState(l: Lowering, state: State, params: readonly Node[]): 
   })
 }
 
-/** Chooses where an iteration's results are computed: in place if the old values are no longer needed. */
+/** Chooses the memory in which an iteration's results are computed: in place if the old values are no longer needed. */
 export function preferInPlace(l: Lowering, state: State, params: readonly Node[], block: Block): void {
   state.forEach((part, k) => {
     const result = block.results[k]
@@ -71,7 +73,7 @@ export function preferInPlace(l: Lowering, state: State, params: readonly Node[]
   })
 }
 
-/** Makes an iteration's results the new state. */
+/** Makes an iteration's results the new state of the loop. */
 export function nextState(l: Lowering, state: State, results: readonly Node[]): void {
   l.shared.frame.scope(() => moveBuffers(l, state, results))
   const scalars = results.flatMap((result, k): { from: Expression; to: Local }[] => {

@@ -32,7 +32,7 @@ export function raise(l: Lowering, fault: Fault, node: Node): void {
   l.stop()
 }
 
-/** Leaves the function if the called runtime function returned -1 after an abort. */
+/** Returns from the function if the called runtime function returned -1 after an abort. */
 export function leaveIfStopped(l: Lowering, stopped: Expression): void {
   l.writer.if(compare('ne', stopped, i32(0)), () => l.stop())
 }
@@ -50,8 +50,9 @@ export function signal(l: Lowering, node: Node): void {
   }
   const before = l.writer.atomic('add', flag.base, i32(1), 'seqCst')
   if (isCounted(l, flag.param)) return wake()
-  // Most waits are for a complete epoch, so only the last arrival of an epoch wakes sleepers. A wait for a part of an
-  // epoch in another kernel polls (`waitCount`). The difference of the words stays small, even after they have wrapped.
+  // Most waits are for a complete epoch, so only the last arrival of an epoch wakes sleepers. A wait for some of an
+  // epoch's signals in another kernel polls instead (`waitCount`). The difference of two flag words stays small, even
+  // after the words have wrapped around.
   const beyond = sub(add(before, i32(1)), mul(epoch, i32(arrivals)))
   l.writer.if(unary('eqz', binary('rem', beyond, i32(arrivals))), wake)
 }
@@ -59,7 +60,7 @@ export function signal(l: Lowering, node: Node): void {
 /** The number of signals that a wait requires, or undefined for all signals of an epoch. */
 const countOf = (node: Node): Node | undefined => node.inputs[1]
 
-/** True if the kernel waits for a part of an epoch of this flag set. */
+/** True if the kernel waits for some of an epoch's signals of this flag set (`atLeast`). */
 function isCounted(l: Lowering, param: Node): boolean {
   const { body } = l.shared.ir
   return [...walk(body)].some(
@@ -68,7 +69,8 @@ function isCounted(l: Lowering, param: Node): boolean {
 }
 
 /**
- * The value that the flag must reach in this launch. With a lag, it is 0 while there is no earlier epoch to wait for.
+ * The value that the flag must reach in this launch. If the wait has a lag, the value is 0 while there is no earlier
+ * epoch to wait for.
  */
 function wantedOf(l: Lowering, node: Node, flag: FlagsView): Local {
   const { writer } = l
@@ -87,7 +89,7 @@ function wantedOf(l: Lowering, node: Node, flag: FlagsView): Local {
   )
 }
 
-/** Words wrap, so the sign of the difference decides. */
+/** The flag words wrap around, so the sign of the difference decides. */
 const isBefore = (seen: Local, wanted: Local): Expression => compare('lt', sub(seen, wanted), i32(0))
 
 export function reached(l: Lowering, node: Node): void {
@@ -137,8 +139,8 @@ export function wait(l: Lowering, node: Node): void {
 }
 
 /**
- * The number of polls before a wait is recorded. These polls take a few tenths of a microsecond, about as long as
- * recording an event.
+ * The number of polls before a wait is recorded. The polls before a wait is recorded take a few tenths of a
+ * microsecond, about as long as recording an event.
  */
 export const looks = 256
 
@@ -155,7 +157,7 @@ function lookAgain(writer: Writer, seen: Local, flag: Operand, isEarly: () => Ex
   })
 }
 
-/** Runs `body`, and records its start and end if the world records. */
+/** Runs `body`, and records its start and its end if the world records. */
 export function recorded(
   l: Lowering,
   kind: number,
@@ -176,15 +178,15 @@ export function fence(l: Lowering, node: Node): void {
   l.writer.emit({ kind: 'fence', order: orderOf(node) })
 }
 
-/** Synchronises all roles of the program. Without roles, nothing needs to be synchronised. */
+/** Synchronises all roles of the program. In a program without roles, nothing needs to be synchronised. */
 export function barrier(l: Lowering, node: Node): void {
   if (l.roles === 1) return
   const { writer, ambient, shared } = l
   const word = writer.let('meeting', address(ambient.frame, 0, 1, header.meeting))
   const before = writer.atomic('add', word, i32(1), 'seqCst')
   l.call(shared.runtime.wakeSleepers, ambient.memory, word)
-  // The arrival count is never reset. A barrier is complete when the count reaches the next multiple of the number of
-  // roles.
+  // The arrival count of the roles is never reset. A barrier is complete when the arrival count reaches the next
+  // multiple of the number of roles.
   const meeting = add(
     mul({ kind: 'binary', type: 'i32', name: 'divU', a: use(before), b: i32(l.roles) }, i32(l.roles)),
     i32(l.roles),

@@ -8,10 +8,10 @@ import { inline, type MadeDeclaration } from '../declaration.ts'
 import { registerTypeName } from './spell.ts'
 
 /**
- * Returns a device function for a TMA copy of a tensor with the given number of axes. Coordinates are in elements,
- * innermost axis first. Reads out of bounds return zeros, and their bytes still count towards the mbarrier. Writes out
- * of bounds are dropped. A multicast writes to the same place in the shared memory of each program of the cluster whose
- * bit is set in `places`, and counts towards the mbarrier of each.
+ * Returns a device function for a TMA copy of a tensor with the given number of axes. The function takes coordinates in
+ * elements, innermost axis first. TMA reads out of bounds return zeros, and their bytes still count towards the
+ * mbarrier. TMA writes out of bounds are dropped. A multicast copy writes to the same shared address in each program of
+ * the cluster whose bit is set in `places`, and its bytes count towards the mbarrier of each of these programs.
  */
 export function tensorCopy(kind: 'load' | 'multicast' | 'store', axes: number): MadeDeclaration {
   const name = `tma_${kind}_${axes}d`
@@ -75,8 +75,8 @@ export interface StrongAccess {
 }
 
 /**
- * Returns a device function for one kind of strong access, or undefined if CUDA has no such access. The function's
- * first parameter is a pointer, or an address in shared memory.
+ * Returns a device function for one kind of strong access, or undefined if CUDA has no such access. The first parameter
+ * of the device function is a pointer to global memory, or an address in shared memory.
  */
 export function strongAccess(access: StrongAccess): MadeDeclaration | undefined {
   const { op, dtype, order, scope, space } = access

@@ -2,14 +2,14 @@
  * Assigns a register layout to every fragment of the kernel, according to its uses.
  *
  * The operands and the result of an elementwise op have the same layout, and so do the values that a loop or branch
- * carries. Values with the same layout form a class. A `dot` requires the accumulator layout for its accumulator, and
- * the operand layout for a left operand in registers. Reductions, `expand` and `broadcast` relate the layout of a
- * matrix to the layouts of its rows and columns, in both directions. A class without requirements gets the blocked
- * layout. A class that only needs rows or columns gets the accumulator layout. A product with few rows may swap its
- * operands, if nothing else constrains the layout of its accumulator.
+ * carries. Fragments that must have the same layout form a class. A `dot` requires the accumulator layout for its
+ * accumulator, and the operand layout for a left operand in registers. Reductions, `expand` and `broadcast` relate the
+ * layout of a matrix to the layouts of its rows and columns, in both directions. A class without requirements gets the
+ * blocked layout. A class whose only requirement is that its rows or columns are used gets the accumulator layout. A
+ * matrix product with few rows may swap its operands, if nothing else constrains the layout of its accumulator.
  *
  * If two requirements contradict each other, a `Conflict` names the value and the user that needs another layout. The
- * stage `layouts` (`conversions.ts`) inserts a `convert` there.
+ * stage `layouts` (`conversions.ts`) inserts a `convert` between the two.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { entryOf, isElementwise, opOf, opsWith, type OpName } from '../../../ir/ops/index.ts'
@@ -29,7 +29,7 @@ import {
 import { maySwap, productOf } from './products.ts'
 import { is16Bit } from './spell.ts'
 
-/** The layout that a class needs. That of columns belongs to a matrix with `of` rows. */
+/** The layout that a class of fragments needs. A `columns` layout belongs to a matrix with `of` rows. */
 type Kind =
   | { readonly kind: 'accumulator' | 'left' | 'swapped' | 'rows' }
   | { readonly kind: 'columns'; readonly of: number }
@@ -45,8 +45,8 @@ export interface Layouts {
 }
 
 /**
- * A value that is needed in two layouts. `user` is the node, or the block that yields the value, that needs another
- * layout. If `user` is undefined, all users do.
+ * A fragment that is needed in two layouts. `user` is the node that needs the other layout, or the block that yields
+ * the fragment in the other layout. If `user` is undefined, all users need the other layout.
  */
 export interface Conflict {
   readonly value: Node
@@ -62,7 +62,8 @@ interface Class {
   parent: Class | undefined
   kind: Kind | undefined
   /**
-   * The size of the class's narrowest element type, in bytes. It determines the number of elements per vector access.
+   * The size of the class's narrowest element type, in bytes. This size determines the number of elements per vector
+   * access.
    */
   bytes: number
   /** True if the class contains a value with one axis, which cannot have a matrix layout. */
@@ -75,7 +76,10 @@ const isMatrix = (its: Kind | undefined): boolean =>
 export const isFragment = (node: Node): boolean => node.type.kind === 'value' && node.type.shape.length > 0
 export const shapeOf = (node: Node): Shape => (node.type as ValueType).shape
 
-/** True if all elements are the same scalar. Such a value needs no fragment registers and fits any layout. */
+/**
+ * True if all elements are the same scalar. A fragment of equal elements needs no registers of its own and fits any
+ * layout.
+ */
 export function isSplat(node: Node): boolean {
   if (node.op === 'broadcast') return shapeOf(node.inputs[0]).length === 0 || isSplat(node.inputs[0])
   if (node.op === 'expand' || node.op === 'transpose') return isSplat(node.inputs[0])
@@ -86,7 +90,9 @@ export function isSplat(node: Node): boolean {
   )
 }
 
-/** The maximum cost of an op that each use of a fragment computes again, in additions. */
+/**
+ * The maximum cost, in additions, of an op whose result is recomputed at each use instead of being kept in registers.
+ */
 const mostRepeated = 50
 
 const isCheap = (node: Node): boolean => Number(opOf(node).operations) <= mostRepeated
@@ -105,8 +111,8 @@ export function isIndexed(node: Node): boolean {
 }
 
 /**
- * True if a 1 x 1 matrix is broadcast to several rows. The element belongs to no row or column, so any thread may hold
- * it.
+ * True if a 1 x 1 matrix is broadcast to several rows. The only element belongs to no row or column, so any thread may
+ * hold it.
  */
 export const isOneOfMany = (node: Node): boolean =>
   node.op === 'broadcast' &&
@@ -116,12 +122,13 @@ export const isOneOfMany = (node: Node): boolean =>
   shapeOf(node.inputs[0]).length === 2 &&
   shapeOf(node.inputs[0]).every((extent) => extent === 1)
 
-/** True if a fragment uses the registers of another node. A stretched fragment repeats elements of its source. */
+/** True if a fragment uses the registers of another node. A broadcast fragment repeats elements of its source. */
 export const hasNoRegisters = (node: Node): boolean =>
   node.op === 'result' || node.op === 'combine' || opOf(node).elements === 'stretched'
 
 /**
- * The fragments that a copy reads from registers: its mask, and the indices if it gathers or scatters single elements.
+ * Returns the fragments that a copy reads from registers: its mask, and the indices if the copy gathers or scatters
+ * single elements.
  */
 export function lanesOf(copy: Node): readonly Node[] {
   const indices = copy.inputs.slice(0, 2).flatMap((ref) => (ref.op === 'at' ? ref.inputs.slice(1) : []))
@@ -173,8 +180,8 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
     x.flat ||= y.flat
   }
   /**
-   * Relates a matrix to a slice of its rows or columns. If one has the layout of its kind, the other must have the
-   * matching layout.
+   * Relates a matrix to a slice of its rows or columns. If the matrix has a matrix layout, the slice must have the
+   * corresponding `rows` or `columns` layout, and vice versa.
    */
   const relate = (matrix: Node, slice: Node, axis: 'rows' | 'columns', by: Node): void => {
     if (isSplat(slice) || isSplat(matrix) || isIndexed(slice)) return
@@ -228,7 +235,7 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
       if (isFragment(node))
         relate(node.inputs[0], node, attribute<number>(node, 'axis') === 1 ? 'rows' : 'columns', node)
     }),
-    // The elements pass through shared memory, in any layout on both sides.
+    // Elements that change threads pass through shared memory, so operand and result may have any layouts.
     ...opsWith({ elements: 'gathered' }, unconstrained),
     expand(node) {
       if (isFragment(node.inputs[0])) join(node, node.inputs[0], node)
@@ -281,8 +288,8 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
   }
   const constrain = (node: Node, group: Group): void => entryOf(constraints, node)(node, group)
   /**
-   * The initial accumulator may already have the layout of rows or columns. In that case it is converted, and not the
-   * product.
+   * The initial accumulator of a matrix product may already have the layout of rows or columns. In that case the
+   * initial accumulator is converted, and not the result of the matrix product.
    */
   const joinAccumulator = (dot: Node, added: Node): void => {
     if (isFragment(added) && !isSplat(added) && find(added).kind && !isMatrix(find(added).kind))
@@ -290,8 +297,8 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
     else join(dot, added, dot)
   }
   /**
-   * Forces the `left` layout only on a value without other requirements. `dot` passes any other left operand through
-   * shared memory.
+   * Forces the `left` layout only on a value without other requirements. A left operand with other requirements passes
+   * through shared memory.
    */
   const leftOperand = (dot: Node, left: Node, group: Group): void => {
     const product = productOf(dot, group)
@@ -330,14 +337,14 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
   const sliced = new Set(relations.map(({ matrix }) => find(matrix)))
   for (const dot of swappable) {
     const its = find(dot)
-    // A value that a loop carries may already have the layout of a left operand when the product is visited.
+    // A fragment that a loop carries may already have the layout of a left operand when the matrix product is visited.
     if (its.kind?.kind === 'left') clash(dot, undefined)
     its.kind ??= sliced.has(its) ? ACCUMULATOR : { kind: 'swapped' }
   }
   while (conflicts.length === 0) {
     while (relations.map((relation) => relation.settle()).some((changed) => changed));
-    // No product determines the layout of this matrix, but its rows or columns are used.
-    // The accumulator layout supports both.
+    // No matrix product determines the layout of this matrix, but its rows or columns are used. The accumulator layout
+    // supports reductions over rows and over columns.
     const open = relations.find(({ matrix }) => !find(matrix).kind)
     if (!open) break
     open.choose()

@@ -1,13 +1,17 @@
 /**
- * Code of a kernel before it is written: a tree of parts, the declarations of the device library that it uses, and its
- * form. Renderers compose code with the tag `code` and with the functions of this file. The text of a tree is made only
- * when the kernel is written (`emit.ts`), so no decision can depend on it: whether code is one word, a number or in
- * parentheses is known from the form in which it was made, and its number of columns from its leaves.
+ * Represents the code of a kernel as a tree. The class `Code` holds the subtrees, the declarations of the device
+ * library that the code uses, and the form of the expression. Renderers compose code with the tag `code` and with the
+ * functions of this file. A tree is converted to text only when the kernel is written (`emit.ts`), so no decision can
+ * depend on the text. The form says whether the code is one word, a number or in parentheses. The number of columns is
+ * the sum of the columns of the leaves.
  */
 
-/** What is known of an expression besides its text. */
+/** The form of an expression, which determines where parentheses are necessary. */
 type Form =
-  /** One word: a name, or a literal without a point or sign. `value` is that of a decimal integer. */
+  /**
+   * One word: a name, or a literal without a decimal point or sign. `value` is defined if the literal is a decimal
+   * integer.
+   */
   | { readonly kind: 'word'; readonly name: string; readonly value: number | undefined }
   /** An expression in parentheses. */
   | { readonly kind: 'group'; readonly inner: Code }
@@ -20,7 +24,7 @@ type Form =
 
 export class Code {
   readonly #parts: readonly (string | Code)[]
-  /** The number of columns that the code takes in a line. */
+  /** The width of the code in columns. */
   readonly columns: number
   /** The names of the declarations that the code mentions. */
   readonly uses: ReadonlySet<string>
@@ -34,12 +38,12 @@ export class Code {
     this.form = form
   }
 
-  /** The text of the code. Only the writer of the kernel, and tests, may ask for it. */
+  /** The text of the code. Only the writer of the kernel and tests may read the text of code. */
   get asText(): string {
     return (this.#text ??= this.#parts.map((part) => (part instanceof Code ? part.asText : part)).join(''))
   }
 
-  /** Code in an ordinary template literal would lose what it uses. */
+  /** Throws an error, because code in an ordinary template literal would lose the list of declarations that it uses. */
   toString(): never {
     throw new Error(`compose code with the tag \`code\`: ${this.asText}`)
   }
@@ -47,7 +51,7 @@ export class Code {
 
 const columnsOf = (part: string | Code): number => (part instanceof Code ? part.columns : part.length)
 
-/** A variable or a register array of a thread. Two are the same only if they are one object. */
+/** A variable or a register array of a thread. Two `Variable` objects with equal names are different variables. */
 export class Variable extends Code {
   constructor(name: string) {
     super([name], { kind: 'word', name, value: undefined })
@@ -56,7 +60,10 @@ export class Variable extends Code {
 
 const none: ReadonlySet<string> = new Set()
 
-/** A part of code: code, or the text of a name, a number or an operator that uses nothing of the library. */
+/**
+ * An argument of the tag `code`: code, or the text of a name, number or operator that uses no declaration of the device
+ * library.
+ */
 export type Part = Code | string | number
 
 function usesOf(parts: readonly Part[]): ReadonlySet<string> {
@@ -68,13 +75,16 @@ function usesOf(parts: readonly Part[]): ReadonlySet<string> {
 export const code = (strings: TemplateStringsArray, ...parts: readonly Part[]): Code =>
   new Code(strings.flatMap((text, i) => [...(i > 0 ? [parts[i - 1]] : []), ...(text ? [text] : [])]))
 
-/** The code of a text that uses nothing of the library. */
+/** Converts a text that uses no declaration of the device library to code. */
 export const plain = (part: Part): Code => (part instanceof Code ? part : new Code([part]))
 
 export const joined = (parts: readonly Part[], separator: string): Code =>
   new Code(parts.flatMap((part, i) => (i === 0 ? [part] : [separator, part])))
 
-/** A name, or a literal without a point or sign. `uses` names the declaration if it is one of the library. */
+/**
+ * Returns the code of a name, or of a literal without a decimal point or sign. `uses` names the declaration of the
+ * device library, if the name belongs to one.
+ */
 export const word = (name: string, uses?: string): Code =>
   new Code([name], { kind: 'word', name, value: undefined }, uses === undefined ? none : new Set([uses]))
 
@@ -91,7 +101,7 @@ export const cast = (type: Part, of: Code): Code => new Code(['(', type, ')', of
 export const product = (left: Part, right: Part): Code =>
   new Code([left, ' * ', right], { kind: 'product', left: plain(left), right: plain(right) })
 
-/** `a + b`, or the other one if one is zero. */
+/** Returns `a + b`, or the other operand if one operand is zero. */
 export function sum(a: Code, b: Code): Code {
   if (isZero(a)) return b
   return isZero(b) ? a : plus(a, b)
@@ -100,7 +110,7 @@ export function sum(a: Code, b: Code): Code {
 export const plus = (left: Code, right: Code): Code =>
   new Code([left, ' + ', right], { kind: 'sum', left, right })
 
-/** `a * by`, computed if `a` is a number. */
+/** Returns `a * by`, folded to a constant if `a` is a number. */
 export function scaled(a: Code, by: number): Code {
   if (by === 1) return a
   const value = valueOf(a)
@@ -108,17 +118,17 @@ export function scaled(a: Code, by: number): Code {
 }
 
 export const isWord = ({ form }: Code): boolean => form.kind === 'word'
-/** The name that the code is, if it is one word. */
+/** Returns the word if the code consists of one word. */
 export const nameOf = ({ form }: Code): string | undefined => (form.kind === 'word' ? form.name : undefined)
 export const isNegative = ({ form }: Code): boolean => form.kind === 'negative'
 
-/** The value of a decimal integer without a sign; undefined for other code. */
+/** Returns the value if the code is a decimal integer without a sign, otherwise undefined. */
 export const valueOf = ({ form }: Code): number | undefined => (form.kind === 'word' ? form.value : undefined)
 
 const isZero = (one: Code): boolean =>
   valueOf(one) === 0 || (one.form.kind === 'cast' && valueOf(one.form.of) === 0)
 
-/** True if an addition is part of the expression itself, and not of an operand of a call or an index. */
+/** True if the expression contains an addition outside of call arguments and indices. */
 export function hasSum({ form }: Code): boolean {
   if (form.kind === 'group') return hasSum(form.inner)
   return form.kind === 'sum' || (form.kind === 'product' && (hasSum(form.left) || hasSum(form.right)))
@@ -130,13 +140,13 @@ export function opensWithGroup({ form }: Code): boolean {
   return form.kind === 'group' || form.kind === 'cast'
 }
 
-/** The code without parentheses around all of it. */
+/** Returns the code without its outermost parentheses. */
 export const bare = (one: Code): Code => (one.form.kind === 'group' ? one.form.inner : one)
 
-/** The code as an operand: a word, or in parentheses. */
+/** Returns the code as an operand, in parentheses unless the code is one word. */
 export const operand = (one: Code): Code => (isWord(one) || one.form.kind === 'group' ? one : group(one))
 
-/** The conjunction of the conditions that are defined, or undefined if there is none. */
+/** Returns the conjunction of the defined conditions, or undefined if no condition is defined. */
 export function all(conditions: readonly (Code | undefined)[]): Code | undefined {
   const defined = conditions.filter((one) => one !== undefined)
   return defined.length > 0 ? joined(defined, ' && ') : undefined

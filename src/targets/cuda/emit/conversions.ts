@@ -37,7 +37,8 @@ function decisionOf({ value, user }: Conflict): Decision {
 function converted(ir: KernelIR, { value, user }: Conflict): KernelIR {
   const convert = (copier: Copier): Node => copier.emit('convert', [copier.get(value)], {}, [], value.site)
   /**
-   * Calls `copy` to copy the user that needs the other layout. In the copied code, the conversion replaces the value.
+   * Calls `copy` to copy the user that needs the other layout. In the copy of the user, the converted value replaces
+   * the original value.
    */
   const instead = <T>(copier: Copier, copy: () => T): T => {
     const before = copier.get(value)

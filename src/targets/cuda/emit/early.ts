@@ -1,9 +1,9 @@
 /**
  * Finds copies that a kernel may start before the previous kernel of the stream has ended (programmatic dependent
- * launch). A role of one thread that only copies into shared memory depends only on the sources of its copies. The host
- * passes a parameter that says whether a running launch may write these sources. If none does, the role does not wait
- * for the previous kernel. The first tiles of weights or of a cache are then loaded early, and device memory does not
- * idle between two kernels. All other threads wait for the previous kernel.
+ * launch). A role of one thread that only copies into shared memory depends only on the tensors from which it copies.
+ * The host passes a parameter that says whether a running launch may write these tensors. If no running launch does,
+ * the role starts without waiting for the previous kernel. The first tiles of weights or of a cache are then loaded
+ * early, and device memory does not idle between two kernels. All other threads wait for the previous kernel.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -24,26 +24,26 @@ import type { Group, RolesPlan } from './groups.ts'
 
 export interface EarlyPlan {
   readonly group: Group
-  /** The names of the tensors that the role reads, all on its own rank. */
+  /** The names of the tensors that the early role reads. All tensors in this set are on the role's own rank. */
   readonly reads: readonly string[]
   /**
-   * The number of threads in the role's branch of warps, including other roles there. These threads wait for no other
-   * threads at the start.
+   * The number of threads in the warps that branch to the early role, including other roles in these warps. None of
+   * these threads waits for other threads during the setup of the program.
    */
   readonly threads: number
 }
 
 /**
- * A role that may start before the previous kernel has ended (PDL) could read a stale cache line of memory that the host
- * has written since. A relaxed load at device scope avoids the stale line.
+ * A role that may start before the previous kernel has ended (PDL) could read a stale cache line of memory that the
+ * host has written since. A relaxed load at device scope does not read a stale cache line.
  */
 export const EARLY_ORDER = { order: 'relaxed', scope: 'device', early: true } as const
 
 /**
- * Returns undefined if no role may start early. The kernel must consist of its roles only, since epochs that the early
- * threads read before the roles would be out of date. There must be a second role, which waits for the previous kernel,
- * so that this kernel ends after the previous one. The early role must have thread 0, because thread 0 initialises the
- * mbarriers that the role waits for.
+ * Returns the role that may copy before the previous kernel has ended, or undefined if there is none. The kernel must
+ * consist of its roles only, since epochs that the early threads read before the roles would be out of date. There must
+ * be a second role that waits for the previous kernel, so that this kernel ends after the previous kernel. The early
+ * role must have thread 0, because thread 0 initialises the mbarriers that the role waits for.
  */
 export const planEarly = analysis('early copies', earlyIn)
 
@@ -65,8 +65,8 @@ const isOfEpochs = (node: Node): boolean =>
   epochOf(node) !== undefined || (isPassive(node) && node.inputs.some(isOfEpochs))
 
 /**
- * The names of the tensors that a block reads. Undefined if it reads data that another kernel or rank may change, or has
- * an effect other than on the program's own memory and barriers.
+ * Returns the names of the tensors that a block reads. Returns undefined if the block reads data that another kernel or
+ * rank may change, or affects anything except the program's own shared memory and barriers.
  */
 function readsOf(block: Block): ReadonlySet<string> | undefined {
   const reads = new Set<string>()
@@ -82,7 +82,10 @@ function readsOf(block: Block): ReadonlySet<string> | undefined {
   return reads
 }
 
-/** True for loops and branches of all threads, and for barriers among the roles at which they do not meet. */
+/**
+ * True for loops and branches that all threads execute, and for the ops of mbarriers between roles, which synchronise
+ * no threads.
+ */
 function isOfProgram(node: Node): boolean {
   const { effect, flow, scope, meets } = opOf(node)
   if (effect === 'control') return flow === 'repeats' || flow === 'branches'

@@ -22,17 +22,20 @@ import { lib } from './library.ts'
 export interface Layout {
   readonly kind: 'accumulator' | 'left' | 'swapped' | 'rows' | 'columns' | 'blocked'
   readonly shape: Shape
-  /** Equal for layouts of one shape in which every thread holds the same elements in the same registers. */
+  /**
+   * Identifies the layout. Two layouts of one shape have equal keys if every thread holds the same elements in the same
+   * registers.
+   */
   readonly key: string
   /** The number of elements per thread. */
   readonly count: number
-  /** This many consecutive registers, starting at a multiple of this number, hold consecutive elements of a row. */
+  /** The number of elements per vector: groups of `vector` consecutive registers hold consecutive elements of a row. */
   readonly vector: number
   /** For matrices, the assignment of tiles to warps. */
   readonly spread: Spread | undefined
   /** The coordinates of the element in register `i`, one expression per axis. */
   place(i: Code): readonly Code[]
-  /** A condition for register `i` to hold an element; undefined if it always does. */
+  /** The condition under which register `i` holds an element, or undefined if it always does. */
   exists(i: Code): Code | undefined
   /**
    * A condition that is true in exactly one of the threads that hold the same element; undefined if elements are not
@@ -49,7 +52,8 @@ export interface Spread {
   readonly rowWarps: number
   readonly columnWarps: number
   /**
-   * The number of warps per entry of `rowWarps`: warps that divide the columns, times warps that hold the same tiles.
+   * The number of warps that hold the same rows: the warps that divide the columns, times the warps that hold the same
+   * tiles.
    */
   readonly warpsOfRow: number
   /**
@@ -129,7 +133,10 @@ export function matrixLayout(kind: 'accumulator' | 'left', shape: Shape, group: 
 export const isSwappable = ([rows, columns]: Shape, group: Group): boolean =>
   rows % TILE_COLUMNS === 0 && spreadOf([columns, rows], group).isWarpgroups
 
-/** Consecutive registers of a swapped layout hold neighbours in a column, so elements are not stored as vectors. */
+/**
+ * Returns the layout of the result of a transposed matrix product (`swapped`). Consecutive registers of this layout
+ * hold neighbours in a column, so elements are not stored as vectors.
+ */
 export function swappedLayout(shape: Shape, group: Group): Layout {
   const [rows, columns] = shape
   const transposed = matrixLayout('accumulator', [columns, rows], group)
@@ -174,7 +181,10 @@ export function rowsLayout(shape: Shape, group: Group): Layout {
   }
 }
 
-/** `rows` is the height of the matrix, which determines the assignment of columns to warps. */
+/**
+ * Returns the layout of the columns of a matrix with `rows` rows. The number of rows determines the assignment of
+ * columns to warps.
+ */
 export function columnsLayout(shape: Shape, rows: number, group: Group): Layout {
   const columns = Math.max(...shape)
   const spread = spreadOf([rows, columns], group)
@@ -235,7 +245,7 @@ function firstRow({ rowWarps, rowTiles, warpsOfRow, isWarpgroups }: Spread, grou
 export const firstColumn = ({ columnWarps, columnTiles }: Spread): Code =>
   columnWarps === 1 ? integer(0) : code`thread / 32 % ${columnWarps} * ${TILE_COLUMNS * columnTiles}`
 
-/** A condition: the executing warp is among the first `count` warps that hold its rows. */
+/** Returns a condition that is true if the executing warp is among the first `count` warps that hold its rows. */
 const isFirstOfRow = ({ rowWarps, warpsOfRow }: Spread, count: number): Code =>
   rowWarps === 1 ? code`thread < ${32 * count}` : code`thread / 32 % ${warpsOfRow} < ${count}`
 

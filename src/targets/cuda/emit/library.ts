@@ -1,6 +1,7 @@
 /**
- * The device library. Code names a declaration through `lib`, which records the use. A kernel includes the declarations
- * that its code uses and the ones that those use, in the order of the library.
+ * Combines the declarations of the device library. Emitted code refers to a declaration through `lib`, which records
+ * the use. A kernel includes the declarations that its code uses, and all declarations on which these depend, in the
+ * order of the library.
  */
 import type { Declaration, Library } from '../declaration.ts'
 import { fixedPrelude, prelude, type PreludeOptions } from '../prelude.ts'

@@ -1,6 +1,6 @@
 /**
- * Decisions about loops: how many iterations are unrolled, which loops poll the abort word, and which loads of flag-in-data words all
- * threads of a group repeat together.
+ * Decides how many iterations of each loop are unrolled, which loops poll the abort word, and which loads of
+ * flag-in-data words are repeated by all threads of a group together.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -10,11 +10,17 @@ import type { Group } from './groups.ts'
 import type { Product } from './products.ts'
 
 export interface LoopPlan {
-  /** Iterations for `#pragma unroll`; a loop that is not here is left to the compiler. */
+  /** The number for `#pragma unroll` per loop. The compiler decides about loops that are not in this map. */
   readonly unrolled: ReadonlyMap<Node, number>
-  /** Loops that read the abort word once in so many iterations. A read of the host's memory takes up to a microsecond. */
+  /**
+   * The number of iterations between reads of the abort word, per loop that polls it. A read of the abort word takes up
+   * to a microsecond, because the word is in host memory.
+   */
   readonly polling: ReadonlyMap<Node, number>
-  /** `until` blocks that all threads of the group repeat together; each thread repeats the others on its own. */
+  /**
+   * The `until` loops (repeated loads of flag-in-data words) that all threads of the group repeat together. Each thread
+   * repeats any other `until` loop on its own.
+   */
   readonly together: ReadonlySet<Node>
 }
 
@@ -32,18 +38,21 @@ export const planLoops = analysis('loops of a GPU', findLoops, (ir) =>
   }),
 )
 
-/** More iterations than a `for` may execute without reading the abort word. */
+/** The maximum number of iterations that a `for` loop may execute without reading the abort word. */
 const FOR_TURNS = 1024
 
-/** The iterations after which a loop reads the abort word again. */
+/** The number of iterations after which a loop reads the abort word again. */
 const TURNS = 64
 
-/** The loops with another number of iterations. Undefined if the loop need not read the abort word. */
+/**
+ * The loop ops that poll the abort word at another interval. A function returns undefined if its loop need not poll the
+ * abort word.
+ */
 const otherTurns: Readonly<Partial<Record<OpName, (loop: Node) => number | undefined>>> = {
-  // Of a loop whose iterations are divided among threads, each iteration is a wait, which reads the abort word itself.
+  // If the iterations of a loop are divided among threads, each iteration is a wait that polls the abort word itself.
   for: (loop) => (loop.attributes.apart !== true && isLong(loop) ? FOR_TURNS : undefined),
   until: () => 256,
-  // A fragment has few boxes.
+  // A `boxes` loop has few iterations, because a fragment has few boxes.
   boxes: () => undefined,
 }
 
@@ -79,7 +88,10 @@ function findLoops(ir: KernelIR, { layouts, products, groupOf }: Known): LoopPla
   return { unrolled, polling, together }
 }
 
-/** True for a loop of unknown length, or of many iterations. A loop that a ring feeds ends with its other role, and need not poll. */
+/**
+ * True for a loop with many iterations or an unknown number of iterations, unless the loop waits for a ring slot. A
+ * loop that waits for a ring slot ends when the other role ends, so it need not poll the abort word.
+ */
 function isLong(loop: Node): boolean {
   const bounds = loop.inputs.slice(0, 3)
   const [low, high, step] = bounds.map((bound) =>
@@ -89,18 +101,25 @@ function isLong(loop: Node): boolean {
   return !loop.blocks[0].nodes.some(awaitsBarrier)
 }
 
-/** True if the threads of a group act together there: they synchronise, exchange values or multiply. */
+/**
+ * True if the threads of a group execute the node together: they synchronise, exchange values or compute a matrix
+ * product.
+ */
 function isTogether(node: Node, products: Known['products']): boolean {
   const { op, attributes } = node
   if (opOf(node).meets !== 'never' || attributes.exchange !== undefined) return true
   if (op === 'dot') return products.get(node) !== 'elements'
-  // All threads decide together whether to leave a loop of an aborted launch. Of an inner `until`, its own nodes are looked at.
+  // When a launch is aborted, all threads decide together whether to leave a loop. The nodes inside an inner `until`
+  // loop are examined separately.
   return op !== 'until' && turnsBetweenReads(node) !== undefined
 }
 
 const isLoad = ({ op }: Node): boolean => op === 'load' || op === 'words.take'
 
-/** The loads of an iteration can be in flight while the one before computes, if threads do not synchronise in between. */
+/**
+ * True if a loop body loads values and neither synchronises threads nor has other effects. The loads of one iteration
+ * can then be in flight while the previous iteration computes.
+ */
 const onlyLoads = ({ nodes }: Block): boolean =>
   nodes.some(isLoad) && nodes.every((node) => node.blocks.length === 0 && (isLoad(node) || isSilent(node)))
 
@@ -108,7 +127,10 @@ const isSilent = (node: Node): boolean => isOfThreads(node) || opOf(node).effect
 
 const isKnown = ({ inputs: [low, high] }: Node): boolean => low.op === 'const' && high.op === 'const'
 
-/** Iterations whose loads are in flight together: 4 of an unknown number; of a known number, the parts of eight ranks as a rule. */
+/**
+ * Returns the number of iterations whose loads are in flight at the same time. Loops with a known number of iterations
+ * usually iterate over at most 8 ranks.
+ */
 function turnsAtOnce(loop: Node, layouts: Layouts, isRepeated: boolean): number {
   if (!isKnown(loop)) return 4
   const registers = registersLoaded(loop.blocks[0], layouts)
@@ -117,20 +139,26 @@ function turnsAtOnce(loop: Node, layouts: Layouts, isRepeated: boolean): number 
   return 16 * registers <= mostLoaded ? 16 : 8
 }
 
-/** Registers that sixteen iterations load. With more, their sum does not fit beside them. */
+/**
+ * The maximum number of registers that 16 unrolled iterations may load. With more registers, the sum of the loaded
+ * values would not fit in addition.
+ */
 const mostLoaded = 384
 const mostHeld = 192
 
 const registersLoaded = ({ nodes }: Block, layouts: Layouts): number =>
   nodes.reduce((sum, node) => sum + (isLoad(node) && isFragment(node) ? layouts.of(node).count : 0), 0)
 
-/** Registers that one iteration stores, where iterations are unrolled. */
+/** The maximum number of registers that one iteration may store if iterations are unrolled. */
 const mostStored = 32
 
-/** The input of a store that is the stored value. */
+/** For each storing op, the index of the input that is the stored value. */
 const storedAt: Partial<Record<OpName, number>> = { store: 1, 'words.post': 2, boxes: 0 }
 
-/** Stores to all ranks, as a rule: only the addresses differ, and the compiler computes them for all ranks at once. */
+/**
+ * True if a loop body only stores. Such a loop usually stores one value to all ranks: only the addresses differ, and
+ * the compiler computes the addresses for all ranks together.
+ */
 function onlyStores({ nodes }: Block, layouts: Layouts): boolean {
   const isStored = ({ op, attributes: { order } }: Node): boolean =>
     (op === 'store' && order === undefined) || op === 'words.post' || op === 'boxes'

@@ -1,7 +1,7 @@
 /**
- * Produces performance notes for the author of a kernel: products that do not use the matrix unit, and fragments that
- * do not fit in registers. Notes are computed from the same plans as the emitted text, so both agree. Notes do not
- * affect the text.
+ * Produces performance notes for the author of a kernel: matrix products that do not use the matrix unit, and fragments
+ * that do not fit in registers. The notes and the emitted text are computed from the same decisions, so they agree.
+ * Notes do not affect the text.
  */
 import { dtypes } from '../../../ir/dtype.ts'
 import { walk, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -52,8 +52,9 @@ function* scalarProducts({ products }: NotePlans): Generator<Noted> {
 }
 
 /**
- * The number of registers that a thread needs for addresses and loop counters, in addition to a fragment. Measured with
- * ptxas 13.0 on a minimal kernel: with 255 registers, a thread can hold 224 values, and spills with 232 values.
+ * The number of registers that a thread needs for addresses and loop counters, in addition to a fragment. This number
+ * was measured with ptxas 13.0 on a minimal kernel: a thread with 255 registers can hold 224 values, and it spills with
+ * 232 values.
  */
 const BESIDE = 24
 
@@ -78,8 +79,8 @@ function* spilling({ ir, roles, layouts, groupOf }: NotePlans): Generator<Noted>
 }
 
 /**
- * True if the elements of a node occupy registers. Splats, values computed from indices, and views of other nodes
- * occupy none.
+ * True if the elements of a node occupy registers. Fragments with one repeated scalar, values computed from indices,
+ * and views of other nodes occupy no registers.
  */
 function isHeld(node: Node): boolean {
   return isFragment(node) && !isSplat(node) && !isIndexed(node) && !hasNoRegisters(node)

@@ -1,6 +1,6 @@
 /**
- * Finds products that may overlap: loops over a ring of tiles that may start the next product before the previous one
- * has completed.
+ * Finds matrix products that may overlap: loops over a ring of tiles that may start the next matrix product before the
+ * previous one has completed.
  *
  * The matched pattern is the lowered form of `pipeline`: a loop nest that carries the accumulator. The innermost loop
  * contains one `dot` on a slot of a ring, followed by arrivals that release the slot. The arrivals of an iteration may
@@ -12,10 +12,10 @@ import { attribute, walk, type Block, type KernelIR, type Node } from '../../../
 import { arrivesAt, awaitsBarrier, isOfThreads, opOf } from '../../../ir/ops/index.ts'
 
 export interface Overlap {
-  /** The outermost loop of the nest. All products are complete after this loop. */
+  /** The outermost loop of the nest. All matrix products are complete after this loop. */
   readonly loop: Node
   readonly dot: Node
-  /** The arrivals that are postponed by one iteration. */
+  /** The mbarrier arrivals that are postponed by one iteration. */
   readonly arrivals: readonly Node[]
 }
 
@@ -35,8 +35,8 @@ function findOverlap(ir: KernelIR): readonly Overlap[] {
 }
 
 /**
- * True for the `empty` barriers of a ring of at least two slots. The producer waits for them only when it reuses a
- * slot.
+ * True for the `empty` barriers of a ring of at least two slots. The producer waits for `empty` barriers only when it
+ * reuses a slot.
  */
 function isHandBack(barriers: Node): boolean {
   return barriers.attributes.ring === 'empty' && attribute<number>(barriers, 'count') >= 2
@@ -97,7 +97,10 @@ function carriedAt(dot: Node, loop: Node): number {
   return index
 }
 
-/** True if the loop carries `from` in and `to` out at the same index of its state, and neither has another use. */
+/**
+ * True if the loop's carried state has the value `from` at the start and `to` at the end of an iteration at the same
+ * index, and neither value has another use.
+ */
 function isPassedOn(body: Block, to: Node, from: Node): boolean {
   const place = body.results.indexOf(to)
   const param = body.params[1 + place]

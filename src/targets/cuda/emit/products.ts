@@ -1,5 +1,6 @@
 /**
- * Chooses the instruction for a product: the widest one that the shapes, the dtype and the operands' locations allow.
+ * Chooses the instruction for a matrix product: the widest one that the shapes, the dtype and the locations of the
+ * operands allow.
  *
  *   wgmma     16-bit floats, whole warpgroups of 64 rows. Operands are swizzled shared tiles, read through descriptors.
  *             The left operand may also be in registers
@@ -18,7 +19,7 @@ import { spanOf, tileRoot } from './tiles.ts'
 
 export type Product = 'wgmma' | 'swapped' | 'mma' | 'elements'
 
-/** True if the product uses wgmma, which reads its operands through descriptors. */
+/** True if the matrix product uses wgmma, which reads its operands through descriptors. */
 export const isByWarpgroups = (product: Product | undefined): boolean =>
   product === 'wgmma' || product === 'swapped'
 
@@ -26,9 +27,9 @@ export const isByWarpgroups = (product: Product | undefined): boolean =>
 const MAX_COLUMNS = 256
 
 /**
- * The number of columns per wgmma instruction for a product with so many columns. It is a multiple of 8. If columns are
- * the inner axis of the right operand in shared memory, it is a whole number of panels. Undefined if the columns cannot
- * be divided evenly.
+ * Returns the number of columns per wgmma instruction for a matrix product with `columns` columns. The result is a
+ * multiple of 8. If columns are the inner axis of the right operand in shared memory, the result is a whole number of
+ * panels. Returns undefined if the columns cannot be divided evenly.
  */
 export function columnsAtOnce(columns: number, right: SharedColumns): number | undefined {
   const step = right.areInner ? Math.min(columns, right.span / 2) : 8
@@ -44,7 +45,7 @@ export interface SharedColumns {
   readonly areInner: boolean
 }
 
-/** The product kind of a `dot` whose accumulator has the given layout. */
+/** Returns the instruction kind of a `dot` whose accumulator has the given layout. */
 export const productIn = (dot: Node, { kind }: Layout, group: Group): Product =>
   kind === 'swapped' ? 'swapped' : productOf(dot, group)
 
@@ -62,7 +63,7 @@ export function maySwap(dot: Node, group: Group): boolean {
   )
 }
 
-/** The product kind of a `dot`, disregarding the swapped form. */
+/** Returns the instruction kind of a `dot`, without considering the transposed form (`swapped`). */
 export function productOf(dot: Node, group: Group): Exclude<Product, 'swapped'> {
   if (obstacleOf(dot)) return 'elements'
   const [a, b] = dot.inputs
@@ -75,7 +76,7 @@ export function productOf(dot: Node, group: Group): Exclude<Product, 'swapped'> 
   return isByWarpgroups ? 'wgmma' : 'mma'
 }
 
-/** The reason why a product cannot use the matrix unit, and advice on what to change. */
+/** The reason why a matrix product cannot use the matrix unit, and advice about a change that would allow it. */
 export interface Obstacle {
   /** True if the dtype is the reason, independently of the shape. */
   readonly isDType: boolean
@@ -83,7 +84,10 @@ export interface Obstacle {
   readonly advice: string
 }
 
-/** The obstacle to using the matrix unit; undefined if at least mma.sync can compute the product. */
+/**
+ * Returns the reason why the matrix unit cannot be used, or undefined if at least mma.sync can compute the matrix
+ * product.
+ */
 export function obstacleOf(dot: Node): Obstacle | undefined {
   const [a, b] = dot.inputs
   const { dtype, shape } = a.type as ValueType
@@ -113,8 +117,8 @@ export function obstacleOf(dot: Node): Obstacle | undefined {
 }
 
 /**
- * The swizzle span, in bytes, of a shared operand or of the shared tile that stages a right operand from registers. 0
- * for a left operand in registers; `none` if the rows permit no swizzle.
+ * Returns the swizzle span, in bytes, of an operand in shared memory, or of the shared tile that stages a right operand
+ * from registers. Returns 0 for a left operand in registers, and `none` if the rows permit no swizzle.
  */
 function rowSpan(operand: Node, side: number): number | 'none' {
   if (operand.type.kind === 'value' && side === 0) return 0

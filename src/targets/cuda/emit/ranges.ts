@@ -1,7 +1,7 @@
 /**
  * Derives facts about integer scalars from their definitions: which integers are never negative, and which powers of
- * two divide them. Both analyses are conservative. Sums and products of indices are assumed not to overflow, because
- * they address memory.
+ * two divide them. The analyses of signs and of divisors are conservative. Sums and products of indices are assumed not
+ * to overflow, because they address memory.
  */
 import { attribute, type Block, type Node } from '../../../ir/node.ts'
 import { entryOf, opOf, type ControlName, type OpName } from '../../../ir/ops/index.ts'
@@ -63,7 +63,10 @@ export class Ranges {
     return found
   }
 
-  /** One rule per op. An op without a rule may be negative, so the table need not list every op. */
+  /**
+   * For each op, the rule that says whether its result is non-negative. The result of an op without a rule may be
+   * negative, so the table need not list every op.
+   */
   readonly #nonNegative: Readonly<Partial<Record<OpName, (node: Node) => boolean>>> = {
     const: (node) => attribute<number>(node, 'value') >= 0,
     rank: () => true,
@@ -90,7 +93,7 @@ export class Ranges {
     pipeline: () => true,
     teams: () => true,
     boxes: () => true,
-    // The blocks of these take no indices.
+    // The blocks of these control ops take no indices.
     while: () => false,
     if: () => false,
     until: () => false,
@@ -128,12 +131,18 @@ export class Ranges {
     return this.#visit(block.params[leadingParams(control, block) + index])
   }
 
-  /** A power of two that divides the integer. 1 means that nothing is known. 0 means that the integer is 0. */
+  /**
+   * Returns a power of two that divides the integer. The result 1 means that nothing is known, and 0 means that the
+   * integer is 0.
+   */
   divisor(node: Node): number {
     return this.#divisors[node.op]?.(node) ?? 1
   }
 
-  /** One rule per op. Without a rule nothing is known, so the table need not list every op. */
+  /**
+   * For each op, the rule that computes a power of two that divides its result. Nothing is known about the result of an
+   * op without a rule, so the table need not list every op.
+   */
   readonly #divisors: Readonly<Partial<Record<OpName, (node: Node) => number>>> = {
     const: (node) => powerOfTwo(attribute<number>(node, 'value')),
     dim: (node) => {

@@ -1,15 +1,15 @@
 /**
- * Waits and signals in loops: which loops are divided among the threads of a group, and which flags a skipped wait
- * remembers.
+ * Decides which loops of waits or signals are divided among the threads of a group, and which flags a `once` node
+ * remembers in order to skip repeated waits.
  */
 import { attribute, type Node } from '../../../ir/node.ts'
 import { opOf } from '../../../ir/ops/index.ts'
 import { flagPlaceOf } from './views.ts'
 
 /**
- * Returns the signal or wait of a loop that contains no other effect. Such a loop usually iterates over ranks. Its
- * iterations are divided among the threads, so that all flags are signalled or waited for at the same time. Recorded
- * waits are executed by one thread.
+ * Returns the signal or wait of a loop that has no other effect, and undefined for other loops. Such a loop usually
+ * iterates over ranks. The iterations of the loop are divided among the threads, so that all flags are signalled or
+ * waited for at the same time. Waits that are recorded are executed by one thread.
  */
 export function dealtOut(loop: Node, isRecorded: boolean): Node | undefined {
   if (loop.op !== 'for' || loop.inputs.length > 3) return undefined
@@ -24,8 +24,8 @@ export function dealtOut(loop: Node, isRecorded: boolean): Node | undefined {
 }
 
 /**
- * `set`: `once` remembers which of the first 32 flags of a local one-axis set were waited for. `last`: only the last
- * flag.
+ * Returns how a `once` node remembers the flags that were waited for. `set`: one bit for each of the first 32 flags of
+ * a flag set that is on this rank and has one axis. `last`: only the last flag.
  */
 export function remembered(wait: Node): 'set' | 'last' {
   const { owner, indices } = flagPlaceOf(wait.inputs[0])

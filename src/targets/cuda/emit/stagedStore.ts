@@ -1,4 +1,7 @@
-/** The ops by which TMA stores a fragment box by box through staging, with their synchronisation (ir/ops/staging.ts). */
+/**
+ * Emits the ops by which TMA stores a fragment box by box through staging memory, with their synchronisation
+ * (ir/ops/staging.ts).
+ */
 import type { Node } from '../../../ir/node.ts'
 import { STAGING_PLACES } from '../../../ir/ops/index.ts'
 import type { Copier } from '../../../ir/rewrite.ts'

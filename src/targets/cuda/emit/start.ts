@@ -1,26 +1,31 @@
 /**
- * Decides what a program does before its first statement, from the facts of the kernel's ops: which flag epochs it reads and advances,
- * whether it reads the abort word, and by which numbers its waits are reported.
+ * Decides about the setup code of a program, from the facts of the kernel's ops: which flag epochs it reads and
+ * advances, whether it reads the abort word, and which number each wait reports when a launch is aborted.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { epochOf, mayWait, opOf, origin, paramName } from '../../../ir/ops/index.ts'
 import type { RolesPlan } from './groups.ts'
 
-/** An epoch of a flag set, on its signalling or its waiting side. */
+/** The epoch counter of a flag set on the signalling side or on the waiting side. */
 export interface Epoch {
   readonly flags: string
   readonly side: 'signal' | 'wait'
 }
 
 export interface StartPlan {
-  /** The epochs that programs read, in the order in which the text uses them first. */
+  /** The epochs that programs read, ordered by first use in the text. */
   readonly epochs: readonly Epoch[]
-  /** Those of `epochs` that a launch advances, first the signalling sides. */
+  /**
+   * The epochs that a launch advances, a subset of `epochs`. Epochs of signalling sides precede those of waiting sides.
+   */
   readonly advanced: readonly Epoch[]
-  /** The nodes that report what they wait for, with the number of their line: an index in `waitLines`, plus 1. */
+  /**
+   * The nodes that write a wait record if the launch is aborted, each with the number of its source line: the index in
+   * `waitLines`, plus 1.
+   */
   readonly waitSites: ReadonlyMap<Node, number>
-  /** The author's lines that wait. If there are none, programs need not read the abort word. */
+  /** The author's source lines that contain waits. If the list is empty, programs need not read the abort word. */
   readonly waitLines: readonly string[]
 }
 
@@ -56,7 +61,7 @@ function findStart({ body }: KernelIR, roles: Groups): StartPlan {
   }
 }
 
-/** The nodes in the order of the text, in which roles are ordered by their first warp. */
+/** Yields the nodes in the order in which they appear in the text. The text orders roles by their first warp. */
 function* inTextOrder({ nodes }: Block, roles: Groups): Generator<Node> {
   const first = (block: Block): number => roles.groups.get(block)?.first ?? 0
   for (const node of nodes) {
@@ -66,8 +71,8 @@ function* inTextOrder({ nodes }: Block, roles: Groups): Generator<Node> {
 }
 
 /**
- * True if a program can wait here for ever. At a thread barrier, and for a slot of a ring, it only waits for ever if another role does,
- * and that role reports it.
+ * True if a program can block at the node for ever and the node reports it. At a thread barrier or at a ring slot, a
+ * program blocks for ever only if another role does, and that role reports its own wait.
  */
 function reportsWait(node: Node): boolean {
   if (mayWait(node)) return true
@@ -77,7 +82,10 @@ function reportsWait(node: Node): boolean {
   )
 }
 
-/** The node that stands for the author's wait: of words that replace a flag, the one that advances the flag's epoch. */
+/**
+ * Returns the node that has the source line of the author's wait. For flag-in-data words, that is the node that
+ * advances the epoch of the replaced flag.
+ */
 function authorOf(node: Node, body: Block): Node {
   if (node.op !== 'until') return node
   const [flags] = [...walk(node.blocks[0])].flatMap((one) => epochOf(one)?.flags ?? [])

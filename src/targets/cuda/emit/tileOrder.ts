@@ -86,7 +86,10 @@ const writesWhereTouched = (one: LoopMemory, other: LoopMemory): boolean =>
   [...one.written].some((base) => other.touched.has(base)) ||
   [...one.writtenElsewhere].some((base) => other.touchedRemotely.has(base))
 
-/** True for a value that differs between programs of a launch. All of them count the same `programs`. */
+/**
+ * True for a value that differs between programs of a launch. The number of programs (`programs`) is the same in all
+ * programs.
+ */
 const tellsProgramsApart = (node: Node): boolean =>
   opOf(node).varies === 'by program' && node.type.kind === 'value' && node.op !== 'programs'
 
@@ -102,8 +105,8 @@ function isOrderSeen(loop: Node, fromProgram: ReadonlySet<Node>): boolean {
 }
 
 /**
- * True if an iteration can observe earlier tiles through the loop's carried state. A position in a ring of buffers does
- * not count.
+ * True if an iteration can observe earlier tiles through the loop's carried state. Positions in a ring of buffers are
+ * ignored, although loops carry them as state.
  */
 function isCarried(loop: Node): boolean {
   const [body] = loop.blocks
@@ -112,7 +115,7 @@ function isCarried(loop: Node): boolean {
   const carried = reachedFrom(body, state)
   /**
    * True if the node only computes the position of a slot of the ring, carries it on, selects the slot, or waits or
-   * arrives at its barrier. Any other node may use the position in any way.
+   * arrives at its barrier. A node that satisfies none of these conditions may use the position in any way.
    */
   const isOfRing = (node: Node): boolean => {
     const { state, scope, meets } = opOf(node)

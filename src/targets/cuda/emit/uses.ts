@@ -1,4 +1,4 @@
-/** Tracks the uses of every node. A value may be overwritten in place at its last use. */
+/** Finds the uses of every IR node. The emitter may overwrite a value in place at the last use of the value. */
 import { walk, type Block, type Node } from '../../../ir/node.ts'
 import { isLoop, opOf } from '../../../ir/ops/index.ts'
 
@@ -57,7 +57,7 @@ export class Uses {
       }
       const owner = this.#owner.get(block)
       if (!owner) return
-      // Other roles are excluded: a barrier has to release them first.
+      // Nodes of other roles are excluded, because a barrier has to release those roles first.
       if (isLoop(owner)) for (const inner of owner.blocks) yield* walk(inner)
       at = owner
     }
@@ -82,7 +82,7 @@ export class Uses {
     })
   }
 
-  /** The nodes that present the elements of `value` in another shape, in the same registers. */
+  /** Returns the nodes that have the same elements as `value` in the same registers, but another shape. */
   #shapesOf(value: Node): Node[] {
     const shapes = (this.#users.get(value) ?? []).filter((one) => opOf(one).elements === 'stretched')
     return shapes.flatMap((one) => [one, ...this.#shapesOf(one)])

@@ -7,7 +7,7 @@ import type { Ranges } from './ranges.ts'
 /** An axis of the tensor that is also an axis of the view. */
 export interface ViewAxis {
   readonly axis: number
-  /** The starts of the nested windows on this axis. Their sum is the start of the view. */
+  /** The starts of the nested windows on this axis. The sum of the starts is the start of the view. */
   readonly starts: readonly Node[]
   /** The extent of the innermost window; undefined for the full extent of the tensor. */
   readonly size: Node | undefined
@@ -18,7 +18,7 @@ export interface TensorView {
   /** The rank whose copy of the tensor is viewed; undefined for this rank. */
   readonly owner: Node | undefined
   readonly axes: readonly ViewAxis[]
-  /** The axes that `pick` has removed, each with its index. */
+  /** The axes of the tensor that a `pick` has removed, each with the picked index. */
   readonly picks: readonly { readonly axis: number; readonly index: Node; readonly starts: readonly Node[] }[]
 }
 
@@ -32,7 +32,9 @@ export function viewOf(node: Node): TensorView {
   return entryOf(views, node, 'is not a view of a tensor')(node, viewOf(node.inputs[0]))
 }
 
-/** True for the views that `viewOf` decomposes. Gathered rows, for example, are none of them. */
+/**
+ * True for the views that `viewOf` decomposes. Gathered rows, for example, are views that `viewOf` cannot decompose.
+ */
 export const hasView = ({ op }: Node): boolean => Object.hasOwn(views, op)
 
 const views: Readonly<Partial<Record<ViewName, (node: Node, of: TensorView) => TensorView>>> = {
@@ -79,8 +81,8 @@ export function tileOf(node: Node): TileView {
 }
 
 /**
- * True if the tile has index 0 on axis `i`, tiles fill that axis, and the tensor has elements. Such a tile is entirely
- * inside.
+ * True if the tile has index 0 on axis `i`, tiles fill that axis, and the tensor has elements. A tile that satisfies
+ * these conditions is entirely inside the tensor.
  */
 export function isFirstOfFilled(view: TileView, i: number, ranges: Ranges): boolean {
   const index = view.indices[i]

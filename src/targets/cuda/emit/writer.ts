@@ -1,10 +1,8 @@
-/**
- * Writes the lines of a kernel, indented and with the source line as a comment.
- */
+/** Writes the lines of a kernel with indentation. A comment at the end of a line names the author's source line. */
 import type { Site } from '../../../ir/site.ts'
 import { code, type Code, type Part } from './code.ts'
 
-/** A line of a kernel, with a comment that names the author's line, or none. */
+/** A line of an emitted kernel, with a comment that names the author's source line, or without a comment. */
 export interface Line {
   readonly text: Code
   readonly comment: string
@@ -26,7 +24,7 @@ export class Writer {
     this.#lines.push({ text: code`${this.#indent}${text}`, comment })
   }
 
-  /** The next lines belong to this source line, which gets no comment of its own. */
+  /** Records that the following lines belong to a source line, without writing a comment for it. */
   reach(site: Site | undefined): void {
     this.#lastSite = site?.line ?? this.#lastSite
   }

@@ -1,4 +1,4 @@
-/** Lowered control flow, carried state and flags; operations that the emitted code must not contain; aborts. */
+/** Tests lowered control flow, carried state and flags; operations that the emitted code must not contain; aborts. */
 import { describe, expect, it } from 'vitest'
 import { bf16, f32, flags, i32, kernel, scalar, tensor, type World } from '../../../../src/index.ts'
 import {

@@ -1,6 +1,6 @@
 /**
- * Lowered loads, stores, copies and atomics produce the same contents as the checker: every dtype, masks, edges,
- * gathered rows.
+ * Tests that lowered loads, stores, copies and atomics produce the same contents as the checker: every dtype, masks,
+ * edges, gathered rows.
  */
 import { describe, expect, it } from 'vitest'
 import { dtypes, round, type DType, type StorageDType } from '../../../../src/ir/dtype.ts'

@@ -1,6 +1,6 @@
 /**
- * The roles of a program run concurrently, synchronise at barriers, and can read scalars computed before the roles
- * started.
+ * Tests that the roles of a program run concurrently, synchronise at barriers, and can read scalars computed before the
+ * roles started.
  */
 import { expect, it } from 'vitest'
 import { i32, kernel, openWorld, tensor } from '../../../../src/index.ts'

@@ -1,4 +1,7 @@
-/** Lowered operations on values match their op records, for every dtype, on scalars and on fragments of odd shapes. */
+/**
+ * Tests that lowered operations on values match their op records, for every dtype, on scalars and on fragments of odd
+ * shapes.
+ */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { cast, dtypes, round, type DType, type StorageDType } from '../../../../src/ir/dtype.ts'
@@ -263,9 +266,9 @@ describe('operations on elements', () => {
     const missing = Object.entries(ops).filter(
       ([name, op]) => op.effect === 'pure' && op.evaluate && !covered.has(name) && !shaping.includes(name),
     )
-    // Tested in test/targets/primitives/gathered.test.ts.
+    // This op is tested in test/targets/primitives/gathered.test.ts.
     const gathered = ['argmax', 'argmin', 'cumsum', 'reshape', 'interleave']
-    // Tested in test/targets/primitives/random.test.ts.
+    // This op is tested in test/targets/primitives/random.test.ts.
     const random = ['random']
     // Only GPU stages insert `convert` and `combine`, so no CPU lowering sees them.
     const others = ['reduce.sum', 'reduce.max', 'reduce.min', ...gathered, ...random, 'convert', 'combine']

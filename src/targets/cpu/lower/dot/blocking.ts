@@ -1,4 +1,4 @@
-/** The static description of a product, and how it is divided into blocks for registers, caches and scratch memory. */
+/** Describes a matrix product statically, and divides it into blocks for registers, caches and scratch memory. */
 import { dtypes, type StorageDType } from '../../../../ir/dtype.ts'
 import type { Machine } from '../../code.ts'
 import { panelColumns, wideBytes } from './tiles.ts'
@@ -10,13 +10,19 @@ export interface Left {
   readonly stepStride: number
 }
 export type Right =
-  /** Panels stored one after the other. */
+  /** The operand is stored as panels, one after the other. */
   | { readonly kind: 'panels'; readonly dtype: StorageDType }
-  /** Panels of a packed tensor. The distance, depth and number of the panels are known only at launch. */
+  /**
+   * The operand is stored as panels of a packed tensor. The distance, depth and number of the panels are known only at
+   * launch.
+   */
   | { readonly kind: 'packed'; readonly dtype: StorageDType }
-  /** Columns stored one after the other, each contiguous along the inner axis (see inner.ts). */
+  /** The operand is stored as columns, one after the other, each contiguous along the inner axis (inner.ts). */
   | { readonly kind: 'inner'; readonly dtype: StorageDType; readonly columnStride: number }
-  /** The declared layout. The operand is read in place if that is fast, and otherwise copied into panels first. */
+  /**
+   * An operand with this layout is stored as it was declared. An operand in its declared layout is read in place if
+   * that is fast, and copied into panels first if it is not.
+   */
   | {
       readonly kind: 'rows'
       readonly dtype: StorageDType
@@ -62,7 +68,9 @@ export interface Blocking {
   /** The size of a block: steps of the inner axis, and rows. */
   readonly depth: number
   readonly rows: number
-  /** Whether the right operand is copied into panels, and how many panels of one block the scratch memory holds. */
+  /**
+   * States whether the right operand is copied into panels, and how many panels of one block the scratch memory holds.
+   */
   readonly packs: 'nothing' | 'edge' | 'panels'
   readonly panels: number
   /**
@@ -103,8 +111,8 @@ export function blockingOf(machine: Machine, product: Product): Blocking {
 }
 
 /**
- * Contiguous columns can be read in place. Reading in place is faster if few rows read the columns, or if the columns
- * stay in the L1 cache.
+ * Returns whether contiguous columns are read in place. Reading in place is faster if few rows read the columns, or if
+ * the columns stay in the L1 cache.
  */
 function packing(machine: Machine, { rows, columns, depth, right }: Product): Blocking['packs'] {
   if (right.kind !== 'rows') return 'nothing'

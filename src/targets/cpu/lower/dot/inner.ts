@@ -1,8 +1,8 @@
 /**
  * The microkernel for a right operand whose columns are contiguous, such as a transposed tile (attention keys
  * multiplied by a few queries). Vectors run along the inner axis, with one sum vector per element of the result. The
- * lanes of several sum vectors are added up together. The operand is not rearranged, which for few rows would cost more
- * than the product itself.
+ * lanes of several sum vectors are added up together. The microkernel for transposed operands does not rearrange the
+ * operand, because for few rows that would cost more than the matrix product itself.
  */
 import { dtypes, type StorageDType } from '../../../../ir/dtype.ts'
 import type { Node } from '../../../../ir/node.ts'
@@ -29,20 +29,25 @@ export interface InnerKernel {
   readonly depth: number
   /** The number of columns to prefetch. */
   readonly ahead: number
-  /** The stored dtype of the right operand. The left operand is widened. */
+  /** The stored dtype of the right operand. The left operand is already widened. */
   readonly dtype: StorageDType
-  /** Strides in bytes: rows of the left operand, columns of the right operand, rows of the sums. */
+  /**
+   * The strides in bytes of the rows of the left operand, the columns of the right operand, and the rows of the sums.
+   */
   readonly leftRow: number
   readonly rightColumn: number
   readonly sumRow: number
 }
 
-/** With more rows, rearranging is a small part of the product, and several products may share the rearranged tile. */
+/**
+ * With more rows, rearranging is a small fraction of the matrix product, and several products may share the rearranged
+ * tile.
+ */
 const mostRows = 16
 
 /**
- * True if the extents are multiples of the lanes, and the rows so few that adding lanes is cheaper than rearranging the
- * operand.
+ * True if the extents are multiples of the number of lanes, and the rows are so few that adding lanes is cheaper than
+ * rearranging the operand.
  */
 export const isInner = (
   { lanes }: Machine,
@@ -65,8 +70,8 @@ export function innerRows({ lanes }: Machine, rows: number): number {
 const lineBytes = 64
 
 /**
- * Computes as many columns as a vector has lanes. Arguments: left, right, sums, columns to prefetch, whether to replace
- * the sums.
+ * Computes as many columns at a time as a vector has lanes. The arguments of the microkernel are: left, right, sums,
+ * columns to prefetch, and whether to replace the sums.
  */
 function innerKernel(machine: Machine, kernel: InnerKernel): CodeFunction {
   const { rows, depth, ahead, dtype, leftRow, rightColumn, sumRow } = kernel
@@ -134,10 +139,10 @@ function sumOfLanes(writer: Writer, vectors: readonly Local[]): Local {
 }
 
 /**
- * Computes a whole product, as many columns at a time as a vector has lanes, so that the columns stay in a cache for
- * all rows. Each group of rows prefetches some of the next columns. Otherwise the first group would wait for memory and
- * memory would be idle during the others. The last columns prefetch the memory behind the operand, which usually holds
- * the next tile.
+ * Computes a whole matrix product, as many columns at a time as a vector has lanes, so that the columns stay in a cache
+ * for all rows. Each group of rows prefetches some of the next columns. Without the prefetch of the next columns, the
+ * first group would wait for memory, and memory would be idle during the others. The last columns prefetch the memory
+ * behind the operand, which usually holds the next tile.
  */
 export function multiplyInner(
   writer: Writer,

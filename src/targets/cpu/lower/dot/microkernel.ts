@@ -1,11 +1,11 @@
 /**
- * The innermost product: a few rows times a few vectors of columns over `depth` steps of the inner axis, with the sums
- * in locals. Each shape has its own function, marked `hot`, so that a WebAssembly engine allocates registers for it
- * alone. Sums start at zero and are added to memory at the end, so that no step waits for the old values. If `fresh` is
- * set, they replace the old values.
+ * Generates the innermost loop of a matrix product: a few rows times a few vectors of columns over `depth` steps of the
+ * inner axis, with the sums in local variables. Each shape of microkernel has its own function, marked `hot`, so that a
+ * WebAssembly engine allocates registers for it alone. Sums start at zero and are added to memory at the end, so that
+ * no step waits for the old values. If `fresh` is set, the sums replace the values in memory.
  *
- * With fewer rows than the machine's maximum, registers are free. Several steps then use separate sums, so that a
- * product is limited by memory and not by the latency of its additions.
+ * If there are fewer rows than the machine's maximum, some registers are free. Several steps then use separate sums, so
+ * that memory limits the speed, and not the latency of the additions.
  */
 import { dtypes, type StorageDType } from '../../../../ir/dtype.ts'
 import {
@@ -28,12 +28,12 @@ import { numbersOf, pointers, sharedFunction, wideBytes } from './tiles.ts'
 
 export interface Microkernel {
   readonly rows: number
-  /** The number of columns, in vectors. */
+  /** The number of columns of the microkernel, in vectors. */
   readonly vectors: number
   /** The strides of the widened left operand, in bytes: along rows and along steps. */
   readonly leftRow: number
   readonly leftStep: number
-  /** The right operand in its stored dtype, with contiguous vectors. */
+  /** The right operand in its stored dtype, as contiguous vectors. */
   readonly dtype: StorageDType
   readonly rightStep: number
   /** The distance between rows of the sums, in bytes. */
@@ -72,8 +72,8 @@ export function microkernel(machine: Machine, shape: Microkernel): CodeFunction 
 }
 
 /**
- * Stores the sums that `all` enumerates with their offsets. If `fresh` is set they replace memory, otherwise they are
- * added to it.
+ * Stores the sums that `all` enumerates with their offsets. If `fresh` is set, the sums replace the values in memory;
+ * if not, they are added.
  */
 export function leaveSums(
   writer: Writer,
@@ -106,7 +106,7 @@ interface Operands {
   readonly depth: Local
 }
 
-/** Computes several steps per iteration, each with separate sums. */
+/** Computes several steps of the inner axis per iteration, each with separate sums. */
 function multiplyApart(
   writer: Writer,
   machine: Machine,
@@ -136,10 +136,10 @@ function multiplyApart(
 const stepsInTurn = 4
 
 /**
- * Adds consecutive steps to the same sums, a few per loop iteration, so that the loop overhead is small. The test
- * between two steps handles a depth that is not a multiple. The test also keeps V8 from moving all loads of an
- * iteration to its start, which would exceed the registers. The left pointer advances in every step, because V8 needs
- * an extra instruction for each other offset of a splat.
+ * Adds consecutive steps to the same sums, a few per loop iteration, so that the loop overhead is small. A test between
+ * two steps handles a depth that is not a multiple of the steps per iteration. The test between two steps also keeps V8
+ * from moving all loads of an iteration to its start, which would exceed the registers. The left pointer advances in
+ * every step, because V8 needs an extra instruction for each other offset of a splat.
  */
 function multiplyInTurns(
   writer: Writer,

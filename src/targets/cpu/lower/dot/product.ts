@@ -1,7 +1,8 @@
 /**
- * The product of whole tiles, composed of microkernels and blocked for the caches. A block of the inner axis is so deep
- * that one panel of the right operand fills half the L1 cache. Within it, a block of rows fills half the L2 cache. The
- * loops within are over panels, then rows. Each static shape has its own function.
+ * Generates the matrix product of whole tiles, composed of microkernels and blocked for the caches. A block of the
+ * inner axis is so deep that one panel of the right operand fills half the L1 cache. Within a block of the inner axis,
+ * a block of rows fills half the L2 cache. The innermost loops are over panels, and then over rows. Each static shape
+ * of a matrix product has its own function.
  */
 import { dtypes } from '../../../../ir/dtype.ts'
 import {
@@ -38,8 +39,9 @@ interface Extents {
 }
 
 /**
- * sums += left x right, or sums = left x right if `fresh` is set. Arguments: left, right, sums, scratch, fresh. A
- * packed right operand adds its panel stride, depth and number of panels.
+ * Computes sums += left x right, or sums = left x right if `fresh` is set. The arguments of the function are: left,
+ * right, sums, scratch, fresh. For a packed right operand, its panel stride, depth and number of panels are additional
+ * arguments.
  */
 export function productFunction(machine: Machine, product: Product): CodeFunction {
   const { rows, columns, depth, left, right, sumRow } = product
@@ -95,7 +97,7 @@ class ProductWriter {
   readonly #extents: Extents | undefined
   readonly #blocking: Blocking
   readonly #width: number
-  /** The left operand after widening. */
+  /** The left operand after its elements were widened. */
   #left: { readonly base: Local; readonly row: number; readonly step: number }
 
   constructor(
@@ -154,7 +156,7 @@ class ProductWriter {
     })
   }
 
-  /** For few rows: multiplies groups of panels over the whole depth, then the remaining panels one by one. */
+  /** For few rows, multiplies groups of panels over the whole depth, and then the remaining panels one by one. */
   #writeStreams({ panelStride, depth, panels }: Extents, streams: number): void {
     const { rows, right, sumRow } = this.#product
     const group = (first: Operand, count: number): void => {
@@ -205,7 +207,7 @@ class ProductWriter {
     })
   }
 
-  /** Iterates over blocks of the inner axis. */
+  /** Iterates over blocks of the inner axis (K). */
   #eachDepth(write: (from: Operand, depth: Expression) => void): void {
     const total = this.#extents ? use(this.#extents.depth) : i32(this.#product.depth)
     const { depth } = this.#blocking
@@ -217,8 +219,8 @@ class ProductWriter {
   }
 
   /**
-   * Iterates over blocks of rows that are multiples of the microkernel's. `last` emits code for the rows after the last
-   * block.
+   * Iterates over blocks of rows whose sizes are multiples of the microkernel's rows. The function `last` emits code
+   * for the rows after the last block.
    */
   #eachRows(write: (first: Operand, end: Expression, last: (write: () => void) => void) => void): void {
     const { rows } = this.#product

@@ -1,7 +1,7 @@
 /**
- * The microkernel for very few rows, which reads several panels of a packed right operand at once. A product with few
- * rows reads every element only once, so memory bandwidth limits it. Several concurrent streams keep more memory
- * requests in flight than one stream.
+ * Generates the microkernel for very few rows, which reads several panels of a packed right operand at the same time. A
+ * matrix product with few rows reads every element only once, so memory bandwidth limits it. Reading several panels
+ * concurrently keeps more memory requests in flight than reading one.
  */
 import { dtypes, type StorageDType } from '../../../../ir/dtype.ts'
 import { add, address, binary, codeFunction, fma, i32, mul, step } from '../../build.ts'
@@ -21,7 +21,7 @@ export interface SkinnyKernel {
 
 const mostStreams = 4
 
-/** The number of panels read concurrently. If it is 1, the normal microkernel is used. */
+/** The number of panels read concurrently. If the number of panels is 1, the normal microkernel is used. */
 export const streamsFor = (machine: Machine, rows: number): number =>
   Math.min(mostStreams, Math.floor(machine.rows / rows))
 
@@ -74,10 +74,10 @@ const lineBytes = 64
 export const touchedPanels = mostStreams
 
 /**
- * Reads one word of every cache line of a few panels. The panels are then in the L2 cache when a product reads them,
- * row block by row block. Otherwise the first row block would wait for memory and memory would be idle during all
- * others. Arguments: the first panel, the distance between panels in bytes, the number of bytes per panel, and an
- * address for a result, without which a compiler would drop the reads.
+ * Reads one word of every cache line of a few panels. After the read-ahead, the panels are in the L2 cache when a
+ * matrix product reads them, row block by row block. Without the read-ahead, the first row block would wait for memory,
+ * and memory would be idle during all others. The arguments are the first panel, the distance between panels in bytes,
+ * the number of bytes per panel, and an address for a result, without which a compiler would drop the reads.
  */
 export function touchPanels(machine: Machine): CodeFunction {
   const name = 'touch_panels'

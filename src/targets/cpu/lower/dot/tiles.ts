@@ -1,14 +1,14 @@
 /**
- * Operand tiles of a product and their layouts. `rows`: as declared, in the declared dtype. `panels`: widened to f32
- * (i8 to i32) and divided along one axis into panels of `width`. Each panel is contiguous, with the other axis
- * outermost:
+ * Describes the operand tiles of a matrix product and their layouts. The layout `rows` is the declared layout, in the
+ * declared dtype. In the layout `panels`, elements are widened to f32 (i8 to i32) and divided along one axis into
+ * panels of `width`. Each panel is contiguous in memory, with the other axis outermost:
  *
  *   axis 1   element (r, c) of an R x C tile has index (c / width) * R * width + r * width + c % width
  *   axis 0   element (r, c) has index (r / width) * C * width + c * width + r % width
  *
- * The right operand of a product has panels as wide as the microkernel, ordered by steps of the inner axis. A single
- * panel as wide as the tile is the widened tile in row order. The last panel has full width; the contents of its
- * padding do not matter.
+ * The right operand of a matrix product has panels as wide as the microkernel, ordered by steps of the inner axis. A
+ * single panel as wide as the tile is the widened tile in row order. The last panel has full width, and its padding may
+ * contain any values.
  */
 import { dtypes, type StorageDType } from '../../../../ir/dtype.ts'
 import type { RefType, Shape } from '../../../../ir/type.ts'
@@ -17,13 +17,16 @@ import type { CodeFunction, CodeType, Expression, Machine, MemoryKind } from '..
 export type TileLayout =
   { readonly kind: 'rows' } | { readonly kind: 'panels'; readonly axis: 0 | 1; readonly width: number }
 
-/** A tile in a program's memory. Strides are in bytes. A transposed view has its extents and strides exchanged. */
+/**
+ * A tile in a program's memory. The strides of a tile are in bytes. A transposed view of a tile has its extents and
+ * strides exchanged.
+ */
 export interface TileOperand {
   readonly base: Expression
   readonly dtype: StorageDType
   readonly rows: number
   readonly columns: number
-  /** For a tile in panels: the strides it would have in row order, which show whether the view is transposed. */
+  /** The strides that a tile in panels would have in row order, which show whether the view is transposed. */
   readonly rowStride: number
   readonly columnStride: number
   /** The layout of the declared tile, regardless of whether the view is transposed. */
@@ -57,7 +60,7 @@ export function panelElements(shape: Shape, layout: Extract<TileLayout, { kind: 
   return stages * Math.ceil(along / layout.width) * layout.width * across
 }
 
-/** The size of a tile in the given layout, in bytes. */
+/** The number of bytes of a tile in the given layout. */
 export function panelBytes(type: RefType, layout: TileLayout, _machine: Machine): number {
   if (layout.kind === 'panels') return panelElements(type.shape, layout) * wideBytes
   return type.shape.reduce((product, extent) => product * extent, dtypes[type.dtype].bytes)

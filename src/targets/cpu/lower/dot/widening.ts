@@ -1,4 +1,7 @@
-/** Rewrites tiles for a product: widens them to f32 (i8 to i32), or copies them into one panel of the right operand. */
+/**
+ * Rewrites tiles for a matrix product: widens them to f32 (i8 to i32), or copies them into one panel of the right
+ * operand.
+ */
 import { dtypes, type StorageDType } from '../../../../ir/dtype.ts'
 import { address, constant, i32, type Operand, type Writer } from '../../build.ts'
 import type { Expression, Machine } from '../../code.ts'
@@ -6,8 +9,8 @@ import { memoryKind, rawCodeType, widen } from '../convert.ts'
 import { numbersOf, panelColumns, wideBytes } from './tiles.ts'
 
 /**
- * Widens `count` contiguous elements from `from` to `to`, first as vectors, then the remainder one by one. `count` is
- * static.
+ * Widens `count` contiguous elements from `from` to `to`, first as vectors, then the remainder one by one. The number
+ * `count` is static.
  */
 export function widenRun(
   writer: Writer,
@@ -36,7 +39,8 @@ export function widenRun(
 }
 
 /**
- * Widens `rows` rows of `columns` contiguous elements, `rowStride` bytes apart. `rows` may be known only at run time.
+ * Widens `rows` rows of `columns` contiguous elements, `rowStride` bytes apart. The number `rows` may be known only at
+ * run time.
  */
 export function widenRows(
   writer: Writer,
@@ -75,8 +79,8 @@ export function packPanel(
       const from = writer.let('from', address(source.base, step, source.stepStride))
       const to = writer.let('to', address(panel, step, width * wideBytes))
       widenRun(writer, machine, dtype, from, to, columns)
-      // The padding columns are multiplied, too. The padding must be zero, because garbage could be subnormal numbers,
-      // which are slow.
+      // The padding columns of a panel are multiplied, too. The padding of a panel must be zero, because garbage could
+      // be subnormal numbers, which are slow.
       for (let at = columns; at < width; at++) writer.store(memory, to, constant(scalar, 0), at * wideBytes)
     })
     return

@@ -1,4 +1,7 @@
-/** Renders the nine atomics. They act on elements of global or shared memory, and each has an order and a scope. */
+/**
+ * Renders the nine atomics. Atomics act on elements of global or shared memory, and each atomic has an order and a
+ * scope.
+ */
 import { entryOf, type AtomicName, type Order, type Scope } from '../../../../ir/ops/index.ts'
 import type { RefType } from '../../../../ir/type.ts'
 import { isFragment } from '../assign.ts'
@@ -8,7 +11,7 @@ import { registerType } from '../spell.ts'
 import { placeOf } from './places.ts'
 import type { Renderer } from './renderer.ts'
 
-/** The verb of each atomic. CUDA has no `sub`: the negated value is added. */
+/** The PTX operation of each atomic. PTX has no atomic `sub`, so the negated value is added. */
 const verbs: Readonly<Record<AtomicName, StrongAccess['op'] | 'sub'>> = {
   'atomic.add': 'add',
   'atomic.sub': 'sub',

@@ -1,6 +1,6 @@
 /**
- * Declares variables for the addresses of shared tiles and barriers. A tile is named after the tensor that fills
- * it.
+ * Declares variables for the addresses of shared tiles and barriers. The variable of a shared tile is named after the
+ * tensor that fills the tile.
  */
 import { walk, type Node } from '../../../../ir/node.ts'
 import { completesAt, copyOf, origin, paramName } from '../../../../ir/ops/index.ts'
@@ -38,8 +38,8 @@ export const barriers: Renderer = (node, emission) => {
 }
 
 /**
- * Renders the address of a picked barrier. Picks of tensors and tiles emit nothing here: their users render the
- * address.
+ * Renders the address of a picked barrier. For a picked tensor or tile, nothing is emitted, because the nodes that use
+ * it render its address.
  */
 export const pick: Renderer = (node, emission) => {
   const [of, index] = node.inputs

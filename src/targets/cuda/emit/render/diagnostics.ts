@@ -1,4 +1,6 @@
-/** Renders assertions. All threads of a group hold the condition, and one of them reports that it does not hold. */
+/**
+ * Renders assertions. All threads of a group evaluate the condition of an assertion, and one thread reports a failure.
+ */
 import { attribute } from '../../../../ir/node.ts'
 import { code } from '../code.ts'
 import { lib } from '../library.ts'

@@ -1,6 +1,7 @@
 /**
- * Renders the ops whose elements come from other indices. The inputs are written to the node's scratch memory in
- * row-major order, one after another, and every thread reads what its own elements need.
+ * Renders the ops whose result elements depend on input elements at other indices, such as argmax and prefix sums. The
+ * inputs are written to the scratch memory of the node in row-major order, one after another, and every thread reads
+ * the input elements that its own result elements need.
  */
 import { dtypes } from '../../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../../ir/node.ts'
@@ -18,11 +19,11 @@ import type { Renderer } from './renderer.ts'
 const typeOf = (node: Node): ValueType => node.type as ValueType
 const extentsOf = ({ shape }: ValueType): readonly [number, number] =>
   shape.length === 1 ? [1, shape[0]] : [shape[0], shape[1]]
-/** The row-major number of an element with this place. */
+/** Returns the row-major number of the element at the given indices. */
 const numberOf = (type: ValueType, place: readonly Code[]): Code =>
   place.length === 1 ? place[0] : code`(${place[0]} * ${extentsOf(type)[1]} + ${place[1]})`
 
-/** Writes the inputs to scratch memory. Returns the address of the memory. */
+/** Writes the inputs to scratch memory. Returns the address of the scratch memory. */
 function writeInputs(node: Node, emission: Emission): Code {
   const base = group(emission.scratch(node))
   node.inputs.forEach((input, i) => {
@@ -34,7 +35,10 @@ function writeInputs(node: Node, emission: Emission): Code {
   return base
 }
 
-/** The lines of the input along the node's axis: their number, and the bytes between lines and between elements. */
+/**
+ * Describes the rows (or columns) of the input along the axis of the node: `lines` is their number, `extent` their
+ * length, `apart` the bytes between them, and `step` the bytes between their elements.
+ */
 function linesOf(node: Node): { lines: number; extent: number; apart: number; step: number } {
   const type = typeOf(node.inputs[0])
   const [rows, columns] = extentsOf(type)
@@ -67,7 +71,7 @@ const best: Renderer = (node, emission) => {
   )
 }
 
-/** One thread adds up each line, in order. */
+/** Renders a prefix sum. One thread adds up the elements of a row or column in order. */
 const runningSum: Renderer = (node, emission) => {
   const { dtype } = typeOf(node)
   const base = writeInputs(node, emission)

@@ -1,7 +1,8 @@
 /**
- * Renders the matrix product with mma.sync, in tiles of 16 x 8 with 16 elements along k. Every warp has the left
- * rows of its tiles in registers or loads them with ldmatrix. It loads only the right columns of its own tiles, two
- * tiles at a time if their number is even. Addresses of rows beyond the last are clamped to existing rows.
+ * Renders the matrix product with mma.sync, in tiles of 16 x 8 with 16 elements along k. Every warp has the rows of the
+ * left operand for its tiles in registers or loads them with ldmatrix. A warp loads only the columns of the right
+ * operand for its own tiles, two tiles at a time if their number is even. Addresses of rows beyond the last are clamped
+ * to existing rows.
  */
 import type { Node } from '../../../../ir/node.ts'
 import type { ValueType } from '../../../../ir/type.ts'
@@ -66,8 +67,8 @@ const loadOf = ({ isTransposed }: MatrixLoad, count: 2 | 4): Code =>
   lib[`load_matrix${isTransposed ? '_transposed' : ''}_x${count}` as const]
 
 /**
- * The load of the left operand. Its four matrices are ordered rows first, then k, as the left registers of mma.sync
- * are.
+ * Returns the ldmatrix load of the left operand. The four 8 x 8 matrices are ordered by rows first, then by k, as in
+ * the registers of the left operand of mma.sync.
  */
 function leftMatrices(view: SharedView, first: Code, rows: number): MatrixLoad {
   const low = plain('thread % 16')
@@ -81,7 +82,7 @@ function leftMatrices(view: SharedView, first: Code, rows: number): MatrixLoad {
   return { isTransposed: false, address: sharedAddress(view, [row, code`(step * 16 + ${high})`]) }
 }
 
-/** The load of the right operand. Its matrices are ordered along k first, then by the next eight columns. */
+/** Returns the ldmatrix load of the right operand. The 8 x 8 matrices are ordered by k first, then by columns. */
 function rightMatrices(view: SharedView, first: Code): MatrixLoad {
   if (view.transposed) {
     const column = code`(${first} + thread % 8 + thread % 32 / 16 * 8)`

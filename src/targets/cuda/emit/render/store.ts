@@ -37,14 +37,17 @@ function loop(node: Node, emission: Emission): void {
   )
 }
 
-/** Each warpgroup has places of its own. */
+/** Declares the address of the staging buffer for a box. Each warpgroup has two staging buffers of its own. */
 export const place: Renderer = (_, { out, group, plans }) => {
   const region = plans.shared.staging.get(group)!
   const own = group.warps === 4 ? 'box % 2' : '(thread / 128 * 2 + box % 2)'
   out.line(code`const u32 staging = shared + ${region.at} + ${own} * ${STAGING_BOX};`)
 }
 
-/** A thread's registers of a box: 64 elements of a row of 16 bits, or 32 of 32 bits, in 64 rows. */
+/**
+ * The number of registers per thread that hold one box of 64 rows x 128 bytes: 64 elements of 16 bits per row, or 32
+ * elements of 32 bits.
+ */
 const BOX_REGISTERS = 16
 
 export const stage: Renderer = ({ inputs: [, value] }, { out, stored }) => {

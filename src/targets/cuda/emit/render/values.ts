@@ -121,7 +121,7 @@ export const elementwise: Renderer = (node, emission) => {
   emission.out.unrolled(Math.ceil(count / 2), code`${name}[p] = ${pair};`, node.site, 'p')
 }
 
-/** Sets a fragment that has no registers: each element is computed from its index at each use. */
+/** Defines a fragment without registers, whose elements are computed from their indices at each use. */
 function indexed(node: Node, emission: Emission): void {
   const layout = emission.plans.layouts.of(node)
   const at = (place: readonly Code[]): Code =>

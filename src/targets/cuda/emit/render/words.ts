@@ -9,14 +9,15 @@ import type { Renderer } from './renderer.ts'
 import { lib } from '../library.ts'
 
 /**
- * Flag-in-data words replace a signal or wait. Only the epoch of the flag set is still advanced, as a signal or
- * wait would, at the start of the kernel (../start.ts).
+ * Renders nothing. An `advance` node stands for a signal or wait that flag-in-data words have replaced. The setup of
+ * the kernel advances the epoch of the flag set (../start.ts).
  */
 export const advance: Renderer = () => {}
 
 /**
- * Executes its block repeatedly until no word is missing. Each thread retries on its own. If the block contains an
- * operation that threads execute together, all threads of the group retry together.
+ * Renders an `until` loop, which executes its block repeatedly until no flag-in-data word is missing. Each thread
+ * repeats the block on its own. If the block contains an operation that threads execute together, all threads of the
+ * group repeat the block together.
  */
 export const until: Renderer = (node, emission) => {
   const { out, group, params, plans } = emission
