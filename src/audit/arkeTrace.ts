@@ -25,14 +25,11 @@ import { readBytes } from './json/source.ts'
 import type { ByteStrings } from './json/strings.ts'
 import { OperandRecords } from './operands.ts'
 import { isCall } from './operators.ts'
-import type { TraceFile, TraceFileOptions } from './traceFile.ts'
+import type { TraceFile, TraceFileOptions, TraceInput } from './traceFile.ts'
 
 const kinds = new Map(categories.map((category, kind) => [category, kind as Kind]))
 
-export async function readArkeTrace(
-  source: string | Uint8Array,
-  options: TraceFileOptions = {},
-): Promise<TraceFile> {
+export async function readArkeTrace(source: TraceInput, options: TraceFileOptions = {}): Promise<TraceFile> {
   const warnings = new Warnings()
   const builder = new TimelineBuilder()
   const documents: ArkeDocument[] = []

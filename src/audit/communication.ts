@@ -1,35 +1,197 @@
 /**
- * Recognises communication kernels by their names: kernels of the collective libraries, and kernels of other libraries
+ * Recognises communication kernels by their names: kernels of the collective libraries, and kernels of other programs
  * that move data between ranks themselves. This module also normalises the different spellings of collective names.
+ *
+ * A kernel that is recognised counts as communication. Whether the kernel is used to align clocks and to find late
+ * ranks is decided from the data (src/taxes): it is used only if no rank can leave it early and if it ends at the same
+ * time on all ranks.
  */
 
 import { type Communication, unknownCommunication } from '../timeline/timeline.ts'
 
-const libraries: readonly (readonly [library: string, pattern: RegExp])[] = [
-  ['deep_ep', /deep_?ep\b|deep_?ep::/i],
-  ['nvshmem', /nvshmem/i],
-  ['rocshmem', /rocshmem|roc_shmem/i],
-  ['iris', /\biris(::|_)|(^|_)iris_/i],
-  ['mscclpp', /mscclpp|\bmsccl/i],
-  ['mori', /\bmori::/i],
-  ['flashinfer', /flashinfer::(comm|trtllm_(allreduce|moe_allreduce|alltoall))/i],
-  ['trtllm', /tensorrt_llm::.*(allreduce|all_reduce|alltoall|lamport)/i],
-  ['vllm', /\bcross_device_reduce_[12]stage\b|vllm::.*all_?reduce/i],
-  ['symm_mem', /(one|two)_shot_all_reduce|multimem_(all_gather|all_reduce|one_shot|two_shot)|symm_mem/i],
-  ['rccl', /rccl/i],
-  ['nccl', /\bnccl(Dev)?Kernel|\bnccl(DevKernel|Kernel|_?symm|_?all|_?reduce|_?send)|^nccl/i],
+/** The kernels of one library. */
+interface Library {
+  readonly name: string
+  /** Matches the qualified name of a kernel, without its return type, template arguments and parameters. */
+  readonly kernels: RegExp
+  /** The projects and files in which the kernels are defined. */
+  readonly sources: readonly string[]
+}
+
+/** The libraries in the order in which they are tried. The first library that matches is used. */
+export const communicationLibraries: readonly Library[] = [
+  {
+    name: 'deep_ep',
+    // The layout and permutation kernels of an expert dispatch work on one rank.
+    kernels: /\b(?:deep_?ep|hybrid_ep)::(?!.*(?:layout|permute|preprocess|scan))|^(?:deep_?ep)_(?!.*layout)/i,
+    sources: [
+      'deepseek-ai/DeepEP: csrc/kernels/intranode.cu, internode.cu, internode_ll.cu',
+      'deepseek-ai/DeepEP: csrc/hybrid_ep/',
+    ],
+  },
+  {
+    name: 'pplx',
+    kernels: /\ba2a_(?:dispatch|combine)_(?:send|recv)_kernel|\bpplx::/i,
+    sources: ['perplexityai/pplx-garden: p2p-all-to-all/a2a-kernels/src/a2a/'],
+  },
+  {
+    name: 'mori',
+    kernels: /\bmori::|\bEp(?:Dispatch|Combine)\w*(?:Kernel|_body)/,
+    sources: ['ROCm/mori: src/ops/dispatch_combine/'],
+  },
+  {
+    name: 'rocshmem',
+    kernels: /rocshmem|roc_shmem/i,
+    sources: ['ROCm/rocSHMEM: src/'],
+  },
+  {
+    name: 'nvshmem',
+    kernels:
+      /nvshmem|\b(?:barrier|sync|alltoall|broadcast|fcollect|rdxn|reduce|reducescatter|quiet)\w*_on_stream_kernel/i,
+    sources: ['NVIDIA/nvshmem: src/host/stream/coll/, src/host/comm/rma.cu'],
+  },
+  {
+    name: 'mscclpp',
+    kernels: /\bmscclpp::/i,
+    sources: ['microsoft/mscclpp: src/core/include/execution_kernel.hpp, apps/nccl/src/allreduce.hpp'],
+  },
+  {
+    name: 'msccl',
+    kernels: /^msccl(?:Kernel|Run)/i,
+    sources: ['ROCm/rccl: src/device/msccl_kernel_impl.h (macro MSCCL_KERNEL_ENTRY_NAME)'],
+  },
+  {
+    name: 'flashinfer',
+    kernels: /\bflashinfer::(?:comm|trtllm_(?:mnnvl_)?(?:allreduce|moe_allreduce|alltoall)|mixed_comm)/i,
+    sources: ['flashinfer-ai/flashinfer: include/flashinfer/comm/'],
+  },
+  {
+    name: 'vllm',
+    kernels: /\bvllm::(?:cross_device_reduce|.*all_?reduce)|^cross_device_reduce_[12]stage/i,
+    sources: ['vllm-project/vllm: csrc/custom_all_reduce.cuh'],
+  },
+  {
+    name: 'sglang',
+    kernels: /\bsglang::(?:cross_device_reduce|.*all_?reduce)/i,
+    sources: ['sgl-project/sglang: sgl-kernel/csrc/allreduce/custom_all_reduce.cuh'],
+  },
+  {
+    name: 'aiter',
+    kernels: /\baiter::(?:cross_device|.*all_?reduce|.*all_?gather|reduce_scatter_cross)/i,
+    sources: ['ROCm/aiter: csrc/include/custom_all_reduce.cuh'],
+  },
+  {
+    name: 'quickreduce',
+    kernels: /\ballreduce_prototype_(?:one|two)shot/i,
+    sources: [
+      'vllm-project/vllm: csrc/quickreduce/quick_reduce.h',
+      'ROCm/aiter: csrc/include/quick_all_reduce.cuh',
+    ],
+  },
+  {
+    name: 'trtllm',
+    kernels:
+      /\b(?:tensorrt_llm|trtllm)\w*::.*(?:all_?reduce|all_?gather|all_?to_?all|lamport|A2ADispatch|A2ACombine)|allreduce_fusion_kernel_(?:oneshot|twoshot)|\bmoeA2A(?:Dispatch|Combine)Kernel|\b(?:oneshot|twoshot)Allreduce\w*Kernel|\blowPrecision\w*AllReduceKernel/i,
+    sources: [
+      'NVIDIA/TensorRT-LLM: cpp/tensorrt_llm/kernels/customAllReduceKernels.cu',
+      'NVIDIA/TensorRT-LLM: cpp/tensorrt_llm/kernels/communicationKernels/',
+    ],
+  },
+  {
+    name: 'userbuffers',
+    kernels: /\b(?:k?userbuffers_\w+)/i,
+    sources: [
+      'NVIDIA/TransformerEngine: transformer_engine/common/comm_gemm_overlap/userbuffers/userbuffers.cu',
+    ],
+  },
+  {
+    name: 'symm_mem',
+    kernels:
+      /(?:one|two)_shot_all_reduce|multimem_(?:all_gather|all_reduce|one_shot|two_shot)|symm_mem|\bc10d::.*(?:barrier|put_signal|wait_signal|allToAllV|exchangeSplitAndOffset|all_?reduce)/i,
+    sources: [
+      'pytorch/pytorch: torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu, nvshmem_extension.cu',
+    ],
+  },
+  {
+    name: 'iris',
+    kernels:
+      /\biris(?:::|_)|(?:^|_)iris_|\bpersistent_(?:all_reduce|all_gather|all_to_all|reduce_scatter)|^_device_barrier_kernel/i,
+    sources: ['ROCm/iris: iris/ccl/triton/'],
+  },
+  {
+    name: 'triton_dist',
+    kernels: /(?:all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier)\w*_(?:intra|inter)_node/i,
+    sources: [
+      'ByteDance-Seed/Triton-distributed: python/triton_dist/kernels/nvidia/allreduce.py, common_ops.py',
+    ],
+  },
+  {
+    name: 'rccl',
+    kernels: /rccl/i,
+    sources: ['ROCm/rccl: src/device/generate.py'],
+  },
+  {
+    name: 'nccl',
+    kernels: /\bnccl(?:Symk?)?(?:Dev)?Kernel|\bnccl_?(?:symm|all|reduce|send)|^nccl/i,
+    sources: ['NVIDIA/nccl: src/device/generate.py, src/device/symmetric/generate.py'],
+  },
+  {
+    // Custom kernels are usually named after the collective that they implement.
+    name: 'custom',
+    kernels: /all_?reduce|all_?gather|reduce_?scatter|all_?to_?all(?!\w*_offsets?)|\bcross_device_reduce/i,
+    sources: [],
+  },
 ]
 
+/** The library that the option `--comm` assigns its kernels to. */
+export const NAMED_LIBRARY = 'named by --comm'
+
+/**
+ * Compute kernels whose names contain the names of collectives. The compiler of PyTorch lists the operators around a
+ * kernel in its name, and PyTorch's own elementwise kernels have functors in theirs.
+ */
+const notCommunication = /^triton_[a-z]{3}_fused|^at::native::|^cub::|^thrust::/
+
 /** The library whose communication kernels have this name, or null if the kernel does not communicate. */
-export function communicationLibrary(kernel: string): string | null {
-  for (const [library, pattern] of libraries) if (pattern.test(kernel)) return library
+export function communicationLibrary(kernel: string, named: RegExp | null = null): string | null {
+  if (named?.test(kernel)) return NAMED_LIBRARY
+  const name = qualifiedName(kernel)
+  if (notCommunication.test(name)) return null
+  for (const { name: library, kernels } of communicationLibraries) if (kernels.test(name)) return library
   return null
+}
+
+/**
+ * The qualified name of a kernel without its return type, template arguments and parameters, such as
+ * `vllm::cross_device_reduce_1stage`. Mangled names are demangled as far as their namespaces and their own name.
+ */
+export function qualifiedName(kernel: string): string {
+  if (kernel.startsWith('_Z')) return demangled(kernel)
+  const text = kernel.replaceAll('(anonymous namespace)::', '').replace(/^(?:static |void |__global__ )+/, '')
+  const end = text.search(/[<([]/)
+  return (end < 0 ? text : text.slice(0, end)).trim()
+}
+
+/** The identifiers of a mangled C++ name, which are preceded by their lengths. */
+function demangled(kernel: string): string {
+  const names: string[] = []
+  let at = /^_ZN?K?(?:L(?=\d))?/.exec(kernel)?.[0].length ?? 0
+  for (;;) {
+    const length = /^L?(\d+)/.exec(kernel.slice(at))
+    if (length === null) break
+    const from = at + length[0].length
+    const name = kernel.slice(from, from + Number(length[1]))
+    if (name !== '_GLOBAL__N_1') names.push(name)
+    at = from + Number(length[1])
+    if (!kernel.startsWith('_ZN')) break
+  }
+  return names.length > 0 ? names.join('::') : kernel
 }
 
 const collectives: readonly (readonly [collective: string, pattern: RegExp])[] = [
   ['reduceScatter', /reduce_?scatter/],
-  ['allReduce', /all_?reduce|cross_device_reduce/],
-  ['allGather', /all_?gather/],
+  ['allReduce', /all_?reduce|cross_device_reduce|userbuffers\w*sum_inplace/],
+  ['allGather', /all_?gather|fcollect/],
   ['allToAll', /all_?to_?all|alltoall/],
   ['broadcast', /broadcast/],
   ['sendRecv', /send_?recv|\bsend\b|\brecv\b/],
@@ -49,8 +211,8 @@ export function collectiveOf(name: string): string | null {
 /**
  * The communication record that can be derived from a kernel's name alone, or null if the kernel does not communicate.
  */
-export function describeKernel(kernel: string): Communication | null {
-  const library = communicationLibrary(kernel)
+export function describeKernel(kernel: string, named: RegExp | null = null): Communication | null {
+  const library = communicationLibrary(kernel, named)
   if (library === null) return null
   return { ...unknownCommunication, collective: collectiveOf(kernel), library }
 }

@@ -9,16 +9,17 @@
  * `options.rank`, else 0.
  */
 import { TimelineBuilder } from '../timeline/builder.ts'
-import { isStreamWait, type RankTimeline, type Timeline } from '../timeline/timeline.ts'
+import { isTelling } from '../timeline/hostCallNames.ts'
+import type { RankTimeline, Timeline } from '../timeline/timeline.ts'
 import { inspect } from './inspect.ts'
 import type { TraceEvent } from './json/event.ts'
 import { TraceScanner, type TraceMetadata } from './json/scanner.ts'
 import { readBytes, type SourceOptions } from './json/source.ts'
-import { KinetoDocument, roleOf } from './kinetoDocument.ts'
+import { KinetoDocument, roleOf, SHORTEST_FRAME } from './kinetoDocument.ts'
 import { EventPairs } from './pairs.ts'
 import { rankFromPath } from './rankName.ts'
 import { splitByDevice } from './split.ts'
-import type { FileRank, HostDetail, ListedGroup, RankOrigin } from './traceFile.ts'
+import type { FileRank, HostDetail, ListedGroup, RankOrigin, TraceInput } from './traceFile.ts'
 import { type Warning, Warnings } from '../timeline/warnings.ts'
 
 export { rankFromName } from './rankName.ts'
@@ -29,6 +30,8 @@ export interface KinetoOptions extends SourceOptions {
   /** The name of a trace that is given as bytes. */
   name?: string
   detail?: HostDetail
+  /** A regular expression. Kernels whose names match count as communication, too. */
+  communication?: string
 }
 
 export interface KinetoFile {
@@ -42,7 +45,7 @@ export interface KinetoFile {
 
 /** Reads the ranks of `source`, which is a path or the bytes themselves. Event names are interned in `timeline`. */
 export async function readKinetoRanks(
-  source: string | Uint8Array,
+  source: TraceInput,
   timeline: TimelineBuilder,
   warnings: Warnings,
   options: KinetoOptions = {},
@@ -52,8 +55,14 @@ export async function readKinetoRanks(
   events: number
 }> {
   const documents: KinetoDocument[] = []
+  const named = options.communication === undefined ? null : new RegExp(options.communication)
   const add = (event: TraceEvent): void => {
-    const document = (documents[event.document] ??= new KinetoDocument(timeline, scanner.strings, warnings))
+    const document = (documents[event.document] ??= new KinetoDocument(
+      timeline,
+      scanner.strings,
+      warnings,
+      named,
+    ))
     document.add(event)
   }
   const scanner: TraceScanner = new TraceScanner(
@@ -61,6 +70,11 @@ export async function readKinetoRanks(
       phases: 'XBE',
       accept: (phase, category) =>
         phase === 'X' ? roleOf(category) !== undefined : phase === 'B' || phase === 'E',
+      least: (category) => {
+        if (roleOf(category) !== 'frame') return 0
+        hasStacks = true
+        return SHORTEST_FRAME
+      },
       event: (event) => {
         if (event.phase === 'X') return add(event)
         if (event.phase === 'B') return pairs.begin(event)
@@ -69,15 +83,23 @@ export async function readKinetoRanks(
     },
     warnings,
   )
+  let hasStacks = false
   const pairs = new EventPairs(scanner.strings, warnings)
   const bytes = await readBytes(source, (piece) => scanner.push(piece), warnings, options)
   scanner.end()
   pairs.finish()
+  if (hasStacks)
+    warnings.add(
+      'stacks',
+      () =>
+        'the trace was recorded with stacks, which slows the host down: dispatch and host absent are longer than without ' +
+        '(with_stack=False); use this trace to find code, and another one to measure',
+    )
   if (scanner.documents.length > 0 && scanner.events === 0 && !scanner.hasEvents)
     warnings.add('format', () => 'it is JSON without a list of trace events')
 
   const name = options.name ?? (typeof source === 'string' ? source : '')
-  const keeps = (id: number): boolean => isStreamWait(timeline.name(id))
+  const keeps = (id: number): boolean => isTelling(timeline.name(id))
   const ranks = scanner.documents.flatMap((metadata, i) => {
     if (!documents[i]) return []
     const recording = documents[i].finish(metadata).freeze(0, options.detail === 'needed' ? { keeps } : 'all')
@@ -88,7 +110,7 @@ export async function readKinetoRanks(
 
 /** Adds the ranks in `source` to `timeline`. */
 export async function readKineto(
-  source: string | Uint8Array,
+  source: TraceInput,
   timeline: TimelineBuilder,
   options: KinetoOptions = {},
 ): Promise<KinetoFile> {
@@ -112,7 +134,7 @@ export async function readKineto(
 
 /** Reads one file into its own timeline and checks the timeline for inconsistencies. */
 export async function readKinetoFile(
-  source: string | Uint8Array,
+  source: TraceInput,
   options: KinetoOptions = {},
 ): Promise<KinetoFile & { readonly timeline: Timeline }> {
   const builder = new TimelineBuilder()

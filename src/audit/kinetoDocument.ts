@@ -18,7 +18,14 @@ import { OperandRecords } from './operands.ts'
 import { isCall, linkRunningOperators } from './operators.ts'
 import type { WarningClass, Warnings } from '../timeline/warnings.ts'
 
-type Role = 'kernel' | 'memcpy' | 'memset' | 'wait' | 'call' | 'operator' | 'annotation' | 'device annotation'
+type Role =
+  'kernel' | 'memcpy' | 'memset' | 'wait' | 'call' | 'operator' | 'annotation' | 'device annotation' | 'frame'
+
+/**
+ * The minimum duration of a Python frame, in nanoseconds. Shorter frames are left out. A trace with stacks has far more
+ * frames than kernels, and only long ones explain why a device is idle.
+ */
+export const SHORTEST_FRAME = 500_000
 
 /**
  * For each event category: the role that its events have in the timeline. The capitalised categories are from traces of
@@ -46,6 +53,7 @@ const roles: Readonly<Record<string, Role>> = {
   Operator: 'operator',
   user_annotation: 'annotation',
   gpu_user_annotation: 'device annotation',
+  python_function: 'frame',
 }
 
 export const roleOf = (category: string): Role | undefined =>
@@ -58,6 +66,8 @@ export class KinetoDocument {
   private readonly timeline: TimelineBuilder
   private readonly strings: ByteStrings
   private readonly warnings: Warnings
+  /** Kernels whose names match count as communication, too. */
+  private readonly named: RegExp | null
   /**
    * Caches keyed by string id: the name's id in the timeline, the library of a kernel, the kind of a call, and whether
    * the name is that of a step.
@@ -75,7 +85,13 @@ export class KinetoDocument {
   /** The time in the trace, in microseconds, that becomes time 0 of the rank's timeline. */
   private origin = NaN
 
-  constructor(timeline: TimelineBuilder, strings: ByteStrings, warnings: Warnings) {
+  constructor(
+    timeline: TimelineBuilder,
+    strings: ByteStrings,
+    warnings: Warnings,
+    named: RegExp | null = null,
+  ) {
+    this.named = named
     this.timeline = timeline
     this.strings = strings
     this.warnings = warnings
@@ -100,6 +116,7 @@ export class KinetoDocument {
     }
     if (!isInReach(start, duration))
       return this.warn('time', role, name, 'is more than 26 days from the first event; left out')
+    if (role === 'frame' && duration < SHORTEST_FRAME) return
     const kind = this.kind(role, event, name)
     const id =
       event.name < 0 ? this.timeline.intern('') : (this.names[event.name] ??= this.timeline.intern(name))
@@ -148,6 +165,8 @@ export class KinetoDocument {
       case 'annotation':
       case 'device annotation':
         return this.isStep(event, name) ? Kind.step : Kind.annotation
+      case 'frame':
+        return Kind.frame
       default:
         return role satisfies never
     }
@@ -159,7 +178,7 @@ export class KinetoDocument {
    */
   private library(id: number, name: string): string | null {
     const known = this.libraries[id]
-    return known === undefined ? (this.libraries[id] = communicationLibrary(name)) : known
+    return known === undefined ? (this.libraries[id] = communicationLibrary(name, this.named)) : known
   }
 
   private isStep(event: TraceEvent, name: string): boolean {
@@ -168,7 +187,7 @@ export class KinetoDocument {
 
   private track(role: Role, event: TraceEvent): number {
     const { process, thread, numbers } = event
-    if (role === 'call' || role === 'operator' || role === 'annotation')
+    if (role === 'call' || role === 'operator' || role === 'annotation' || role === 'frame')
       return this.rank.track('thread', orNone(process), orNone(thread))
     const device = numbers[NumberField.device]
     const stream = numbers[NumberField.stream]
@@ -266,9 +285,9 @@ export class KinetoDocument {
   }
 
   /**
-   * The operator whose external id equals that of an event. Some traces write the correlation id into the external id
-   * field, which therefore names no operator, or by chance a wrong one. If an event's external id equals its
-   * correlation id, the operator counts only if it is running when the call is made.
+   * Returns the operator whose external id equals the external id of an event. Some traces write the correlation id
+   * into the external id field, which therefore names no operator, or by chance a wrong one. If an event's external id
+   * equals its correlation id, the operator counts only if it is running when the call is made.
    */
   private operator(event: number, call: number, operators: IntegerMap): number {
     const { rank } = this

@@ -1,6 +1,6 @@
 /**
  * Explains in one sentence why a file has no events to audit: it is empty, cut off, damaged, of another kind, or a
- * trace without events. The sentence says what the file is and what to do.
+ * trace without events. The returned sentence says what the file is and what the user can do.
  */
 import { readFileSync, statSync } from 'node:fs'
 import { gunzipSync } from 'node:zlib'
@@ -45,12 +45,15 @@ function isWhole(path: string): boolean {
 }
 
 /** Returns null if the file could not be read at all, which a warning already says. */
-export async function whyNoEvents(path: string, { bytes, warnings }: TraceFile): Promise<string | null> {
+export async function whyNoEvents(
+  path: string,
+  { bytes, warnings, head: known }: TraceFile,
+): Promise<string | null> {
   let head: string
   let size: number
   try {
-    head = Buffer.from(await headOf(path)).toString('latin1')
-    size = statSync(path).size
+    head = Buffer.from(known ?? (await headOf(path))).toString('latin1')
+    size = known ? Math.max(bytes, known.length) : statSync(path).size
   } catch {
     return null
   }
@@ -63,7 +66,9 @@ export async function whyNoEvents(path: string, { bytes, warnings }: TraceFile):
   const isForeign = warnings[0]?.class === 'garbage' && !isSqlite
   const isHollow = bytes === 0 && !isSqlite && !has('unreadable')
   const isCut =
-    (has('truncated') && !isForeign) || (isSqlite && size < LEAST_SQLITE) || (isHollow && !isWhole(path))
+    (has('truncated') && !isForeign) ||
+    (isSqlite && size < LEAST_SQLITE) ||
+    (isHollow && known === undefined && !isWhole(path))
   if (isCut)
     return 'it is cut off before its first event; copy it again, or wait until the profiler has written it'
   if (has('gzip')) return 'its compressed data is damaged before the first event; copy it again'

@@ -40,7 +40,7 @@ export async function readNsys(path: string, options: TraceFileOptions = {}): Pr
     const database = new SqliteDatabase(path, warnings)
     bytes = database.size
     try {
-      const reader = new NsysReader(database, builder, warnings)
+      const reader = new NsysReader(database, builder, warnings, options.communication)
       const progress = (part: number): void => options.onProgress?.(Math.floor(bytes * part))
       timelines = await reader.read(progress)
     } finally {
@@ -79,10 +79,18 @@ class NsysReader {
   private readonly contexts = new Map<string, number>()
   private readonly operandRecords = new Map<string, number>()
   private readonly byProcess: boolean
+  /** Kernels whose names match count as communication, too. */
+  private readonly named: RegExp | null
   private origin = NaN
   private missing = 0
 
-  constructor(database: SqliteDatabase, timeline: TimelineBuilder, warnings: Warnings) {
+  constructor(
+    database: SqliteDatabase,
+    timeline: TimelineBuilder,
+    warnings: Warnings,
+    communication: string | undefined,
+  ) {
+    this.named = communication === undefined ? null : new RegExp(communication)
     this.database = database
     this.timeline = timeline
     this.warnings = warnings
@@ -181,7 +189,7 @@ class NsysReader {
       const id = typeof demangled === 'number' ? demangled : typeof short === 'number' ? short : -1
       let communication = described.get(id)
       if (communication === undefined) {
-        const record = describeKernel(this.text(id))
+        const record = describeKernel(this.text(id), this.named)
         communication = record ? this.rank.communication(record) : -1
         described.set(id, communication)
       }

@@ -2,12 +2,12 @@
  * Reads the paths of a command line into one timeline of all ranks. Finds files of any known format, reads them (in
  * parallel if they are large enough), numbers their ranks, joins the timelines and checks them for inconsistencies.
  *
- * A rank number that a trace or its name states is kept. If a rank has several recordings, one is audited and a warning
- * names the others. A rank that is known only by its device number keeps that number if no other rank has it. Any other
- * rank gets the lowest free number.
+ * A rank number that a trace or its name states is kept. If a rank has several recordings, one recording is audited and
+ * a warning names the other recordings. A rank that is known only by its device number keeps that number if no other
+ * rank has it. Any other rank gets the lowest free number.
  *
- * Bad input is reported in the warnings. An `AuditError` is thrown if nothing is left to audit, if a named path is an
- * archive, and if the files belong to several jobs.
+ * Bad input is reported in the warnings. An `AuditError` is thrown if nothing is left to audit, if an archive is refused,
+ * and if the files belong to several jobs.
  */
 import { statSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
@@ -16,7 +16,9 @@ import { joinTimelines } from '../timeline/join.ts'
 import { rankNames } from '../timeline/ranges.ts'
 import type { RankTimeline, Timeline } from '../timeline/timeline.ts'
 import { type Warning, type WarningClass, Warnings } from '../timeline/warnings.ts'
-import { isArchive } from './archive.ts'
+import { isArchive, refuseArchive } from './archive.ts'
+import { UNPACK_BYTES, UnpackBudget } from './archives/member.ts'
+import type { ReadArchive } from './archives/read.ts'
 import { AuditError } from './auditError.ts'
 import { inspect } from './inspect.ts'
 import { callFiles, refuseSeveralJobs, repeatedRecordings } from './jobs.ts'
@@ -24,6 +26,7 @@ import { whyNoEvents } from './noEvents.ts'
 import { tracePaths } from './paths.ts'
 import { readFiles } from './pool.ts'
 import type { FileRank, HostDetail, TraceFile, TraceFormat } from './traceFile.ts'
+import { refuseZstd } from './zstd.ts'
 
 export { AuditError } from './auditError.ts'
 
@@ -42,6 +45,10 @@ export interface ReadOptions {
   threads?: number
   /** How much host activity is kept; `all` by default. */
   detail?: HostDetail
+  /** The most bytes that are unpacked from archives. */
+  unpackLimit?: number
+  /** A regular expression. Kernels whose names match count as communication, too. */
+  communication?: string
 }
 
 export interface TraceSource {
@@ -58,6 +65,8 @@ export interface Traces {
   /** The number of ranks in the job, or null if no trace states it. */
   readonly world: number | null
   readonly warnings: readonly Warning[]
+  /** The display names of the files, which begin the warnings about them. */
+  readonly called: readonly string[]
 }
 
 /** If there are fewer bytes of JSON than this, starting a thread takes longer than it saves. */
@@ -67,24 +76,49 @@ const MOST_THREADS = 8
 const COMPRESSION = 10
 
 export async function readTraces(inputs: readonly string[], options: ReadOptions = {}): Promise<Traces> {
-  const { paths, archives } = await apart(tracePaths(inputs), inputs)
-  if (paths.length === 0) throw new AuditError('nothing to audit: name a trace, a folder or a glob pattern')
+  const { plain, archives, skipped } = await apart(tracePaths(inputs), inputs)
+  if (plain.length + archives.length === 0)
+    throw new AuditError('nothing to audit: name a trace, a folder or a glob pattern')
+  const given = [...plain, ...archives].map(sizeOf)
+  const read = given.map(() => 0)
+  const total = given.reduce((sum, size) => sum + size, 0)
+  let sum = 0
+  const progress = (index: number, bytes: number, path: string): void => {
+    const now = Math.min(bytes, given[index])
+    sum += now - read[index]
+    read[index] = now
+    options.onProgress?.(sum, total, path)
+  }
+  const unpacked = await readArchives(archives, options, (index, bytes) =>
+    progress(plain.length + index, bytes, archives[index]),
+  )
+  const paths = [...plain, ...unpacked.flatMap((one) => one.files.map(({ path }) => path))]
   if (options.rank !== undefined && paths.length > 1)
     throw new AuditError(`a rank number applies to a single file, but ${paths.length} files were given`)
-  const sizes = paths.map(sizeOf)
-  const files = await readAll(paths, sizes, options)
+  const files = [
+    ...(await readAll(plain, given, options, (index, bytes) => progress(index, bytes, plain[index]))),
+    ...unpacked.flatMap((one) => one.files.map(({ file }) => file)),
+  ]
   const found = new WarningList(paths)
-  for (const path of archives)
+  for (const path of skipped)
     found.add(
       null,
       'unreadable',
-      `${basename(path)} is an archive and was skipped; unpack it to audit its files`,
+      `${basename(path)} is an archive and was skipped; name it to audit its files`,
+    )
+  unpacked.forEach(({ warnings }, index) => {
+    for (const one of warnings)
+      found.add(null, one.class, `${basename(archives[index])}: ${one.message}`, one.count)
+  })
+  if (files.length === 0)
+    throw new AuditError(
+      `${archives[0]}: nothing in the archive is readable (${found.list[0]?.message}); copy it again`,
     )
   files.forEach((file, index) => found.addAll(index, file.warnings))
 
   refuseSeveralJobs(files, found.called)
   const numbered = numberRanks(files, found)
-  if (options.rank !== undefined) unusedRank(options.rank, files[0], found)
+  if (options.rank !== undefined) unusedRank(options.rank, paths[0], files[0], found)
   const timeline = joinTimelines(
     files
       .map(({ names }, index) => ({ names, ranks: numbered[index] }))
@@ -113,25 +147,46 @@ export async function readTraces(inputs: readonly string[], options: ReadOptions
     bytes: files[index].bytes,
     ranks: numbered[index].map(({ rank }) => rank),
   }))
-  return { timeline, sources, world: worldOf(files), warnings: found.list }
+  return { timeline, sources, world: worldOf(files), warnings: found.list, called: found.called }
 }
 
 /**
- * Separates traces from archives. An archive that was named on the command line is an error. An archive in a folder is
- * left out, unless the folder holds nothing else.
+ * Separates traces from archives. An archive in a folder is skipped if the folder also holds traces, since it is
+ * usually a copy of them.
  */
 async function apart(
   all: readonly string[],
   inputs: readonly string[],
-): Promise<{ paths: string[]; archives: string[] }> {
-  const paths: string[] = []
-  const archives: string[] = []
-  for (const path of all) ((await isArchive(path)) ? archives : paths).push(path)
-  const refused =
-    archives.find((path) => inputs.includes(path)) ?? (paths.length === 0 ? archives[0] : undefined)
-  if (refused !== undefined)
-    throw new AuditError(`${refused}: this is an archive; unpack it and audit its files`)
-  return { paths, archives }
+): Promise<{ plain: string[]; archives: string[]; skipped: string[] }> {
+  const plain: string[] = []
+  const packed: string[] = []
+  for (const path of all) ((await isArchive(path)) ? packed : plain).push(path)
+  const isRead = (path: string): boolean => plain.length === 0 || inputs.includes(path)
+  const archives = packed.filter(isRead)
+  for (const path of archives) await refuseArchive(path)
+  for (const path of plain) await refuseZstd(path)
+  return { plain, archives, skipped: packed.filter((path) => !isRead(path)) }
+}
+
+async function readArchives(
+  archives: readonly string[],
+  { detail, communication, unpackLimit = UNPACK_BYTES }: ReadOptions,
+  progress: (index: number, bytes: number) => void,
+): Promise<ReadArchive[]> {
+  if (archives.length === 0) return []
+  const { readArchive } = await import('./archives/read.ts')
+  const budget = new UnpackBudget({ bytes: unpackLimit })
+  const read: ReadArchive[] = []
+  for (const [index, path] of archives.entries())
+    read.push(
+      await readArchive(path, {
+        budget,
+        detail,
+        communication,
+        onProgress: (bytes) => progress(index, bytes),
+      }),
+    )
+  return read
 }
 
 function sizeOf(path: string): number {
@@ -145,20 +200,12 @@ function sizeOf(path: string): number {
 async function readAll(
   paths: readonly string[],
   sizes: readonly number[],
-  { rank, onProgress, threads, detail }: ReadOptions,
+  { rank, threads, detail, communication }: ReadOptions,
+  progress: (index: number, bytes: number) => void,
 ): Promise<TraceFile[]> {
-  const total = sizes.reduce((sum, size) => sum + size, 0)
   const amount = paths.reduce((sum, path, i) => sum + sizes[i] * (path.endsWith('.gz') ? COMPRESSION : 1), 0)
   const wanted = threads ?? (amount > WORTH_THREADS ? Math.min(availableParallelism(), MOST_THREADS) : 1)
-  const read = paths.map(() => 0)
-  let sum = 0
-  const progress = (index: number, bytes: number): void => {
-    const now = Math.min(bytes, sizes[index])
-    sum += now - read[index]
-    read[index] = now
-    onProgress?.(sum, total, paths[index])
-  }
-  const tasks = paths.map((path, index) => ({ path, rank, detail, bytes: sizes[index] }))
+  const tasks = paths.map((path, index) => ({ path, rank, detail, communication, bytes: sizes[index] }))
   return readFiles(tasks, wanted, progress)
 }
 
@@ -206,7 +253,11 @@ function numberRanks(files: readonly TraceFile[], found: WarningList): RankTimel
 }
 
 /** Warns if the rank number given by the user was not used because the file states another one. */
-function unusedRank(rank: number, { ranks }: TraceFile, found: WarningList): void {
+function unusedRank(rank: number, path: string, { ranks }: TraceFile, found: WarningList): void {
+  if (ranks.length > 1 && !ranks.some(({ origin }) => origin === 'option'))
+    throw new AuditError(
+      `--rank ${rank}: ${path} has ${ranks.length} ranks, and --rank gives a number to a trace of one rank only; leave out --rank`,
+    )
   if (
     ranks.length === 0 ||
     ranks.some(({ origin, timeline }) => origin === 'option' || timeline.rank === rank)
@@ -240,6 +291,10 @@ function nothingToAudit(
   const which = paths.length === 1 ? paths[0] : `${paths.length} files, ${basename(paths[0])} first`
   if (timeline.ranks.length > 0) {
     const damage = files.flatMap(({ warnings }) => warnings.map(({ message }) => message))
+    if (files.some(({ warnings }) => warnings.some((one) => one.class === 'truncated')))
+      return new AuditError(
+        `${which}: it is cut off, and there are no GPU events before the cut (${damage[0]}); copy it again, or wait until the profiler has written it`,
+      )
     const why = damage.length > 0 ? ` (${damage[0]})` : ''
     return new AuditError(`${which}: there are host events but no GPU events; record the GPU as well${why}`)
   }

@@ -8,12 +8,14 @@ import { join, sep } from 'node:path'
 import { isArchiveName } from './archive.ts'
 import { AuditError } from './auditError.ts'
 
-const traceName = /\.(?:json|json\.gz|sqlite|trace|trace\.gz)$/i
+const traceName = /\.(?:json|json\.gz|json\.zst|sqlite|trace|trace\.gz|trace\.zst)$/i
+
+export const isTraceName = (path: string): boolean => traceName.test(path)
 /**
  * True for the files of a folder that are audited if the user names the folder. Archives are included, so that the user
  * is warned that they are skipped.
  */
-const isTaken = (path: string): boolean => traceName.test(path) || isArchiveName(path)
+const isTaken = (path: string): boolean => isTraceName(path) || isArchiveName(path)
 
 /** Returns the distinct paths. Throws an `AuditError` if a path does not exist or yields no file. */
 export function tracePaths(inputs: readonly string[]): string[] {
@@ -111,7 +113,7 @@ function walk(folder: string, parts: readonly string[], depth: number, found: Se
     if (wanted.test(name) && (part.startsWith('.') || !name.startsWith('.'))) go(join(folder, name))
 }
 
-/** The regular expression for one part of a glob pattern, which is the text between two slashes. */
+/** Returns the regular expression for the text between two slashes of a glob pattern. */
 export function partPattern(part: string): RegExp {
   let text = ''
   for (let at = 0; at < part.length; at++) {

@@ -27,8 +27,9 @@ export async function readFiles(
   const files: TraceFile[] = []
   const queue = tasks.map((_, index) => index).sort((a, b) => tasks[b].bytes - tasks[a].bytes || a - b)
   const readHere = async (index: number): Promise<void> => {
-    const { path, rank, detail } = tasks[index]
-    files[index] = await readTraceFile(path, { rank, detail, onProgress: (bytes) => progress(index, bytes) })
+    const { path, rank, detail, communication } = tasks[index]
+    const onProgress = (bytes: number): void => progress(index, bytes)
+    files[index] = await readTraceFile(path, { rank, detail, communication, onProgress })
   }
   if (threads < 2 || tasks.length < 2) {
     for (let index = 0; index < tasks.length; index++) await readHere(index)
@@ -73,7 +74,7 @@ export function startWorker(): Worker {
 
 function ask(
   worker: Worker,
-  { path, rank, detail }: WorkerTask,
+  { path, rank, detail, communication }: WorkerTask,
   progress: (bytes: number) => void,
 ): Promise<TraceFile> {
   return new Promise((resolve, reject) => {
@@ -99,6 +100,6 @@ function ask(
     worker.on('message', onMessage)
     worker.on('error', onError)
     worker.on('exit', onExit)
-    worker.postMessage({ path, rank, detail } satisfies WorkerTask)
+    worker.postMessage({ path, rank, detail, communication } satisfies WorkerTask)
   })
 }

@@ -9,7 +9,7 @@ import { Warnings } from '../timeline/warnings.ts'
 import { headOf } from './head.ts'
 import { readKinetoRanks } from './kineto.ts'
 import { ROCPROF_KEY, SQLITE_MAGIC } from './magic.ts'
-import type { TraceFile, TraceFileOptions, TraceFormat } from './traceFile.ts'
+import type { TraceFile, TraceFileOptions, TraceFormat, TraceInput } from './traceFile.ts'
 
 export async function readTraceFile(path: string, options: TraceFileOptions = {}): Promise<TraceFile> {
   let format: TraceFormat
@@ -20,31 +20,41 @@ export async function readTraceFile(path: string, options: TraceFileOptions = {}
     warnings.add('unreadable', () => (error as Error).message)
     return { format: 'kineto', bytes: 0, names: [], ranks: [], warnings: warnings.list() }
   }
+  return readTrace(format, path, options)
+}
+
+/** Reads a trace of a known format. A database is given by its path. */
+export async function readTrace(
+  format: TraceFormat,
+  source: TraceInput,
+  options: TraceFileOptions,
+): Promise<TraceFile> {
   switch (format) {
     case 'nsys':
-      return (await import('./nsys.ts')).readNsys(path, options)
+      if (typeof source !== 'string') throw new Error('a database is read by its path, not from bytes')
+      return (await import('./nsys.ts')).readNsys(source, options)
     case 'rocprof':
-      return (await import('./rocprof.ts')).readRocprof(path, options)
+      return (await import('./rocprof.ts')).readRocprof(source, options)
     case 'arke':
-      return (await import('./arkeTrace.ts')).readArkeTrace(path, options)
+      return (await import('./arkeTrace.ts')).readArkeTrace(source, options)
     case 'kineto':
-      return readKinetoFileRanks(path, options)
+      return readKinetoFileRanks(source, options)
     default:
       return format satisfies never
   }
 }
 
-async function readKinetoFileRanks(path: string, options: TraceFileOptions): Promise<TraceFile> {
+async function readKinetoFileRanks(source: TraceInput, options: TraceFileOptions): Promise<TraceFile> {
   const warnings = new Warnings()
   const builder = new TimelineBuilder()
-  const { ranks, bytes } = await readKinetoRanks(path, builder, warnings, options)
+  const { ranks, bytes } = await readKinetoRanks(source, builder, warnings, options)
   const { names } = builder.freeze()
   const only = ranks.map(({ metadata: _, ...rank }) => rank)
   return { format: 'kineto', bytes, names, ranks: only, warnings: warnings.list() }
 }
 
 /** Returns the format of a file whose decompressed content begins with these bytes. */
-function formatOf(head: Uint8Array): TraceFormat {
+export function formatOf(head: Uint8Array): TraceFormat {
   const text = Buffer.from(head.buffer, head.byteOffset, head.length).toString('latin1')
   if (text.startsWith(SQLITE_MAGIC)) return 'nsys'
   const firstKey = /^[\s\xef\xbb\xbf]*\{\s*"([^"]*)"/.exec(text)?.[1]

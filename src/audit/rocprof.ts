@@ -20,7 +20,7 @@ import { JsonWalker, type Visit } from './json/walker.ts'
 import { linkRunningOperators } from './operators.ts'
 import { rangeOf } from './ranges.ts'
 import { splitByDevice } from './split.ts'
-import { numberDevices, type TraceFile, type TraceFileOptions } from './traceFile.ts'
+import { numberDevices, type TraceFile, type TraceFileOptions, type TraceInput } from './traceFile.ts'
 
 /** The kinds of records that are read, named by their keys in the JSON document. */
 const recordKinds = ['kernel_dispatch', 'memory_copy', 'hip_api', 'rccl_api', 'marker_api'] as const
@@ -59,13 +59,10 @@ interface KernelSymbol {
 
 const GPU_AGENT = 2
 
-export async function readRocprof(
-  source: string | Uint8Array,
-  options: TraceFileOptions = {},
-): Promise<TraceFile> {
+export async function readRocprof(source: TraceInput, options: TraceFileOptions = {}): Promise<TraceFile> {
   const warnings = new Warnings()
   const builder = new TimelineBuilder()
-  const reader = new RocprofReader(builder, warnings)
+  const reader = new RocprofReader(builder, warnings, options.communication)
   const walker = new JsonWalker(reader, warnings)
   const bytes = await readBytes(source, (piece) => walker.push(piece), warnings, options)
   walker.end()
@@ -84,6 +81,8 @@ export async function readRocprof(
 class RocprofReader {
   private readonly timeline: TimelineBuilder
   private readonly warnings: Warnings
+  /** Kernels whose names match count as communication, too. */
+  private readonly named: RegExp | null
   private readonly rank = new RankBuilder()
   private readonly deviceNames = new Map<number, string>()
   private process = new RocprofProcess()
@@ -92,7 +91,8 @@ class RocprofReader {
   private origin = NaN
   private missing = 0
 
-  constructor(timeline: TimelineBuilder, warnings: Warnings) {
+  constructor(timeline: TimelineBuilder, warnings: Warnings, communication: string | undefined) {
+    this.named = communication === undefined ? null : new RegExp(communication)
     this.timeline = timeline
     this.warnings = warnings
   }
@@ -138,7 +138,7 @@ class RocprofReader {
   }
 
   finish(): RankTimeline[] {
-    // Truncated input may end inside a process. The part of the process that was read is added.
+    // Truncated input may end inside a process. The records of the process that were read until then are added.
     this.add()
     const { rank } = this
     if (rank.length === 0) return []
@@ -181,7 +181,7 @@ class RocprofReader {
       const name = process.symbols.get(row.kernel) ?? `kernel ${row.kernel}`
       let communication = described.get(name)
       if (communication === undefined) {
-        const record = describeKernel(name)
+        const record = describeKernel(name, this.named)
         communication = record ? rank.communication(record) : -1
         described.set(name, communication)
       }
@@ -307,7 +307,7 @@ class RocprofProcess {
 
 const sources = ['buffer_records', 'callback_records']
 
-/** One record. The same object is filled again for each record. */
+/** One record. The same object is reused for each record. */
 class RecordRow {
   source = 0
   kind = 0

@@ -11,8 +11,8 @@ import type { Warning } from '../timeline/warnings.ts'
 export type TraceFormat = 'kineto' | 'arke' | 'nsys' | 'rocprof'
 
 /**
- * What states the number of a rank. `device` means that the number is that of the rank's device. `guess` means that
- * nothing states the rank number.
+ * What states the number of a rank. `device` means that the rank number is the number of the rank's device. `guess`
+ * means that nothing states the rank number.
  */
 export type RankOrigin = 'trace' | 'name' | 'option' | 'device' | 'guess'
 
@@ -40,7 +40,15 @@ export interface TraceFile {
   readonly names: readonly string[]
   readonly ranks: readonly FileRank[]
   readonly warnings: readonly Warning[]
+  /** The first bytes of a file that was read from an archive. */
+  readonly head?: Uint8Array
 }
+
+/**
+ * The source of a trace: a path, the bytes themselves, or a stream of chunks. A chunk is valid until the next chunk is
+ * requested.
+ */
+export type TraceInput = string | Uint8Array | AsyncIterable<Uint8Array>
 
 export interface TraceFileOptions {
   /** The rank to use if neither the trace nor its name states one. */
@@ -49,8 +57,12 @@ export interface TraceFileOptions {
   name?: string
   /** How much host activity is kept. */
   detail?: HostDetail
+  /** A regular expression. Kernels whose names match count as communication, too. */
+  communication?: string
   /** Called with the number of raw (maybe compressed) bytes read so far. */
   onProgress?: (bytes: number) => void
+  /** Called with the length of each chunk, and with the numbers of decompressed and raw bytes so far. It may throw. */
+  onUnpacked?: (length: number, total: number, packed: number) => void
 }
 
 /**

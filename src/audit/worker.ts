@@ -11,6 +11,7 @@ export interface WorkerTask {
   readonly path: string
   readonly rank: number | undefined
   readonly detail?: HostDetail
+  readonly communication?: string
 }
 
 export type WorkerAnswer =
@@ -24,10 +25,10 @@ function buffersOf({ events }: RankTimeline): ArrayBuffer[] {
 }
 
 const port = parentPort
-port?.on('message', ({ path, rank, detail }: WorkerTask) => {
+port?.on('message', ({ path, rank, detail, communication }: WorkerTask) => {
   const answer = (message: WorkerAnswer, transfer: ArrayBuffer[] = []): void =>
     port.postMessage(message, transfer)
-  readTraceFile(path, { rank, detail, onProgress: (progress) => answer({ progress }) }).then(
+  readTraceFile(path, { rank, detail, communication, onProgress: (progress) => answer({ progress }) }).then(
     (file) => answer({ file }, [...new Set(file.ranks.flatMap(({ timeline }) => buffersOf(timeline)))]),
     (error: unknown) => answer({ failed: String(error) }),
   )

@@ -1,12 +1,13 @@
 /** `arke audit`: reads traces and writes a JSON document, text for the terminal, an HTML page and a merged trace. */
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { setFlagsFromString } from 'node:v8'
 import { AuditError, readTraces } from '../audit/open.ts'
 import { tracePaths } from '../audit/paths.ts'
-import { compare, comparisonTable } from '../report/compare.ts'
+import { compare, comparisonTable, verdict } from '../report/compare.ts'
+import { csvNames, csvTables } from '../report/csv.ts'
 import type { AuditDocument } from '../report/document.ts'
 import { bytes, percent } from '../report/format.ts'
 import { sentenceOf } from '../report/headline.ts'
@@ -39,6 +40,16 @@ export interface AuditCommand {
   readonly rank?: number
   /** The memory bandwidth in gigabytes per second. */
   readonly bandwidth?: number
+  /** The beginning of each rank's window. */
+  readonly window?: 'launched' | 'all'
+  /** The folder for tables as CSV files. */
+  readonly csv?: string
+  /** True if no output may contain names of hosts, paths and users, Python frames or annotations. */
+  readonly redact?: boolean
+  /** A regular expression of the names of further communication kernels. */
+  readonly comm?: string
+  /** The most gigabytes that are unpacked from archives. */
+  readonly unpackLimit?: number
 }
 
 const usualReport = 'arke-report.html'
@@ -51,8 +62,8 @@ interface Audited {
 
 /**
  * Runs the audit and prints it. After `interrupt` the function throws; if it has not printed anything by then, it
- * prints nothing. `pour` writes a text in pieces, because the text may be too long for one string. Without `pour`, the
- * pieces are joined and passed to `print`.
+ * prints nothing. `pour` writes a text in chunks, because the text may be too long for one string. Without `pour`, the
+ * chunks are joined and passed to `print`.
  */
 export async function auditCommand(
   paths: readonly string[],
@@ -74,6 +85,7 @@ export async function auditCommand(
     given.every(isDocument) ? given : tracePaths(given),
   )
   checkOutputs({ out: command.out, html: html ?? undefined, trace: command.trace }, inputs)
+  const tables = command.csv === undefined ? null : csvFolder(command.csv, inputs)
   const other =
     command.compare !== undefined && isDocument(command.compare) ? readDocument(command.compare) : null
 
@@ -91,6 +103,8 @@ export async function auditCommand(
     const comparison = compare(document, after)
     if (command.json) await pour(jsonLine({ ...document, compared: { comparison, with: after } }))
     else {
+      print(style.heading(verdict(comparison)))
+      print('')
       for (const line of headed(comparisonTable(comparison), style)) print(line)
       const inWords = (one: AuditDocument): string => [sentenceOf(headlineOf(one)), ...one.summary].join(' ')
       print(`\nBefore: ${inWords(document)}\n\nAfter: ${inWords(after)}`)
@@ -112,6 +126,10 @@ export async function auditCommand(
       said.push(
         `${html} (${command.compare === undefined ? '' : 'of the audit before; '}open it in a browser)`,
       )
+    }
+    if (tables !== null) {
+      for (const [name, rows] of csvTables(document)) await writeOutput(join(tables, name), rows, interrupt)
+      said.push(`${tables} (tables as CSV)`)
     }
     if (command.trace !== undefined && traces) {
       const { writeChrome } = await import('../timeline/chrome.ts')
@@ -144,7 +162,7 @@ function documentIn(paths: readonly string[], command: AuditCommand): string | n
     throw new UsageError(
       `${found}: this is the output of --json, not a trace; to compare two of them, use arke audit ${found} --compare OTHER`,
     )
-  const needs = (['html', 'trace', 'steps', 'rank', 'bandwidth'] as const).find(
+  const needs = (['html', 'trace', 'steps', 'rank', 'bandwidth', 'window', 'comm', 'redact'] as const).find(
     (option) => command[option] !== undefined && command[option] !== false,
   )
   if (needs !== undefined)
@@ -152,6 +170,21 @@ function documentIn(paths: readonly string[], command: AuditCommand): string | n
       `${found}: --${needs} needs the traces, and this is the output of --json; give the traces`,
     )
   return found
+}
+
+/** Makes the folder for the tables. Throws if it cannot be written, or if a table would overwrite an input. */
+function csvFolder(path: string, inputs: readonly string[]): string {
+  if (statSync(path, { throwIfNoEntry: false })?.isFile())
+    throw new UsageError(`--csv ${path}: this is a file, and the tables need a folder; give a folder`)
+  try {
+    mkdirSync(path, { recursive: true })
+  } catch (error) {
+    throw new UsageError(
+      `--csv ${path}: this folder cannot be made: ${(error as Error).message}; give another one`,
+    )
+  }
+  for (const name of csvNames) checkOutputs({ csv: join(path, name) }, inputs)
+  return path
 }
 
 /** The path of the HTML page, or null for none. By default, `--json` and `--compare` write no page. */
@@ -204,18 +237,22 @@ async function auditPaths(
   if (process.versions.v8.startsWith('11.')) setFlagsFromString('--interrupt-budget=400000')
   const reading = readTraces(paths, {
     rank: command.rank,
+    communication: command.comm,
+    unpackLimit: command.unpackLimit === undefined ? undefined : command.unpackLimit * 1e9,
     // All host events are needed only if the trace is written out again.
     detail: command.trace === undefined ? 'needed' : 'all',
     onProgress: (done, all, path) => progress.show(() => `${bar(done, all)} ${bytes(all)}  ${path}`),
   })
   // The operations are loaded while other threads read the traces, because loading their kernels takes some time.
   const registry = import('../ops/operations.ts')
-  const read = await unlessInterrupted(reading, interrupt)
+  const given = await unlessInterrupted(reading, interrupt)
+  const read = command.redact ? (await import('../audit/redact.ts')).redact(given) : given
   progress.show(() => 'attributing time')
   const warnings = new Warnings()
   const options = {
     steps: command.steps === undefined ? undefined : stepRange(command.steps),
     bandwidth: command.bandwidth === undefined ? undefined : command.bandwidth * 1e9,
+    window: command.window,
     world: read.world ?? undefined,
     recognisers: (await registry).recognisers,
   }

@@ -1,4 +1,7 @@
-/** What the definitions of the commands share: the version, where output and problems go, and options that several commands have. */
+/**
+ * Defines what the declarations of the commands share: the version, the streams for output and problems, and options
+ * that several commands have.
+ */
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { packageFile } from '../files.ts'
@@ -15,7 +18,7 @@ export const outputOf = ({ out, json }: { readonly out?: string; readonly json?:
   new Output(process.stdout, out, json ? plain : styleFor(process.stdout))
 export const layoutOption = [
   '--layout <name=value...>',
-  'how inputs are laid out, of an operation with several layouts (`arke operations`)',
+  'the layout of the inputs, for an operation with several layouts (`arke operations`)',
 ] as const
 export const shardOption = ['--shard <axis>', 'short for --layout shard=AXIS'] as const
 export const outOption = [
@@ -26,8 +29,8 @@ export const outOption = [
 export const mostRanks = 64
 export const ranks = whole(1, mostRanks)
 /**
- * Enables source maps, so that errors and findings show positions in the author's source and not in compiled code. This
- * costs time for each loaded module.
+ * Enables source maps, so that errors and findings show positions in the author's source and not in compiled code.
+ * Source maps cost time for each loaded module.
  */
 export function showSourcePositions(): void {
   process.setSourceMapsEnabled(true)
@@ -35,7 +38,10 @@ export function showSourcePositions(): void {
   Error.stackTraceLimit = 30
 }
 
-/** Prepares for code of the author: positions in errors, and no output of that code in a JSON document on stdout. */
+/**
+ * Prepares the process for code of the author: errors show source positions, and that code cannot print into a JSON
+ * document on stdout.
+ */
 export function prepareForAuthor({ json }: { readonly json?: boolean }): void {
   showSourcePositions()
   if (json) console.log = console.info = console.debug = console.error

@@ -1,7 +1,7 @@
 /**
- * `arke demo`: a tour that takes less than a minute and needs no GPU. It audits a generated job, finds a race and its
- * line, checks a fused kernel, and draws a recording from an H200. Then it compares bulk synchronous and fused
- * operations on CPU ranks.
+ * Implements `arke demo`, a tour that takes less than a minute and needs no GPU. The tour audits a generated job, finds
+ * a race and its source line, checks a fused kernel, and draws a recording from an H200. At the end, the tour compares
+ * bulk synchronous and fused operations on CPU ranks.
  */
 import { existsSync } from 'node:fs'
 import { join, relative } from 'node:path'
@@ -17,6 +17,7 @@ import { UsageError } from './errors.ts'
 import { arke } from './invocation.ts'
 import { load } from './load.ts'
 import { writeOutput } from './output.ts'
+import { usualTarget } from '../targets/stages.ts'
 import { checkedStages } from './options.ts'
 import type { Progress } from './progress.ts'
 import { recordingLines, shippedRecording } from './recording.ts'
@@ -31,7 +32,7 @@ const checking: CheckOptions = {
   seed: 1,
   preemptions: 2,
   limit: 1000,
-  stages: checkedStages('cuda'),
+  stages: checkedStages(usualTarget),
 }
 const measuring: BenchCommand = {
   variant: 'bsp,fused',
@@ -107,7 +108,7 @@ async function auditJob(
   for (const line of [document.headline ?? '', ...document.summary]) print(`  ${line}`)
 }
 
-/** Draws the recording from a GPU that ships with Arke. */
+/** Draws the recording of a GPU that ships with Arke. */
 async function showRecording(
   print: (text: string) => void,
   interrupt: AbortSignal | undefined,

@@ -1,11 +1,13 @@
 /**
  * Ends a command on SIGINT or SIGTERM with exit status 130 or 143, after the command has printed the results so far.
  *
- * The first signal aborts the `AbortSignal` that the work receives. Worlds abort their kernels themselves (src/targets/interrupts.ts). The work
- * then prints its results and returns, or throws. In any case the process ends after a short grace period. A second
- * signal ends the process immediately. Node handles signals only in its event loop: see src/runs/breath.ts.
+ * The first signal aborts the `AbortSignal` that the work receives. Worlds abort their kernels themselves
+ * (src/targets/interrupts.ts). After the signal, the work prints its results and returns, or throws an error. After a
+ * signal, the process ends in any case after a short grace period. A second signal ends the process immediately. Node
+ * handles signals only in its event loop (src/runs/breath.ts).
  */
 import { writeSync } from 'node:fs'
+import { placeOfResults } from './output.ts'
 
 const codes = { SIGINT: 130, SIGTERM: 143 } as const
 type Ending = keyof typeof codes
@@ -15,7 +17,7 @@ const endings = Object.keys(codes) as Ending[]
 const grace = 500
 
 /**
- * A signal within this time after the first one is treated as a duplicate, in milliseconds. If a program has not
+ * A signal within this time (in milliseconds) after the first one is treated as a duplicate. If a program has not
  * handled a signal within 30 ms, `tsx` sends it again, although the terminal sends the signal to both processes.
  */
 const echo = 100
@@ -30,7 +32,7 @@ class Interrupted extends Error {
   }
 }
 
-/** Runs `work`. After a signal, the function ends the process instead of returning. */
+/** Runs the function `work` of a command. After a signal, the function ends the process instead of returning. */
 export async function interruptible<T>(work: (interrupt: AbortSignal) => Promise<T>): Promise<T> {
   const controller = new AbortController()
   const { signal: interrupt } = controller
@@ -48,7 +50,7 @@ export async function interruptible<T>(work: (interrupt: AbortSignal) => Promise
     const result = await work(interrupt)
     if (!interrupt.aborted) return result
     await new Promise<void>((resolve) => process.stdout.write('', () => resolve()))
-    return end(interrupt.reason as Interrupted, 'the results above are incomplete')
+    return end(interrupt.reason as Interrupted, `the results ${placeOfResults()} are incomplete`)
   } catch (error) {
     if (!interrupt.aborted) throw error
     return end(interrupt.reason as Interrupted, 'there are no results')
@@ -57,12 +59,15 @@ export async function interruptible<T>(work: (interrupt: AbortSignal) => Promise
   }
 }
 
-/** Ends the process. Exit handlers of other modules remove temporary files and end threads and compilers. */
+/**
+ * Ends the process with the exit status of the signal. Exit handlers of other modules remove temporary files and end
+ * threads and compilers.
+ */
 function end({ message, signal }: Interrupted, results: string): never {
   try {
     writeSync(process.stderr.fd, `${process.stderr.isTTY ? '\r\u001b[2K' : ''}arke: ${message}; ${results}\n`)
   } catch {
-    // stderr may be closed. The message is lost in that case.
+    // The stream stderr may be closed at this point. If stderr is closed, the message is lost.
   }
   process.exit(codes[signal])
 }

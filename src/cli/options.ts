@@ -1,4 +1,7 @@
-/** Parses the values of options strictly, and defines their defaults. A number must be a whole number in its range. */
+/**
+ * Parses the values of options strictly, and defines their defaults. The value of a numeric option must be a whole
+ * number in its range.
+ */
 import { InvalidArgumentError } from 'commander'
 import { irStageNames, lastStage, type StagedTarget } from '../targets/stages.ts'
 import { UsageError } from './errors.ts'
@@ -31,17 +34,27 @@ export const checkedStages = (target: StagedTarget): string[] => [
   ...new Set([irStageNames(target)[0], lastStage(target)]),
 ]
 
-/** Throws if the target does not have the stage. The error lists the stages of this target. */
+/** Throws an error if the target does not have the stage. The error lists the stages that the target has. */
 export function expectStage(target: StagedTarget, stage: string, names: readonly string[]): void {
   if (!names.includes(stage))
     throw new UsageError(`--stage ${stage}: ${target} has no such stage; it has ${names.join(', ')}`)
 }
 
-/** The defaults of `arke check`. */
+/** The default values of the options of `arke check`. */
 export const checkDefaults = { schedules: 1000, seed: 1, preemptions: 2, limit: 10_000 }
 
 export function positive(text: string): number {
   const value = Number(text)
   if (!(value > 0) || !Number.isFinite(value)) throw new InvalidArgumentError('It must be a number above 0.')
   return value
+}
+
+/** A regular expression, which is checked but stays text, since it is sent to other threads. */
+export function regularExpression(text: string): string {
+  try {
+    new RegExp(text)
+  } catch (error) {
+    throw new InvalidArgumentError(`It must be a regular expression: ${(error as Error).message}.`)
+  }
+  return text
 }

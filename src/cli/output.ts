@@ -12,12 +12,19 @@ import { UsageError } from './errors.ts'
 
 const statOf = (path: string): Stats | undefined => statSync(path, { throwIfNoEntry: false })
 
-/** Maps names of options to paths. The path is undefined if the option is not given. */
+/** Maps the names of options to output paths. The path is undefined if the option is not given. */
 export type Outputs = Readonly<Record<string, string | undefined>>
 
 let hasOutputs = false
+let resultsPlace = 'above'
 
-/** True if the command of this process writes files. It then continues when the reader of its output stops reading. */
+/** Where an interrupted command has put its results so far: `above`, or `in FILE` with `--out`. */
+export const placeOfResults = (): string => resultsPlace
+
+/**
+ * True if the command of this process writes files. A command that writes files continues when the reader of its
+ * standard output stops reading.
+ */
 export const writesFiles = (): boolean => hasOutputs
 
 /** Throws a `UsageError` if an output cannot be written, is also an input, or is given for two options. */
@@ -45,7 +52,10 @@ function isSameFile(one: string, other: string): boolean {
   return a !== undefined && b !== undefined && a.isFile() && a.dev === b.dev && a.ino === b.ino
 }
 
-/** Throws a `UsageError` if `path` cannot be written as a file. `instead` is the advice in the message. */
+/**
+ * Throws a `UsageError` if `path` cannot be written as a file. The argument `instead` is the advice in the error
+ * message.
+ */
 function checkOutput(path: string, instead: string): void {
   const folder = dirname(path)
   const cannot = (why: string): UsageError => new UsageError(`${path}: cannot be written: ${why}; ${instead}`)
@@ -74,7 +84,7 @@ export async function writeOutput(
   const target = there ? realpathSync(path) : path
   const written = plain ? `${target}.${process.pid}.part` : target
   const remove = (): void => rmSync(written, { force: true })
-  // An interrupt may end the process at any time, so the temporary file is removed in an exit handler.
+  // An interrupt may end the process at any time, so an exit handler removes the temporary file.
   if (plain) process.once('exit', remove)
   try {
     await writeFile(written, breathing(pieces, interrupt), { signal: interrupt })
@@ -88,7 +98,7 @@ export async function writeOutput(
   }
 }
 
-/** Yields to the event loop between pieces, so that signals are handled while a large page is written. */
+/** Yields to the event loop between two writes, so that signals are handled while a large page is written. */
 async function* breathing(
   pieces: Iterable<string>,
   interrupt: AbortSignal | undefined,
@@ -102,18 +112,21 @@ async function* breathing(
 const reason = (error: unknown): string =>
   (error as Error).message.replace(/^\w+: /, '').replace(/, \w+ '.*$/, '')
 
-/** The text output of a command: a terminal, a pipe, or the file given by `--out`. */
+/** The destination of a command's text output: a terminal, a pipe, or the file given by `--out`. */
 export class Output {
   readonly #stream: NodeJS.WriteStream
   readonly #file: string | undefined
   readonly #pieces: Iterable<string>[] = []
   readonly style: Style
-  /** True if the reader of the stream has stopped reading. What is printed is then lost. */
+  /**
+   * True if the reader of the stream has stopped reading. Text that is printed after the reader has stopped reading is
+   * lost.
+   */
   #isClosed = false
 
   constructor(stream: NodeJS.WriteStream, file: string | undefined, style: Style) {
     this.#stream = stream
-    // The listener of the command may end the process.
+    // The command's listener for stream errors may end the process.
     stream.prependOnceListener('error', () => (this.#isClosed = true))
     this.#file = file
     this.style = file === undefined ? style : plain
@@ -129,7 +142,7 @@ export class Output {
     else this.#pieces.push([`${text}\n`])
   }
 
-  /** Prints a text in pieces, because the text may be too long for one string. */
+  /** Prints a text as several strings, because the text may be too long for one string. */
   readonly pour = async (pieces: Iterable<string>): Promise<void> => {
     if (this.#file !== undefined) {
       this.#pieces.push(pieces)
@@ -137,16 +150,18 @@ export class Output {
     }
     for (const piece of pieces) {
       if (this.#isClosed) return
-      // An error of the stream is handled by its listener.
+      // The listener of the stream handles its errors.
       if (!this.#stream.write(piece)) await once(this.#stream, 'drain').catch(() => undefined)
     }
   }
 
-  /** Writes the `--out` file. After an interrupt, the text is written to the stream instead of the file. */
+  /** Writes the `--out` file. After an interrupt, the file contains the results so far. */
   async done(interrupt?: AbortSignal): Promise<void> {
     if (this.#file === undefined) return
-    if (!interrupt?.aborted) return writeOutput(this.#file, all(this.#pieces), interrupt)
-    for (const piece of all(this.#pieces)) if (!this.#isClosed) this.#stream.write(piece)
+    const isPartial = interrupt?.aborted ?? false
+    if (isPartial && this.#pieces.length === 0) return
+    await writeOutput(this.#file, all(this.#pieces), isPartial ? undefined : interrupt)
+    if (isPartial) resultsPlace = `in ${this.#file}`
   }
 }
 

@@ -1,8 +1,8 @@
 /**
  * The categories of time in the report, and their colours. A colour has the same meaning in all bars, tracks and
  * tables. The colours were chosen so that any two of them, and each of them and the background, differ as much as
- * possible. This holds for normal vision and for the three kinds of colour blindness. Waiting is also hatched, so that
- * it can be distinguished in grey print.
+ * possible. The colours differ for normal vision and for the three kinds of colour blindness. Waiting is also hatched,
+ * so that it can be distinguished in grey print.
  */
 import { Kind } from '../timeline/timeline.ts'
 import { partNames, type Part } from '../taxes/ledger.ts'
@@ -77,6 +77,7 @@ export const codeOf = (name: CategoryName): number =>
   categories.findIndex((category) => category.name === name)
 
 const COMPUTE = codeOf('compute')
+const LAUNCH = codeOf('launch')
 export const WAIT = codeOf('wait')
 export const TRANSFER = codeOf('transfer')
 const UNSPLIT = codeOf('unsplit')
@@ -97,7 +98,7 @@ function categoryOfPart(part: Part): number {
       return COPY
     case 'dispatch':
     case 'gap':
-      return codeOf('launch')
+      return LAUNCH
     case 'hostBlocked':
     case 'hostAbsent':
     case 'dependency':
@@ -110,11 +111,11 @@ function categoryOfPart(part: Part): number {
   }
 }
 
-/** The category code of each part of the ledger, indexed like `partNames`. */
+/** The category code of each entry of the ledger, indexed like `partNames`. */
 export const categoryOfPartCode: readonly number[] = partNames.map(categoryOfPart)
 
 /**
- * The category of an event on a stream of the device. Communication has the category `unsplit` until its waiting time
+ * The category of an event on a stream of the device or on a host thread. Communication has the category `unsplit` until its waiting time
  * is known.
  */
 export function categoryOfKind(kind: number): number {
@@ -127,6 +128,16 @@ export function categoryOfKind(kind: number): number {
       return WAIT
     case Kind.transfer:
       return TRANSFER
+    // A host thread dispatches while it is in operators and calls. In other host events, the thread does not dispatch.
+    case Kind.launch:
+    case Kind.runtime:
+    case Kind.operator:
+      return LAUNCH
+    case Kind.synchronize:
+    case Kind.annotation:
+    case Kind.step:
+    case Kind.frame:
+      return OTHER
     default:
       return COMPUTE
   }

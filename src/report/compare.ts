@@ -1,7 +1,7 @@
 /**
- * Compares two audits, one made before a change and one made after it. Figures are means over ranks. If both audits
- * have steps, the means are per step, so that recordings of different length can be compared. Otherwise they cover the
- * whole window.
+ * Compares two audits, one made before a change and one made after it. The compared numbers are means over ranks. If
+ * both audits have steps, the means are per step, so that recordings of different length can be compared. If an audit
+ * has no steps, the means are over the whole window.
  */
 import type { AuditDocument, RankDocument } from './document.ts'
 import { bytes, columns, duration } from './format.ts'
@@ -13,7 +13,7 @@ export interface Comparison {
   readonly ranks: readonly { readonly rank: number; readonly beforeUs: number; readonly afterUs: number }[]
 }
 
-/** The same figure from both audits. A value is null if its audit does not know it. */
+/** The same quantity from both audits. A value is null if it is unknown in that audit. */
 export interface ComparedFigure {
   readonly name: string
   readonly unit: 'us' | 'bytes' | 'count'
@@ -68,6 +68,31 @@ function meanOf(ledgers: readonly RankDocument[], of: Of): number | null {
   return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0) / known.length
 }
 
+/** Returns a sentence that says whether the job gained or lost time. */
+export function verdict({ basis, figures }: Comparison): string {
+  const wall = figures.find(({ name }) => name === 'wall')
+  if (!wall || wall.before === null || wall.after === null || wall.ratio === null || wall.after === 0)
+    return 'The wall times cannot be compared.'
+  const times = `${duration(wall.before)} before, ${duration(wall.after)} after`
+  const per = basis === 'step' ? 'a step' : 'the window'
+  // A smaller change is not visible in three digits.
+  if (Math.abs(wall.ratio - 1) < 0.0005) return `No difference: ${per} takes ${times}.`
+  const shown = [...figures]
+    .filter(
+      ({ name, unit, before, after }) =>
+        unit === 'us' && !/wall|locality/.test(name) && before !== null && after !== null,
+    )
+    .map(({ name, before, after }) => ({ name: name.trim(), by: (after ?? 0) - (before ?? 0) }))
+    .sort((a, b) => (wall.ratio !== null && wall.ratio > 1 ? b.by - a.by : a.by - b.by))[0]
+  const why =
+    shown && shown.by !== 0
+      ? `; most of it is ${shown.name} (${shown.by > 0 ? '+' : '−'}${duration(Math.abs(shown.by))})`
+      : ''
+  return wall.ratio > 1
+    ? `A loss: ${per} takes ${wall.ratio.toFixed(3)} times as long (${times})${why}.`
+    : `A gain: ${per} is ${(1 / wall.ratio).toFixed(3)} times as fast (${times})${why}.`
+}
+
 export function comparisonTable({ basis, figures, ranks }: Comparison): string[] {
   const show = (value: number | null, unit: ComparedFigure['unit']): string => {
     if (value === null) return '?'
@@ -91,8 +116,11 @@ export function comparisonTable({ basis, figures, ranks }: Comparison): string[]
     const worst = ranks.reduce((most, one) =>
       one.afterUs / one.beforeUs > most.afterUs / most.beforeUs ? one : most,
     )
+    const lost = ranks.filter(({ beforeUs, afterUs }) => afterUs > beforeUs).length
     lines.push(
-      `  Of the ${ranks.length} ranks in both audits, rank ${worst.rank} gained least: ${duration(worst.beforeUs)} to ${duration(worst.afterUs)}.`,
+      `  Of the ${ranks.length} ranks in both audits, ${lost === 0 ? 'none lost time; ' : `${lost} lost time; `}` +
+        `rank ${worst.rank} ${worst.afterUs > worst.beforeUs ? 'lost most' : 'gained least'}: ` +
+        `${duration(worst.beforeUs)} to ${duration(worst.afterUs)}.`,
     )
   }
   return lines

@@ -23,13 +23,39 @@ export interface AuditDocument {
    * in collectives whose last rank is unknown, summed over ranks.
    */
   readonly doubtful?: { readonly collectives: number; readonly commUs: number }
+  /**
+   * The ranks without recorded work that take part in collectives of several recorded ranks. `unlisted` counts them if
+   * the traces do not list their numbers. In these `collectives`, waiting is a lower bound and transfer an upper bound;
+   * `complete` counts the other collectives of several ranks. It is missing if there are no such ranks.
+   */
+  readonly untraced?: {
+    readonly ranks: readonly number[]
+    readonly unlisted: number
+    readonly collectives: number
+    readonly complete: number
+  }
   readonly candidates: readonly CandidateDocument[]
+  /**
+   * The causes of lost time that can be fixed, over all categories of the ledger, with the most important first. The
+   * bounds of all fixes together never exceed the wall time of all ranks. Documents of earlier versions have no fixes.
+   */
+  readonly fixes?: readonly FixDocument[]
+  /** The host's activities in the idle time of each rank. Documents of earlier versions lack this field. */
+  readonly host?: readonly HostDocument[]
+  /** The device work by kernel and by operator, sorted by time. Documents of earlier versions lack this field. */
+  readonly kernels?: readonly WorkDocument[]
+  readonly operators?: readonly WorkDocument[]
+  /** The collectives by kind, group and size. Documents of earlier versions lack this field. */
+  readonly bandwidths?: readonly BandwidthDocument[]
   /**
    * A sentence that states the share of GPU time that is lost, and the rank that causes most of the waiting. The
    * sentence is missing in documents of earlier versions.
    */
   readonly headline?: string
-  /** Three sentences about the biggest tax, the culprit, and what to fix first. */
+  /**
+   * Three sentences: about the biggest tax, about the rank that caused most of the waiting, and about the first thing
+   * to fix.
+   */
   readonly summary: readonly string[]
   readonly warnings: readonly WarningDocument[]
 }
@@ -73,29 +99,42 @@ export interface RankDocument {
     /** The launch tax, which is the sum of dispatch and gap. */
     readonly launchUs: number
     /**
-     * The exposed waiting time, so that the parts add up to the wall time. `hiddenWaitUs` is the waiting time that
-     * overlaps with compute.
+     * The exposed waiting time. Only exposed times are counted, so that all categories add up to the wall time.
+     * `hiddenWaitUs` is the waiting time that overlaps with compute.
      */
     readonly waitUs: number | null
     readonly exposedTransferUs: number | null
     readonly hiddenWaitUs: number | null
     /**
-     * The locality tax is part of busy time and is not added to the other parts. The field is null if the trace
-     * contains no shapes.
+     * The locality tax is contained in busy time and is not added to the other categories. The field is null if the
+     * trace contains no shapes.
      */
     readonly localityBytes: number | null
     readonly localityUs: readonly [low: number, high: number] | null
     /**
-     * The remaining time: wall − compute − launch − wait − exposed transfer. The field `other` contains the parts of
-     * the remaining time.
+     * The remaining time: wall − compute − launch − wait − exposed transfer. The field `other` divides the remaining
+     * time into categories.
      */
     readonly otherUs: number
+  }
+  /**
+   * The time of one-off idle intervals in each category of idle time. The means in sentences do not include one-off
+   * intervals. The field is missing in documents of earlier versions and in the numbers of steps.
+   */
+  readonly once?: {
+    readonly dispatchUs: number
+    readonly gapUs: number
+    readonly hostBlockedUs: number
+    readonly hostAbsentUs: number
+    readonly dependencyUs: number
+    readonly unattributedUs: number
   }
   readonly other: {
     readonly exposedCopyUs: number
     /**
-     * The time in which a processor had nothing to do while another processor of the rank was busy. It is missing in
-     * documents of earlier versions, and 0 for traces of other programs, in which a rank is one processor.
+     * The time in which a processor had nothing to do while another processor of the rank was busy. The field is
+     * missing in documents of earlier versions, and 0 for traces that Arke did not record, in which a rank is one
+     * processor.
      */
     readonly vacantUs?: number
     readonly hostBlockedUs: number
@@ -124,8 +163,8 @@ export interface GroupDocument {
   readonly ranks: readonly number[]
   readonly collectives: number
   /**
-   * These values are sums over the group's ranks. Waits and transfers are those of this group that are exposed, as in
-   * the ledger of a rank. An interval in which two groups both wait, or both transfer, counts for each group.
+   * These values are sums over the group's ranks. Only exposed waits and transfers of this group are counted, as in the
+   * ledger of a rank. An interval in which two groups both wait, or both transfer, counts for each group.
    */
   readonly commUs: number
   readonly waitUs: number | null
@@ -145,7 +184,10 @@ export interface CollectiveDocument {
   readonly library: string | null
   readonly matchedBy: string | null
   readonly complete: boolean
-  /** The rank that arrived last, or null if only one rank is known or the last rank is unknown. */
+  /**
+   * The rank that arrived last, or null if only one rank is known, the last rank is unknown, or the last two arrivals
+   * differ by less than the clocks' residual.
+   */
   readonly lastRank: number | null
   readonly endSkewUs: number
   readonly perRank: readonly {
@@ -174,13 +216,11 @@ export interface StragglerDocument {
   readonly rank: number
   /** The waiting time that this rank caused, summed over the waiting ranks, each in its own window. */
   readonly keptWaitingUs: number
-  /**
-   * The part of the caused waiting time that costs time, because it overlaps neither with compute nor with a transfer.
-   */
+  /** The caused waiting time that overlaps neither with compute nor with a transfer. */
   readonly exposedWaitUs: number
   /**
-   * How late the rank was, summed over the collectives at which it was last. It is measured from the arrival of the
-   * previous rank.
+   * How late the rank was, summed over the collectives at which it was last. The lateness is measured from the arrival
+   * of the previous rank.
    */
   readonly lateUs: number
   readonly collectives: number
@@ -198,9 +238,40 @@ export interface StragglerDocument {
     readonly keptWaitingUs: number
     readonly lateUs: number
   }[]
-  /** What the rank did while at least one other rank was already waiting for it, with the longest activity first. */
+  /**
+   * Why the rank took longer than the second-latest rank since their previous common collective: more work, slower at
+   * equal work, compute whose amount of work is unknown, and time without compute. The value is null if the ranks share
+   * no earlier collective; documents of earlier versions do not have it.
+   */
+  readonly because?: {
+    readonly moreWorkUs: number
+    readonly slowerUs: number
+    readonly unknownUs: number
+    readonly idleUs: number
+    readonly kernels: readonly {
+      readonly name: string
+      readonly moreWorkUs: number
+      readonly slowerUs: number
+      readonly unknownUs: number
+      /** The amount of work, and the time per amount of work, relative to the other rank; null if unknown. */
+      readonly work: number | null
+      readonly pace: number | null
+      readonly shapes: readonly [late: string, other: string] | null
+    }[]
+  } | null
+  /**
+   * The activities of the late rank's host while other ranks waited and the late rank's device was idle, with the
+   * longest activity first.
+   */
+  readonly host?: readonly Omit<ObservationDocument, 'bytes'>[]
+  /** The exposed waiting that ends if this rank alone arrives with the second-latest rank. */
+  readonly savesUs?: number
+  /**
+   * The late rank's activities while at least one other rank was already waiting for it, with the longest activity
+   * first.
+   */
   readonly meanwhile: readonly {
-    /** The kind of activity: compute, collective, copy, or a part of idle time. */
+    /** The kind of activity: compute, collective, copy, or a category of idle time. */
     readonly what: string
     readonly name: string | null
     readonly operator: string | null
@@ -219,7 +290,7 @@ export interface CandidateDocument {
   /** The number of occurrences of the chain on all ranks together. */
   readonly count: number
   readonly ranks: readonly number[]
-  /** The largest possible saving in time, summed over ranks. `saves` contains the parts of this saving. */
+  /** The largest possible saving in time, summed over ranks. `saves` divides this saving by tax. */
   readonly savesUs: number
   readonly saves: {
     readonly launchUs: number
@@ -243,6 +314,100 @@ export interface CandidateDocument {
   } | null
   /** The rank and time of the costliest occurrence. */
   readonly example: { readonly rank: number; readonly startUs: number; readonly durUs: number }
+}
+
+/** A cause of lost time and its remedy. Times are summed over ranks. */
+export interface FixDocument {
+  /** The cause, one of `causes` in src/taxes/fix.ts. */
+  readonly cause: string
+  /** True for a one-off event, whose time is missing from the other fixes. */
+  readonly once: boolean
+  /** The cause of the lost time, and the advice. */
+  readonly what: string
+  readonly advice: string
+  /** The evidence: calls, operators, annotations or frames, with their number, duration and place. */
+  readonly evidence: string
+  /** The time that the cause takes, and the largest time that the fix can save. */
+  readonly us: number
+  readonly savesUs: number
+  /** The least that the cause may cost, if the cost is an interval. Fixes are sorted by the middle of the interval. */
+  readonly leastUs?: number
+  /** If the advice names a fusion: the most that this fusion saves of the cause. */
+  readonly fusionSavesUs?: number
+  /**
+   * For waiting of the host: the idle time after it, until the host has launched the next work. It belongs to other fixes,
+   * but it also ends if the host does not wait.
+   */
+  readonly followingUs?: number
+  readonly count: number
+  /** The ranks that lose the time; for a straggler, the late rank. */
+  readonly ranks: readonly number[]
+  readonly seen: readonly ObservationDocument[]
+  /** The longest occurrence. */
+  readonly example: { readonly rank: number; readonly startUs: number; readonly durUs: number } | null
+  /** A command that tries an operation of Arke in place of the kernels that lose the time, or null. */
+  readonly command: string | null
+}
+
+export interface ObservationDocument {
+  /**
+   * The kind of activity, one of `hostActivities`, or `kernel`, `copy`, `collective`, `idle`, or `late` for a rank that was
+   * last, whose number is the name.
+   */
+  readonly activity: string
+  readonly name: string | null
+  /** The operator, annotation, frame or process group around it. */
+  readonly inside: string | null
+  readonly us: number
+  readonly count: number
+  readonly longestUs: number
+  readonly bytes: number | null
+}
+
+/** The host's activities in one category of a rank's idle time, with the longest activity first. */
+export interface HostDocument {
+  readonly rank: number
+  readonly part: string
+  readonly us: number
+  readonly activities: readonly (Omit<ObservationDocument, 'bytes'> & { readonly pct: number })[]
+}
+
+/** The device work of one kernel or operator, summed over ranks. */
+export interface WorkDocument {
+  readonly name: string
+  /** One of kernel, memcpy, memset and communication; for an operator, the kind of its first work. */
+  readonly kind: string
+  readonly us: number
+  /** The share of the wall time of all ranks, in percent. */
+  readonly pct: number
+  readonly calls: number
+  readonly longestUs: number
+  /**
+   * The mean and the minimum time from the start of the launch to the start of the work, which includes waiting for
+   * earlier work; null if no launch was recorded.
+   */
+  readonly latencyUs: number | null
+  readonly leastLatencyUs: number | null
+}
+
+/**
+ * Collectives of the same kind, group and size. Bandwidths are defined as in nccl-tests, with the time measured from
+ * the arrival of the last rank.
+ */
+export interface BandwidthDocument {
+  readonly kind: string
+  readonly group: string | null
+  readonly dtype: string | null
+  readonly ranks: number | null
+  readonly count: number
+  readonly bytes: number | null
+  /** The median time after the last arrival, or null if it is unknown. */
+  readonly medianUs: number | null
+  /** Bandwidths in GB/s, or null if they are unknown. */
+  readonly algorithmGBs: number | null
+  readonly busGBs: number | null
+  /** The bandwidth of the device's links in one direction. */
+  readonly linkGBs: number | null
 }
 
 export interface WarningDocument {

@@ -1,7 +1,8 @@
 /**
- * Writes the audit as one self-contained HTML file. It has tables that need no script, and bars and tracks whose data
- * is embedded and compressed.
+ * Writes the audit as one self-contained HTML file. The HTML file has tables that need no script, and bars and tracks
+ * whose data is embedded and compressed.
  */
+import { bandwidthSection, fixesSection, hostSection, workSection } from './advice.ts'
 import { jsonPieces } from './json.ts'
 import { html, type Markup } from './markup.ts'
 import { pack, type ReportInput } from './pack.ts'
@@ -12,7 +13,7 @@ import { dataBlock, writePage, zoomButtons } from './shell.ts'
 
 export type { ReportInput } from './pack.ts'
 
-/** Returns the HTML file in pieces. The largest piece of the file is the data of one rank. */
+/** Yields the text of the HTML file in chunks. The largest chunk is the data of one rank. */
 export function writeReport(input: ReportInput): Generator<string, void> {
   const { document } = input
   return writePage(
@@ -26,9 +27,18 @@ function* body(input: ReportInput): Generator<Markup | string, void> {
   yield '<a class="skip" href="#timeline">Skip to the timeline</a>\n'
   yield headerSection(document)
   yield '<main>\n'
+  yield fixesSection(document)
   yield barsSection
   yield timelineSection
-  for (const section of [stragglersSection, candidatesSection, figuresSection, clocksSection])
+  for (const section of [
+    stragglersSection,
+    candidatesSection,
+    hostSection,
+    workSection,
+    bandwidthSection,
+    figuresSection,
+    clocksSection,
+  ])
     yield section(document)
   yield html`</main>\n<footer><p>Written by arke ${document.arke}. Wait and exposed transfer are always shown separately. The locality tax is part of busy time.</p></footer>\n`
 
@@ -88,9 +98,17 @@ const timelineSection: Markup = html`<section id="timeline" aria-labelledby="tim
     <button type="button" id="fold" aria-pressed="false" title="Show only where each rank's time went">
       Fold streams
     </button>
+    <button type="button" id="hosts" aria-pressed="false" title="Show the host threads of all ranks">
+      Host threads
+    </button>
     <label class="find"
-      ><span class="visually-hidden">Find a kernel</span
-      ><input type="search" id="search" placeholder="Find a kernel" autocomplete="off" spellcheck="false"
+      ><span class="visually-hidden">Find a kernel or an operator</span
+      ><input
+        type="search"
+        id="search"
+        placeholder="Find a kernel or an operator"
+        autocomplete="off"
+        spellcheck="false"
     /></label>
     <output id="search-result" for="search"></output>
   </div>
@@ -106,7 +124,7 @@ const timelineSection: Markup = html`<section id="timeline" aria-labelledby="tim
           id="tracks-canvas"
           tabindex="0"
           role="application"
-          aria-label="Timeline of all ranks. Left and right arrows go to the event before and the next, up and down to another track, plus and minus zoom, a and d move, 0 shows all, f folds a rank, brackets go to the collective before and the next, Escape leaves."
+          aria-label="Timeline of all ranks. Left and right arrows go to the event before and the next, up and down to another track, plus and minus zoom, a and d move, 0 shows all, f folds a rank, h opens its host threads, brackets go to the collective before and the next, Escape leaves."
           aria-describedby="tracks-list"
         ></canvas>
       </div>
@@ -116,9 +134,10 @@ const timelineSection: Markup = html`<section id="timeline" aria-labelledby="tim
         The thin track of each rank shows why its device was busy or idle; the tracks below it are the rank's
         streams. The height of a colour is its share of the time under that pixel. Click an event for its
         details, or a collective for the arrival of every rank. Drag to move. To zoom, use Ctrl and the wheel,
-        the wheel alone after a click, or Shift and drag. Click the name of a rank to fold it, or its quiet
-        streams to show them. Keys: ← → go to the event before and the next, ↑ ↓ to another track, + − 0 zoom,
-        a d move, f folds the rank, [ ] go to the collective before and the next, Esc clears.
+        the wheel alone after a click, or Shift and drag. Click the name of a rank to fold it, its quiet
+        streams to show them, or its host threads to open and close them. Keys: ← → go to the event before and
+        the next, ↑ ↓ to another track, + − 0 zoom, a d move, f folds the rank, h opens its host threads, [ ]
+        go to the collective before and the next, Esc clears.
       </p>
     </div>
   </div>

@@ -4,6 +4,7 @@
  * packed.ts.
  */
 import { toCommon, type Clock } from '../taxes/collective.ts'
+import { isForeignFrame } from '../taxes/hostActivity.ts'
 import { partNames, type Partition } from '../taxes/ledger.ts'
 import {
   isDeviceWork,
@@ -14,6 +15,7 @@ import {
   type Track,
 } from '../timeline/timeline.ts'
 import { Column, float64, uint32, uint8 } from '../timeline/columns.ts'
+import { countBefore } from '../timeline/search.ts'
 import { sortBy } from '../timeline/sort.ts'
 import { Boundaries } from './boundaries.ts'
 import { culpritOf } from './culprit.ts'
@@ -42,12 +44,15 @@ export interface Block {
   readonly bytes: Uint8Array
 }
 
-/** The largest number of rows that a stream gets for concurrent work. */
+/** The largest number of host events in a page. */
+const HOST_EVENTS = 300_000
+
+/** The largest number of rows that a stream or a thread gets for concurrent work. */
 const ROWS = 6
 
 /**
- * The largest number of event boundaries inside one part of the partition. If a part has more boundaries, its length is
- * written instead.
+ * The largest number of event boundaries inside one segment of the partition. If a part has more boundaries, its length
+ * is written instead.
  */
 const STEPS = 8
 
@@ -79,7 +84,7 @@ export function* pack(input: ReportInput): Generator<Block, PackedHeader> {
     const times: Times[] = []
     for (const track of [...rank.tracks].sort((a, b) => a.owner - b.owner || a.id - b.id))
       if (track.role === 'stream')
-        lanes.push(...packStream(rank, track, clock, names, collectives.byRank[i], times, out))
+        lanes.push(...packTrack(rank, track, clock, names, collectives.byRank[i], times, out, isShown(rank)))
     const partition = input.partitions[i]
     const packed = partition
       ? packPartition(partition, clock, new Boundaries(times), out)
@@ -88,7 +93,14 @@ export function* pack(input: ReportInput): Generator<Block, PackedHeader> {
       window[0] = Math.min(window[0], clock(partition.from))
       window[1] = Math.max(window[1], clock(partition.to))
     }
-    ranks.push({ rank: rank.rank, device: rank.device, lanes, partition: packed })
+    const { hosts, leftOut } = packHosts(
+      rank,
+      clock,
+      names,
+      out,
+      Math.floor(HOST_EVENTS / timeline.ranks.length),
+    )
+    ranks.push({ rank: rank.rank, device: rank.device, lanes, partition: packed, hosts, leftOut })
     yield { id: blockOfRank(i), bytes: out.take() }
   }
   return {
@@ -130,7 +142,7 @@ const still = (rank: number): Clock => ({
 class Names {
   readonly used: string[] = []
   private readonly numbers: Int32Array
-  private readonly all: readonly string[]
+  readonly all: readonly string[]
 
   constructor(all: readonly string[]) {
     this.all = all
@@ -156,7 +168,63 @@ interface Members {
   readonly members: Uint32Array
 }
 
-function packStream(
+const isShown =
+  ({ events: { kind } }: RankTimeline) =>
+  (event: number): boolean =>
+    isDeviceWork(kind[event]) || kind[event] === Kind.wait || kind[event] === Kind.transfer
+
+/**
+ * Packs the threads that enqueue work. If they have more than `most` events, only the longest are packed, since a page
+ * of a large job would be too large otherwise.
+ */
+function packHosts(
+  rank: RankTimeline,
+  clock: (time: number) => number,
+  names: Names,
+  out: IntegerWriter,
+  most: number,
+): Pick<PackedRank, 'hosts' | 'leftOut'> {
+  const { kind, duration, name } = rank.events
+  const threads = rank.tracks.filter(({ role, from, to }) => {
+    if (role !== 'thread') return false
+    for (let event = from; event < to; event++) if (kind[event] === Kind.launch) return true
+    return false
+  })
+  const isFrame = (event: number): boolean =>
+    kind[event] === Kind.frame && !isForeignFrame(names.all[name[event]])
+  const isHost = (event: number): boolean =>
+    kind[event] >= Kind.launch && kind[event] !== Kind.step && kind[event] !== Kind.frame
+  const lengths = new Column(float64)
+  for (const { from, to } of threads)
+    for (let event = from; event < to; event++)
+      if (isHost(event) || isFrame(event)) lengths.push(duration[event])
+  const all = lengths.all().sort()
+  const shortest = all.length > most ? all[all.length - most] : 0
+  const leftOut = shortest === 0 ? 0 : countBefore(all.length, (i) => all[i] < shortest)
+  const none: Members = {
+    starts: new Float64Array(0),
+    durations: new Float64Array(0),
+    members: new Uint32Array(0),
+  }
+  const lanes = (track: Track, chosen: (event: number) => boolean): PackedLane[] =>
+    packTrack(
+      rank,
+      track,
+      clock,
+      names,
+      none,
+      [],
+      out,
+      (event) => chosen(event) && duration[event] >= shortest,
+    )
+  const hosts = threads.flatMap((track) => [
+    ...lanes(track, isHost),
+    ...lanes(track, isFrame).map((lane) => ({ ...lane, frames: true })),
+  ])
+  return { hosts, leftOut: { events: leftOut, shortest } }
+}
+
+function packTrack(
   rank: RankTimeline,
   track: Track,
   clock: (time: number) => number,
@@ -164,12 +232,9 @@ function packStream(
   members: Members,
   times: Times[],
   out: IntegerWriter,
+  shown: (event: number) => boolean,
 ): PackedLane[] {
   const { events } = rank
-  const shown = (event: number): boolean =>
-    isDeviceWork(events.kind[event]) ||
-    events.kind[event] === Kind.wait ||
-    events.kind[event] === Kind.transfer
 
   // Each event is placed in the first row that is free at its start.
   const row = new Int8Array(track.to - track.from).fill(-1)
@@ -270,7 +335,7 @@ function packMembers(
   return length
 }
 
-/** The parts of a partition in order of time, including the time that no part claims. */
+/** The segments of a partition in order of time, including the time that no category claims. */
 function packPartition(
   partition: Partition,
   clock: (time: number) => number,

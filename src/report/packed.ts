@@ -8,11 +8,16 @@
  */
 import type { RankDocument, StepDocument } from './document.ts'
 
-/** A lane holds events of one stream that do not overlap. Concurrent events of a stream are in further lanes. */
+/**
+ * A lane holds events of one stream, or of one host thread, that do not overlap. Concurrent events of a stream and nested
+ * events of a thread are in further lanes.
+ */
 export interface PackedLane {
   readonly device: number
   readonly stream: number
   readonly row: number
+  /** True for Python frames, which have lanes of their own, since their stacks are deep. */
+  readonly frames?: boolean
   readonly events: number
   /** The number of events that belong to a collective. */
   readonly members: number
@@ -30,13 +35,20 @@ export interface PackedLane {
  * (0 for none, otherwise the name plus 1) and `delay` (0 for none, otherwise twice the folded launch delay plus 1),
  * then `event` and `member` of its collectives as distances. The partition comes after the lanes. For each part it
  * contains the number of event boundaries up to the end of the part, or 0 followed by the duration of the part. The
- * column `part` is last.
+ * column `part` is the last column of the partition. The lanes of the host threads come after it.
  */
 export interface PackedRank {
   readonly rank: number
   readonly device: string | null
   readonly lanes: readonly PackedLane[]
   readonly partition: { readonly from: number; readonly length: number }
+  /**
+   * The lanes of the host threads that enqueue work. `device` is the process and `stream` is the thread. Their columns
+   * come after those of the partition.
+   */
+  readonly hosts: readonly PackedLane[]
+  /** The number of host events that are left out because they are too many, all shorter than `shortest` nanoseconds. */
+  readonly leftOut: { readonly events: number; readonly shortest: number }
 }
 
 /**

@@ -1,5 +1,6 @@
 /**
- * The report's header and its findings, which need no script. They say which rank waited for which, and what to fuse.
+ * The report's header and its findings, which need no script. The findings state which rank waited for which other
+ * rank, and which kernels to fuse.
  */
 import type { AuditDocument, CandidateDocument, RankDocument, StragglerDocument } from './document.ts'
 import { ranges } from '../timeline/ranges.ts'
@@ -8,13 +9,14 @@ import { culpritBadge, culpritFirst, culpritOf } from './culprit.ts'
 import { headlineMarkup } from './headline.ts'
 import { headlineOf, shapesOf } from './summary.ts'
 import { html, Markup, scroll } from './markup.ts'
+import { noWorkOf } from './untraced.ts'
 import { count, timeOfUs } from './units.ts'
 import { byGravity } from './warningLines.ts'
 
 const nanoseconds = (us: number): string => String(Math.round(us * 1000))
 
-/** A button that jumps to a place on the timeline. */
-const jump = (
+/** Returns a button that jumps to a position on the timeline. */
+export const jump = (
   text: string,
   label: string,
   to: { from: number; to: number; rank: number; collective?: number },
@@ -103,10 +105,18 @@ export function titleOf({ sources }: AuditDocument): string {
 
 const baseName = (path: string): string => path.split(/[\\/]/).filter(Boolean).at(-1) ?? path
 
-export function stragglersSection({ stragglers, ranks, doubtful }: AuditDocument): Markup {
+export function stragglersSection({ stragglers, ranks, doubtful, untraced }: AuditDocument): Markup {
   const unknown = doubtful?.collectives ?? 0
   return html`<section aria-labelledby="stragglers-title">
     <h2 id="stragglers-title">Who waited for whom</h2>
+    ${
+      untraced
+        ? html`<p>
+            In ${counted(untraced.collectives, 'collective')}, waiting is a lower bound and transfer an upper
+            bound: ${noWorkOf(untraced)}, and the recorded ranks may have waited for such a rank.
+          </p>`
+        : null
+    }
     ${
       unknown === 0
         ? null
@@ -205,7 +215,7 @@ function matrix(stragglers: readonly StragglerDocument[], ranks: readonly RankDo
 
 function stragglerTable(stragglers: readonly StragglerDocument[]): Markup {
   const culprit = culpritOf({ stragglers })
-  return html`<table>
+  return html`<table class="stragglers">
     <thead>
       <tr>
         <th scope="col">Rank</th>
@@ -214,6 +224,7 @@ function stragglerTable(stragglers: readonly StragglerDocument[]): Markup {
         <th scope="col" class="number">Late</th>
         <th scope="col" class="number">Collectives</th>
         <th scope="col">What it did meanwhile</th>
+        <th scope="col">Compared with the second-latest rank</th>
         <th scope="col">Worst collectives</th>
       </tr>
     </thead>
@@ -222,11 +233,11 @@ function stragglerTable(stragglers: readonly StragglerDocument[]): Markup {
         (one) =>
           html`<tr>
             ${rankHeading(one.rank, culprit)}
-            <td class="number">${timeOfUs(one.keptWaitingUs)}</td>
-            <td class="number">${timeOfUs(one.exposedWaitUs)}</td>
-            <td class="number">${timeOfUs(one.lateUs)}</td>
-            <td class="number">${count(one.collectives)}</td>
-            <td>
+            <td class="number" data-label="Kept others waiting">${timeOfUs(one.keptWaitingUs)}</td>
+            <td class="number" data-label="Exposed">${timeOfUs(one.exposedWaitUs)}</td>
+            <td class="number" data-label="Late">${timeOfUs(one.lateUs)}</td>
+            <td class="number" data-label="Collectives">${count(one.collectives)}</td>
+            <td data-label="What it did meanwhile">
               <ul class="meanwhile">
                 ${one.meanwhile
                   .slice(0, 4)
@@ -240,7 +251,8 @@ function stragglerTable(stragglers: readonly StragglerDocument[]): Markup {
                   )}
               </ul>
             </td>
-            <td class="places">
+            <td data-label="Compared with the second-latest rank">${reasons(one)}</td>
+            <td class="places" data-label="Worst collectives">
               ${one.worst
                 .slice(0, 3)
                 .map((place) =>
@@ -257,10 +269,26 @@ function stragglerTable(stragglers: readonly StragglerDocument[]): Markup {
   </table>`
 }
 
-/** This many characters of a kernel's name fit into a cell. Kernel names that are longer can be expanded. */
+/** Lists the reasons why a rank took longer than the second-latest rank, with the longest time first. */
+function reasons({ because }: StragglerDocument): Markup {
+  if (!because) return html`unknown`
+  const all = (
+    [
+      ['more work', because.moreWorkUs],
+      ['slower at equal work', because.slowerUs],
+      ['compute of unknown size', because.unknownUs],
+      ['time without compute', because.idleUs],
+    ] as const
+  ).filter(([, us]) => us > 0)
+  return html`<ul class="meanwhile">
+    ${[...all].sort((a, b) => b[1] - a[1]).map(([name, us]) => html`<li><b>${timeOfUs(us)}</b> ${name}</li>`)}
+  </ul>`
+}
+
+/** The number of characters of a kernel's name that fit into a cell. Longer names can be expanded. */
 const NAME = 48
 
-const kernelName = (name: string): Markup =>
+export const kernelName = (name: string): Markup =>
   name.length <= NAME
     ? html`<code>${name}</code>`
     : html`<details class="long-name">
@@ -277,10 +305,10 @@ const savings: readonly [label: string, value: (candidate: CandidateDocument) =>
   ['Locality', ({ saves }) => saves.localityUs],
 ]
 
-/** This many candidates are shown. Further candidates are in a collapsed section. */
+/** The number of fusion candidates that are shown. Further candidates are in a collapsed section. */
 const CANDIDATES = 12
 
-export function candidatesSection({ candidates }: AuditDocument): Markup {
+export function candidatesSection({ candidates, ranks }: AuditDocument): Markup {
   const rest = candidates.slice(CANDIDATES)
   return html`<section aria-labelledby="candidates-title">
     <h2 id="candidates-title">What to fuse</h2>
@@ -288,16 +316,19 @@ export function candidatesSection({ candidates }: AuditDocument): Markup {
       candidates.length === 0
         ? html`<p>No chain of kernels stands out.</p>`
         : html`<p class="hint">
-              Ordered by the largest possible saving of a fused kernel, summed over ranks.
+              Ordered by the largest possible saving of a fused kernel, per rank. Each saving is the sum of
+              the taxes in the columns after it.
             </p>
-            ${candidateTable('Fusion candidates', candidates.slice(0, CANDIDATES), candidates)}`
+            ${candidateTable('Fusion candidates', candidates.slice(0, CANDIDATES), candidates, ranks.length)}`
     }
     ${
       rest.length === 0
         ? null
         : html`<details>
-            <summary>${rest.length} more, each of which saves at most ${timeOfUs(rest[0].savesUs)}</summary>
-            ${candidateTable('Further fusion candidates', rest, candidates)}
+            <summary>
+              ${rest.length} more, each of which saves at most ${timeOfUs(rest[0].savesUs / ranks.length)}
+            </summary>
+            ${candidateTable('Further fusion candidates', rest, candidates, ranks.length)}
           </details>`
     }
   </section>`
@@ -307,6 +338,7 @@ function candidateTable(
   label: string,
   candidates: readonly CandidateDocument[],
   all: readonly CandidateDocument[],
+  ranks: number,
 ): Markup {
   const most = Math.max(1e-9, ...all.map(({ savesUs }) => savesUs))
   const columns = savings.filter(([, value]) => all.some((candidate) => (value(candidate) ?? 0) > 0))
@@ -331,6 +363,7 @@ function candidateTable(
             candidate,
             most,
             columns.map(([, value]) => value(candidate)),
+            ranks,
           ),
         )}
       </tbody>
@@ -338,7 +371,7 @@ function candidateTable(
   )
 }
 
-/** This many links of a chain are shown. The remaining links can be expanded. */
+/** The number of links of a chain that are shown. The remaining links can be expanded. */
 const CHAIN = 6
 
 function chainOf(chain: readonly string[]): Markup {
@@ -365,6 +398,7 @@ function candidateRow(
   candidate: CandidateDocument,
   most: number,
   columns: readonly (number | null)[],
+  ranks: number,
 ): Markup {
   const { saves, savesUs, chain, example, operation, localityBytes } = candidate
   const piece = (category: string, us: number | null): Markup =>
@@ -378,12 +412,12 @@ function candidateRow(
       ${chainOf(chain)}
     </td>
     <td class="number">
-      <b>${timeOfUs(savesUs)}</b>
+      <b>${timeOfUs(savesUs / ranks)}</b>
       <div class="savings" aria-hidden="true">
         ${piece('launch', saves.launchUs)}${piece('wait', saves.waitUs)}${piece('transfer', saves.exposedTransferUs)}${piece('unsplit', saves.unsplitCommUs)}${piece('locality', saves.localityUs)}
       </div>
     </td>
-    ${columns.map((us) => html`<td class="number">${us === null ? '–' : timeOfUs(us)}</td>`)}
+    ${columns.map((us) => html`<td class="number">${us === null ? '–' : timeOfUs(us / ranks)}</td>`)}
     <td class="number">${localityBytes === null ? '–' : bytes(localityBytes)}</td>
     <td class="number">${count(candidate.count)}</td>
     <td>${ranges(candidate.ranks)}</td>

@@ -1,21 +1,29 @@
 /**
- * Describes the audit in a headline and three sentences. The sentences name the biggest tax, the culprit, and what to
+ * Describes the audit in a headline and three sentences. The sentences name the biggest cost, the culprit, and what to
  * fix first.
  */
 import { kernelLabel } from '../taxes/labels.ts'
-import type { AuditDocument, CandidateDocument, RankDocument, StragglerDocument } from './document.ts'
-import { bytes, digits, duration, percent, plural, shorten } from './format.ts'
+import type {
+  AuditDocument,
+  CandidateDocument,
+  FixDocument,
+  RankDocument,
+  StragglerDocument,
+} from './document.ts'
+import { FUSE, fusionSaving, WORTH } from './fixes.ts'
+import { bytes, duration, percent, plural, shorten } from './format.ts'
 import type { Headline } from './headline.ts'
+import { noWorkOf } from './untraced.ts'
 
 type Figures = Omit<AuditDocument, 'summary' | 'headline'>
 
 /**
  * The headline states the share of GPU time (the wall time of all ranks) that the taxes take, and the rank that causes
- * most of the waiting. The launch tax and the bulk synchronous tax are measured. The locality tax is an estimated part
- * of busy time, so the headline gives it as an upper bound.
+ * most of the waiting. The launch tax and the bulk synchronous tax are measured. The locality tax is an estimate and is
+ * contained in busy time, so the headline gives it as an upper bound.
  */
 export function headlineOf(
-  figures: Pick<Figures, 'ranks' | 'stragglers' | 'collectives' | 'doubtful'>,
+  figures: Pick<Figures, 'ranks' | 'stragglers' | 'collectives' | 'doubtful' | 'untraced'>,
 ): Headline {
   const { ranks } = figures
   if (ranks.length === 0) return { figure: '', text: 'No rank has device work in the window.' }
@@ -28,11 +36,20 @@ export function headlineOf(
   return { figure: percent(lost, wall), text: `of GPU time lost${estimated}; ${blame(figures)}.` }
 }
 
-function blame({ ranks, stragglers, collectives, doubtful }: Parameters<typeof headlineOf>[0]): string {
+function blame({
+  ranks,
+  stragglers,
+  collectives,
+  doubtful,
+  untraced,
+}: Parameters<typeof headlineOf>[0]): string {
   const [worst] = stragglers
   const isDoubtful = (doubtful?.collectives ?? 0) > 0
+  if (untraced?.complete === 0) return `${noWorkOf(untraced)}, so waiting and transfer cannot be told apart`
   if (worst && worst.exposedWaitUs > 0) {
     const all = stragglers.reduce((sum, { exposedWaitUs }) => sum + exposedWaitUs, 0)
+    if (untraced)
+      return `${noWorkOf(untraced)}; of the waiting between the others, rank ${worst.rank} causes ${percent(worst.exposedWaitUs, all)}`
     const which = isDoubtful ? 'the waiting whose cause is known' : 'the waiting'
     return `rank ${worst.rank} causes ${percent(worst.exposedWaitUs, all)} of ${which}`
   }
@@ -45,80 +62,124 @@ function blame({ ranks, stragglers, collectives, doubtful }: Parameters<typeof h
 
 export function summarise(figures: Figures): string[] {
   if (figures.ranks.length === 0) return ['No rank has device work in the window.']
-  return [biggestTax(figures), culprit(figures), firstFix(figures)]
+  return [biggestCost(figures), culprit(figures), firstFix(figures)]
 }
 
 const mean = (ranks: readonly RankDocument[], of: (rank: RankDocument) => number): number =>
   ranks.reduce((sum, rank) => sum + of(rank), 0) / ranks.length
 
-type TaxName = 'kernel launch' | 'bulk synchronous' | 'data locality'
-
-interface MeanTax {
-  readonly name: TaxName
-  /** The value by which taxes are sorted. For the locality tax, this value is the middle of its interval. */
+interface Cost {
+  readonly name: string
+  readonly isTax: boolean
+  /** The value by which costs are sorted. For the locality tax, this value is the middle of its interval. */
   readonly us: number
-  /** The upper bound. For the locality tax, this value is the upper end of its interval. */
-  readonly most: number
   readonly amount: string
   readonly detail: string
 }
 
-/** The mean of each tax over all ranks, with the largest tax first. */
-function meanTaxes({ ranks, doubtful }: Pick<Figures, 'ranks' | 'doubtful'>): MeanTax[] {
+const idleCosts = [
+  ['host blocked', 'hostBlockedUs', 'in which the host waits for the device'],
+  [
+    'host absent',
+    'hostAbsentUs',
+    'in which the host runs neither operators nor launches (Python, data loading)',
+  ],
+  ['dependencies', 'dependencyUs', 'in which streams wait for events of other streams'],
+  ['unexplained idle time', 'unattributedUs', 'whose launches are not in the trace'],
+] as const
+
+/**
+ * Returns the mean of each cost over all ranks, with the largest cost first. One-off idle intervals are left out, since
+ * they say nothing about the other steps.
+ */
+function meanCosts({ ranks, doubtful, untraced }: Pick<Figures, 'ranks' | 'doubtful' | 'untraced'>): Cost[] {
   const wall = mean(ranks, ({ wallUs }) => wallUs)
   const amount = (us: number): string => `${duration(us)} (${percent(us, wall)} of ${duration(wall)})`
   const unknown = ranks.every(({ taxes }) => taxes.waitUs === null)
   const wait = mean(ranks, ({ taxes }) => taxes.waitUs ?? 0)
   const transfer = mean(ranks, ({ taxes }) => taxes.exposedTransferUs ?? 0)
   const unsplit = mean(ranks, ({ other }) => other.unsplitCommUs)
-  const launch = mean(ranks, ({ taxes }) => taxes.launchUs)
-  const dispatch = mean(ranks, ({ idle }) => idle.dispatchUs)
+  const dispatch = mean(ranks, ({ idle, once }) => idle.dispatchUs - (once?.dispatchUs ?? 0))
+  const gap = mean(ranks, ({ idle, once }) => idle.gapUs - (once?.gapUs ?? 0))
+  const copy = mean(ranks, ({ other }) => other.exposedCopyUs)
   const synchronous = wait + transfer + unsplit
   const [low, high] = [0, 1].map((end) => mean(ranks, ({ taxes }) => taxes.localityUs?.[end] ?? 0))
   const local = mean(ranks, ({ taxes }) => taxes.localityBytes ?? 0)
-  const taxes: MeanTax[] = [
+  const costs: Cost[] = [
     {
       name: 'kernel launch',
-      us: launch,
-      most: launch,
-      amount: amount(launch),
-      detail: `${duration(dispatch)} of it while the host was still in operators and launches, ${duration(launch - dispatch)} in gaps between work already enqueued`,
+      isTax: true,
+      us: dispatch + gap,
+      amount: amount(dispatch + gap),
+      detail: `${duration(dispatch)} of it while the host was still in operators and launches, ${duration(gap)} in gaps between work already enqueued`,
     },
     {
       name: 'bulk synchronous',
+      isTax: true,
       us: synchronous,
-      most: synchronous,
       amount: amount(synchronous),
       detail: unknown
         ? 'exposed communication; the share of waiting in it is unknown ' +
           (doubtful && doubtful.collectives > 0
             ? 'since the traces do not list the ranks of process groups'
             : 'without the traces of the other ranks')
-        : `${duration(wait)} of it waiting for the last rank, ${duration(transfer)} exposed transfer` +
+        : (untraced
+            ? `at least ${duration(wait)} of it waiting and at most ${duration(transfer)} exposed transfer, since ${noWorkOf(untraced)}`
+            : `${duration(wait)} of it waiting for the last rank, ${duration(transfer)} exposed transfer`) +
           (unsplit > 0 ? `, ${duration(unsplit)} that cannot be split` : ''),
     },
     {
       name: 'data locality',
+      isTax: true,
       us: (low + high) / 2,
-      most: high,
       amount: `between ${duration(low)} and ${amount(high)}`,
       detail: `inside its busy time, for the ${bytes(local)} that kernels write for the next to read back (estimated from shapes)`,
     },
+    {
+      name: 'copies',
+      isTax: false,
+      us: copy,
+      amount: amount(copy),
+      detail: 'in which only copies run',
+    },
+    ...idleCosts.map(([name, key, detail]): Cost => {
+      const us = mean(ranks, ({ idle, once }) => idle[key] - (once?.[key] ?? 0))
+      return { name, isTax: false, us, amount: amount(us), detail }
+    }),
   ]
-  return taxes.sort((a, b) => b.us - a.us)
+  return costs.sort((a, b) => b.us - a.us)
 }
 
-function biggestTax(figures: Figures): string {
-  const { ranks } = figures
-  const [tax] = meanTaxes(figures)
+function biggestCost(figures: Figures): string {
+  const { ranks, fixes = [] } = figures
+  const [cost] = meanCosts(figures)
   const who = ranks.length === 1 ? `rank ${ranks[0].rank}` : 'on average, a rank'
-  if (tax.us === 0) return `No tax: ${who} computes all the time.`
-  return `The biggest tax is ${tax.name}: ${who} loses ${tax.amount}, ${tax.detail}.`
+  const holes = fixes.reduce((sum, { cause, us }) => (cause === 'hole' ? sum + us : sum), 0) / ranks.length
+  const wall = mean(ranks, ({ wallUs }) => wallUs)
+  const once =
+    holes >= wall / 100
+      ? ` One-off idle intervals, which are left out here, take ${duration(holes)} more.`
+      : ''
+  if (cost.us === 0) return `No tax: ${who} computes all the time.${once}`
+  const kind = cost.isTax ? 'The biggest tax is' : 'The biggest cost is none of the three taxes but'
+  return `${kind} ${cost.name}: ${who} loses ${cost.amount}, ${cost.detail}.${once}`
 }
 
-function culprit({ ranks, stragglers, collectives, doubtful }: Figures): string {
+function culprit({ ranks, stragglers, collectives, doubtful, untraced }: Figures): string {
   const [worst] = stragglers
   const unknown = doubtful?.collectives ?? 0
+  if (untraced) {
+    const met = untraced.collectives + untraced.complete
+    const others =
+      worst && worst.exposedWaitUs > 0
+        ? `. Among the recorded ranks, rank ${worst.rank} arrived last at ${plural(worst.collectives, 'collective')}; the others waited ` +
+          `${duration(worst.exposedWaitUs)} for it`
+        : ''
+    return (
+      `${capital(noWorkOf(untraced))}, so the last rank is unknown at ${untraced.collectives} of ${plural(met, 'collective')}, ` +
+      `and waiting may look like transfer there${others}. Record all ranks to see who is late.`
+    )
+  }
   if (!worst || worst.exposedWaitUs === 0) {
     if (unknown > 0)
       return (
@@ -143,11 +204,13 @@ function culprit({ ranks, stragglers, collectives, doubtful }: Figures): string 
   )
 }
 
+const capital = (text: string): string => `${text[0].toUpperCase()}${text.slice(1)}`
+
 function meanwhile({ meanwhile: [first] }: StragglerDocument): string {
   return first ? ` While they waited, it was mostly ${activityOf(first)} (${duration(first.us)}).` : ''
 }
 
-/** Describes what a straggler did. */
+/** Describes in words what a straggler did. */
 export function activityOf({ what, name, operator }: StragglerDocument['meanwhile'][number]): string {
   const named = shorten(kernelLabel(name ?? ''), 44)
   switch (what) {
@@ -194,99 +257,68 @@ function mainIdle(ranks: readonly RankDocument[], hidden: boolean): string {
   return `${waiting}; devices are idle for ${duration(idle)}, most of it (${duration(mean(ranks, of))}) because of ${name}.`
 }
 
-/**
- * A candidate is recommended only if it covers at least this share of the biggest tax. If no candidate does, the host
- * is the first thing to fix.
- */
-const GOOD_PART = 1 / 5
-
 /** The maximum length of a sentence if it includes optional parts. */
 const LINE = 220
 
-/** The time that fusion alone saves. The saving excludes waiting, which is attributed to the straggler. */
-const ownSaving = ({ saves }: CandidateDocument): number =>
-  saves.launchUs + (saves.exposedTransferUs ?? 0) + saves.unsplitCommUs + (saves.localityUs ?? 0)
-
-/** The part of a candidate's saving that belongs to one tax. */
-function savingIn(tax: TaxName, { saves }: CandidateDocument): number {
-  switch (tax) {
-    case 'kernel launch':
-      return saves.launchUs
-    case 'bulk synchronous':
-      return (saves.exposedTransferUs ?? 0) + saves.unsplitCommUs
-    case 'data locality':
-      return saves.localityUs ?? 0
-    default:
-      return tax satisfies never
-  }
+/** The fixes that are worth a line, with the most important first. */
+export function worthwhile({ fixes = [], ranks }: Pick<Figures, 'fixes' | 'ranks'>): readonly FixDocument[] {
+  const wall = ranks.reduce((sum, { wallUs }) => sum + wallUs, 0)
+  return fixes.filter(({ savesUs }) => savesUs >= WORTH * wall)
 }
-
-const most = <T>(things: readonly T[], of: (thing: T) => number): T | undefined =>
-  things.reduce<T | undefined>(
-    (best, one) => (of(one) > (best === undefined ? 0 : of(best)) ? one : best),
-    undefined,
-  )
 
 function firstFix(figures: Figures): string {
-  const { ranks, stragglers, candidates } = figures
-  const [{ name: tax, most: taxUs }] = meanTaxes(figures)
-  const perRank = (us: number): number => us / ranks.length
-  const ofTax = (us: number): string =>
-    us > 0
-      ? `including ${percent(Math.min(perRank(us), taxUs), taxUs)} of the ${tax} tax`
-      : `but none of the ${tax} tax`
-  const candidate = most(candidates, ownSaving)
-  const [straggler] = stragglers
-  const thenFuse = (first: string): string => {
-    const both = candidate ? `${first}. Then fuse ${brief(candidate)}.` : ''
-    return both !== '' && both.length <= LINE ? both : `${first}.`
-  }
-  const covered = Math.max(0, ...candidates.map((one) => savingIn(tax, one)))
-  if (tax === 'kernel launch' && taxUs > 0 && perRank(covered) < GOOD_PART * taxUs)
-    return thenFuse(`Fix first: ${host(figures)}`)
-  const late = straggler?.exposedWaitUs ?? 0
-  if (straggler && late > (candidate ? ownSaving(candidate) : 0))
-    return thenFuse(
-      `Fix first: find out why rank ${straggler.rank} is late. This saves at most ${duration(perRank(late))} of waiting per rank, ` +
-        ofTax(tax === 'bulk synchronous' ? late : 0),
-    )
-  if (candidate)
-    return `Fix first: fuse ${brief(candidate)}. This saves at most ${duration(perRank(ownSaving(candidate)))} per rank, ${ofTax(savingIn(tax, candidate))}.`
-  const launches = mean(ranks, ({ launches: count }) => count)
-  return `Fix first: no chain of kernels stands out for fusion; only the ${digits(launches)} launches per rank could be merged.`
+  const { ranks } = figures
+  const [first] = worthwhile(figures)
+  if (!first) return `Nothing here is worth fixing: no single cause takes ${percent(WORTH, 1)} of the time.`
+  const { what, advice, savesUs, fusionSavesUs } = first
+  const wall = ranks.reduce((sum, { wallUs }) => sum + wallUs, 0)
+  const time = `${duration(savesUs / ranks.length)} per rank (${percent(savesUs, wall)} of wall)`
+  const saving = fusionSavesUs === undefined ? '' : fusionSaving(fusionSavesUs, ranks.length)
+  // The advice is to record more, which saves nothing by itself.
+  const isUnknown =
+    first.cause === 'unattributed' || (first.cause === 'transfer' && figures.untraced !== undefined)
+  const cost = `The cause costs at most ${time}`
+  const share = `of which the fusion saves at most ${duration((fusionSavesUs ?? 0) / ranks.length)}`
+  const left = LINE - `Fix first: ; . ${cost}.`.length - what.length
+  const whole = saving !== '' && advice.endsWith(saving) ? advice.slice(0, -saving.length) : advice
+  const shown = cut(whole, Math.max(60, left))
+  // The bound of the cause is not the bound of a fusion, so a fusion has a bound of its own.
+  if (saving !== '' && shown.length > whole.lastIndexOf(FUSE))
+    return `Fix first: ${what}; ${shown}. ${cost}, ${share}.`
+  return `Fix first: ${what}; ${shown}. This ${isUnknown ? 'concerns' : 'saves at most'} ${time}.`
 }
 
-/** The advice for the case that launches cost most and no chain of launches stands out. */
-function host({ ranks, steps }: Figures): string {
-  const stepRanks = steps.flatMap(({ ranks: inStep }) => inStep)
-  const count = mean(stepRanks.length > 0 ? stepRanks : ranks, ({ launches }) => launches)
-  const launches = mean(ranks, (rank) => rank.launches)
-  const launch = mean(ranks, ({ taxes }) => taxes.launchUs)
-  const dispatch = mean(ranks, ({ idle }) => idle.dispatchUs)
-  const onHost = dispatch >= launch - dispatch
-  const time = onHost ? dispatch : launch - dispatch
-  return (
-    (onHost
-      ? 'the host (CUDA graphs, torch.compile, fewer and larger kernels): '
-      : 'the gaps between kernels (CUDA graphs, fewer and larger kernels): ') +
-    `${Math.round(10 * count) / 10} launches per rank${stepRanks.length > 0 ? ' and step' : ''}` +
-    (launches > 0 ? `, ${duration(time / launches)} of ${onHost ? 'dispatch' : 'gap'} each` : '') +
-    `, ${percent(time, launch)} of the kernel launch tax`
-  )
+/** Cuts a text at the end of a clause, or else at the end of a word. */
+function cut(text: string, width: number): string {
+  if (text.length <= width) return text
+  const clause = text.slice(0, width).lastIndexOf('; ')
+  if (clause > 0) return text.slice(0, clause)
+  const phrase = text.slice(0, width).lastIndexOf(', ')
+  if (phrase > width / 2) return text.slice(0, phrase)
+  return `${text.slice(0, width).replace(/[,;:(]?\s\S*$/, '')} …`
 }
 
 const repeated = (count: number): string => (count === 1 ? '' : ` (${count} times)`)
 
-/** A short description of a candidate, for use inside a longer sentence. */
-function brief({ chain, count, operation }: CandidateDocument): string {
-  const shown = chain.length > 3 ? [...chain.slice(0, 2), `… ${chain.length - 2} more`] : chain
-  const ours = operation ? `, as ${operation.name} does` : ''
-  return `${shown.map((name) => shorten(name, 32)).join(' → ')}${repeated(count)}${ours}`
-}
-
 /** The shapes of an Arke operation. Documents of earlier versions have no `otherShapes`. */
 export const shapesOf = ({ shapes, otherShapes = 0 }: NonNullable<CandidateDocument['operation']>): string =>
   otherShapes > 0 ? `${shapes}, and ${plural(otherShapes, 'other shape')}` : shapes
+
+/** What the saving of a candidate consists of, per rank and with the largest first. */
+export function savingsOf({ saves }: CandidateDocument, ranks: number): string {
+  const all: readonly (readonly [string, number | null])[] = [
+    ['launches', saves.launchUs],
+    ['waiting', saves.waitUs],
+    ['transfer', saves.exposedTransferUs],
+    ['exposed communication', saves.unsplitCommUs],
+    ['data locality', saves.localityUs],
+  ]
+  return all
+    .flatMap(([name, us]) => (us !== null && us > 0 ? [[name, us] as const] : []))
+    .sort((a, b) => b[1] - a[1])
+    .map(([name, us]) => `${duration(us / ranks)} ${name}`)
+    .join(' + ')
+}
 
 export function describe({ chain, count, operation }: CandidateDocument): string {
   const shown = chain.length > 4 ? [...chain.slice(0, 3), `… ${chain.length - 3} more`] : chain

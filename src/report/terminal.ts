@@ -1,33 +1,48 @@
 /**
- * Prints the audit on one screen. It shows the headline, the input, the taxes of each rank, the stragglers, the fusion
- * candidates, and three sentences.
+ * Prints the audit on one screen. The screen shows the headline, the input, the taxes of each rank, the stragglers, the
+ * fusion candidates, and three sentences.
  */
 import type { AuditDocument, RankDocument } from './document.ts'
 import { ranges } from '../timeline/ranges.ts'
 import { bytes, columns, duration, percent, plural, shares, wrap } from './format.ts'
 import { culpritFirst, culpritOf } from './culprit.ts'
 import { sentenceOf } from './headline.ts'
+import { costOf } from './fixes.ts'
 import { headed, plain, type Style } from './style.ts'
-import { activityOf, describe, headlineOf } from './summary.ts'
+import { activityOf, describe, headlineOf, savingsOf, worthwhile } from './summary.ts'
+import { noWorkOf } from './untraced.ts'
 import { warningLines } from './warningLines.ts'
 
-/** This many ranks are shown. If there are more ranks, those with the most and the least waiting are shown. */
+/**
+ * The maximum number of ranks that are shown. If there are more ranks, the ranks with the most and the least waiting
+ * are shown.
+ */
 const SHOWN = 10
 const WARNINGS = 5
+/** A late rank is shown if it costs more than this fraction of the time that the worst late rank costs. */
+const LATE = 0.05
 
-/** `page` is the file in which the rest can be read, or null if no page is written. */
+/** Prints the screen. `page` is the HTML file with all details, or null if no page is written. */
 export function screen(document: AuditDocument, page: string | null, style: Style = plain): string[] {
   const { ranks, stragglers, doubtful, candidates, summary } = document
   const rest = page === null ? 'shown by --json' : `in ${page}`
   const culprit = culpritOf(document)
   const lines = [style.heading(sentenceOf(headlineOf(document))), '', heading(document), '']
-  lines.push(...headed(rankTable(ranks, culprit), style))
-  if (culprit !== null) lines.push(`  *: rank ${culprit} was waited for most`)
+  lines.push(...headed(rankTable(ranks, culprit, document.untraced !== undefined), style))
+  const { untraced } = document
+  const among = untraced ? ' among the recorded ranks' : ''
+  if (culprit !== null) lines.push(`  *: rank ${culprit} was waited for most${among}`)
+  if (untraced)
+    lines.push(...wrap(`≥, ≤: ${noWorkOf(untraced)}; time spent waiting for such a rank counts as transfer.`))
   if (ranks.length > SHOWN) lines.push(`  … ${plural(ranks.length - SHOWN, 'more rank')}, ${rest}`)
   lines.push(...clocks(document))
-  const late = stragglers.filter(({ exposedWaitUs }) => exposedWaitUs > 0)
+  const [worst] = stragglers
+  const late = stragglers.filter(({ exposedWaitUs }) => exposedWaitUs > LATE * worst.exposedWaitUs)
   if (late.length > 0) {
-    lines.push('', style.heading('Who kept the others waiting (exposed, over all ranks)'))
+    lines.push(
+      '',
+      style.heading(`Who kept the others waiting (exposed, over all${untraced ? ' recorded' : ''} ranks)`),
+    )
     const rows = late
       .slice(0, 3)
       .map(({ rank, exposedWaitUs, collectives, meanwhile: [first] }) => [
@@ -40,10 +55,14 @@ export function screen(document: AuditDocument, page: string | null, style: Styl
     if (doubtful && doubtful.collectives > 0)
       lines.push(`  at ${plural(doubtful.collectives, 'other collective')} the late rank is unknown`)
   }
+  lines.push(...fixLines(document, style))
   if (candidates.length > 0) {
-    lines.push('', style.heading('What to fuse (saved at most, over all ranks)'))
-    for (const candidate of candidates.slice(0, 3)) {
-      lines.push(`  ${duration(candidate.savesUs).padStart(8)}  ${describe(candidate)}`)
+    lines.push('', style.heading('What to fuse (saved at most, per rank)'))
+    for (const candidate of candidates.slice(0, CANDIDATES)) {
+      lines.push(
+        `  ${duration(candidate.savesUs / ranks.length).padStart(8)}  ${describe(candidate)}`,
+        style.faint(`            = ${savingsOf(candidate, ranks.length)}`),
+      )
       if (candidate.operation?.command)
         lines.push(style.faint(`            try it: ${candidate.operation.command}`))
     }
@@ -51,7 +70,7 @@ export function screen(document: AuditDocument, page: string | null, style: Styl
   const warnings = warningLines({
     ...document,
     // The line under the table already states that a clock disagrees with collective ends.
-    warnings: document.warnings.filter(({ message }) => !/ disagrees? with collective ends/.test(message)),
+    warnings: document.warnings.filter((one) => one.class !== 'aligned'),
   })
   if (warnings.length > 0) {
     lines.push('', style.warning('Warnings'), ...warnings.slice(0, WARNINGS).flatMap((line) => wrap(line)))
@@ -59,6 +78,44 @@ export function screen(document: AuditDocument, page: string | null, style: Styl
       lines.push(`  … ${plural(warnings.length - WARNINGS, 'more warning')}, ${rest}`)
   }
   return [...lines, '', ...summary]
+}
+
+/**
+ * The numbers of fixes and fusion candidates that are shown, and the number of lines for the advice and for the
+ * evidence of a fix.
+ */
+const FIXES = 4
+const CANDIDATES = 2
+const LINES = 2
+
+function fixLines(document: AuditDocument, style: Style): string[] {
+  if (document.fixes === undefined) return []
+  const wall = document.ranks.reduce((sum, { wallUs }) => sum + wallUs, 0)
+  const worth = worthwhile(document)
+  const lines = ['', style.heading('Fix first (what the cause costs at most, share of wall)')]
+  if (worth.length === 0) return [...lines, '  Nothing here is worth fixing.']
+  const shown = worth.slice(0, FIXES).map((fix) => ({ ...fix, cost: costOf(fix, wall) }))
+  const width = Math.max(7, ...shown.map(({ cost }) => cost.length))
+  for (const { cost, what, advice, evidence } of shown) {
+    const [first, ...more] = paragraph(`${what}: ${advice}`)
+    lines.push(
+      `  ${cost.padStart(width)}${first.slice(1)}`,
+      ...more.map((line) => `${' '.repeat(width)}${line}`),
+    )
+    if (evidence !== '')
+      lines.push(...paragraph(evidence).map((line) => style.faint(`${' '.repeat(width + 2)}${line}`)))
+  }
+  return lines
+}
+
+/** Wraps a text into at most `LINES` lines. A number stays on the line of its unit. */
+function paragraph(text: string): string[] {
+  const lines = wrap(text.replace(/(\d) (?=%|(?:[kMGT]?B|[mnµ]?s)\b)/g, '$1\u00a0'), 100).map((line) =>
+    line.replaceAll('\u00a0', ' '),
+  )
+  const shown = lines.slice(0, LINES)
+  if (lines.length > LINES) shown[LINES - 1] = `${shown[LINES - 1].replace(/[,;:]$/, '')} …`
+  return shown
 }
 
 function heading({ ranks, steps, sources, collectives }: AuditDocument): string {
@@ -75,9 +132,9 @@ function heading({ ranks, steps, sources, collectives }: AuditDocument): string 
 type Column = readonly [name: string, of: (rank: RankDocument) => number | null]
 
 /**
- * The parts of a rank's wall time. Communication that cannot be split into wait and transfer has its own column. This
- * column replaces the columns for wait and transfer if no communication can be split, and it is added to them if some
- * can.
+ * The columns for the categories of a rank's wall time. Communication that cannot be split into wait and transfer has
+ * its own column. If no communication can be split, this column replaces the columns for wait and transfer. If some
+ * communication can be split, it is an additional column.
  */
 function parts(ranks: readonly RankDocument[]): readonly Column[] {
   const wait: Column = ['wait', ({ taxes }) => taxes.waitUs]
@@ -99,7 +156,10 @@ function parts(ranks: readonly RankDocument[]): readonly Column[] {
   ]
 }
 
-function rankTable(ranks: readonly RankDocument[], culprit: number | null): string[] {
+/** What waiting and transfer are if ranks without recorded work take part in collectives. */
+const bounds: Readonly<Record<string, string>> = { wait: '≥ ', transfer: '≤ ' }
+
+function rankTable(ranks: readonly RankDocument[], culprit: number | null, isBound: boolean): string[] {
   const shown = parts(ranks)
   const rows = shownRanks(ranks, culprit).map((one) => {
     const { rank, wallUs, taxes, overlapPct } = one
@@ -111,7 +171,9 @@ function rankTable(ranks: readonly RankDocument[], culprit: number | null): stri
     return [
       rank === culprit ? `${rank}*` : `${rank}`,
       duration(wallUs),
-      ...written.map((share, i) => (values[i] === null ? '?' : share)),
+      ...written.map((share, i) =>
+        values[i] === null ? '?' : `${isBound ? (bounds[shown[i][0]] ?? '') : ''}${share}`,
+      ),
       overlapPct === null ? '–' : `${overlapPct.toFixed(0)} %`,
       taxes.localityBytes === null
         ? '?'

@@ -8,13 +8,14 @@ import type { AuditDocument, WarningDocument } from './document.ts'
 import { plural } from './format.ts'
 
 /**
- * The order of the warning classes. It goes from wrong figures to data that is merely missing. Classes that are not
- * listed come last.
+ * The order of the warning classes. Warnings about wrong numbers come first, and warnings about missing data come
+ * later. Classes that are not listed come last.
  */
 const gravity: readonly string[] = [
   'unreadable',
   'missing-ranks',
   'clock',
+  'aligned',
   'groups',
   'unmatched',
   'several-ranks',
@@ -35,6 +36,7 @@ const gravity: readonly string[] = [
   'correlation',
   'duplicate-correlation',
   'overlap',
+  'stacks',
   'shapes',
   'device',
 ]
@@ -47,6 +49,7 @@ const counted: Readonly<Record<string, 'rank' | null>> = {
   'missing-ranks': null,
   'duplicate-rank': null,
   clock: null,
+  aligned: null,
   groups: null,
   unmatched: null,
   'before-recording': null,

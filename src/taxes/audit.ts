@@ -1,27 +1,43 @@
 /**
  * Runs the whole audit of a timeline, in nanoseconds. The audit first matches collectives across ranks and aligns
  * clocks, since waiting times are only known from all ranks together. The audit then divides the time of each rank into
- * parts, in total and per step. Finally, the audit finds the stragglers and the candidates for fusion. The warnings
- * list the assumptions that the audit made.
+ * categories, in total and per step. Finally, the audit finds the stragglers and the candidates for fusion. The
+ * warnings list the assumptions that the audit made.
  */
 import { Column, float64 } from '../timeline/columns.ts'
 import { duration, percent, plural } from '../timeline/figures.ts'
 import { difference, intersection, type Intervals, totalWithin, union } from '../timeline/intervals.ts'
 import { rankNames } from '../timeline/ranges.ts'
 import { lowerBound } from '../timeline/search.ts'
-import { isDeviceWork, NONE, type RankTimeline, type Timeline } from '../timeline/timeline.ts'
+import {
+  calledEvent,
+  isDeviceWork,
+  Kind,
+  NONE,
+  type RankTimeline,
+  type Timeline,
+} from '../timeline/timeline.ts'
 import type { Warnings } from '../timeline/warnings.ts'
+import { bandwidthsOf, type CollectiveRow } from './bandwidth.ts'
 import { type Candidate, Candidates } from './candidates.ts'
+import { certainStragglers } from './certainty.ts'
 import type { Clock } from './collective.ts'
 import type { Collectives } from './collectiveTable.ts'
 import { collectivesOf, doubtfulOf } from './collectives.ts'
+import { type Slowness, slownessOf } from './equalWork.ts'
+import type { Fix } from './fix.ts'
+import { Fixes } from './fixes.ts'
+import { type HostTime, hostTimes } from './hostActivity.ts'
+import type { Estimate, Hypothesis } from './estimate.ts'
 import { type GroupTime, groupTimes } from './groups.ts'
 import { idleParts, type Part, partNames, type Partition } from './ledger.ts'
 import { type Locality, localityIn, localityOf, type LocalityTime } from './locality.ts'
+import { type Lateness, latenessOf } from './lateness.ts'
 import { communicationTimes, partitionOf, recordedSpan } from './partition.ts'
 import type { Recogniser } from './recognition.ts'
 import { type Step, stepsOf } from './steps.ts'
 import { type Straggler, stragglersOf } from './stragglers.ts'
+import { WorkTable } from './workTable.ts'
 
 export interface AuditOptions {
   /** The first and the last step to audit, both included; by default, all steps are audited. */
@@ -31,6 +47,11 @@ export interface AuditOptions {
    * name.
    */
   readonly bandwidth?: number
+  /**
+   * `launched`: the window of a rank begins with the first device work whose launch was recorded. `all`: the window of
+   * a rank begins with the first device work. The default is `launched`.
+   */
+  readonly window?: 'launched' | 'all'
   /** The number of ranks in the job, if the traces state this number. */
   readonly world?: number
   /** Recognisers of Arke operations that can replace a chain of kernels; by default there are none. */
@@ -47,6 +68,28 @@ export interface Audit {
   readonly groups: readonly GroupTime[]
   readonly stragglers: readonly Straggler[]
   readonly candidates: readonly Candidate[]
+  /**
+   * Why the worst stragglers were late, in the order of `stragglers`. Only the first entries of `stragglers` are
+   * explained.
+   */
+  readonly slowness: readonly (Slowness | null)[]
+  /**
+   * The host activities of the worst stragglers while other ranks waited for the stragglers and the devices of the
+   * stragglers were idle.
+   */
+  readonly hostMeanwhile: readonly (readonly HostTime[])[]
+  /**
+   * The causes of lost time that can be fixed, over all categories of the ledger, with the largest possible saving
+   * first.
+   */
+  readonly fixes: readonly Fix[]
+  /** For each rank of the timeline: the waiting that ends if this rank alone is never the last one. */
+  readonly lateness: Lateness
+  /** The host activities of each rank in its idle time. */
+  readonly host: Fixes['host']
+  /** The device work of all ranks, by kernel and by operator. */
+  readonly work: ReturnType<WorkTable['list']>
+  readonly bandwidths: readonly CollectiveRow[]
 }
 
 export interface AuditedRank {
@@ -69,7 +112,7 @@ export interface Ledger {
   readonly overlap: number
   /** Waiting time during which the same processor computes or transfers data. */
   readonly hiddenWait: number
-  /** The disjoint parts of the time, which add up to `wall`. */
+  /** The times of the disjoint categories, which add up to `wall`. */
   readonly parts: Readonly<Record<Part, number>>
   /** True if the window has communication, but none of it can be split into wait and transfer. */
   readonly unsplit: boolean
@@ -77,6 +120,9 @@ export interface Ledger {
   readonly locality: LocalityTime | null
   readonly launches: number
 }
+
+/** The number of stragglers that are compared with the ranks that arrived before them. */
+const EXPLAINED = 8
 
 export function audit(timeline: Timeline, warnings: Warnings, options: AuditOptions = {}): Audit {
   const pieces = auditing(timeline, warnings, options)
@@ -96,10 +142,16 @@ export function* auditing(
   options: AuditOptions = {},
 ): Generator<void, Audit> {
   const { ranks, names } = timeline
-  const { collectives: all, clocks, guessed } = collectivesOf(timeline, warnings, options.world ?? null)
+  const {
+    collectives: all,
+    clocks,
+    guessed,
+    estimate,
+  } = collectivesOf(timeline, warnings, options.world ?? null)
+  warnOfNoCommunication(timeline, options.world ?? null, warnings)
   yield
   const steps = allSteps(timeline, warnings)
-  const spans = ranks.map((rank, i) => chosenSpan(rank, steps[i], options.steps, warnings))
+  const spans = ranks.map((rank, i) => chosenSpan(rank, steps[i], options, warnings))
   const collectives = within(timeline, all, spans)
   const times = communicationTimes(timeline, collectives)
   const partitions: Partition[] = []
@@ -109,11 +161,15 @@ export function* auditing(
   }
   yield
   const groups = groupTimes(timeline, collectives, partitions)
-  const stragglers = stragglersOf(timeline, collectives, clocks, partitions)
+  const isMissing = (options.world ?? 0) > ranks.length
+  const found = stragglersOf(timeline, collectives, clocks, partitions)
+  const stragglers = certainStragglers(timeline, collectives, found, isMissing)
   const candidates = new Candidates(timeline, collectives, partitions, options.recognisers ?? [])
   // The ranks are handled one after the other, since a rank's locality data has as many entries as the rank has
   // kernels.
   const audited: AuditedRank[] = []
+  const work = new WorkTable()
+  const fixes = new Fixes(timeline, collectives, clocks, partitions)
   for (const [index, rank] of ranks.entries()) {
     yield
     const locality = localityOf(rank, names, warnings, { bandwidth: options.bandwidth })
@@ -128,10 +184,15 @@ export function* auditing(
       ledger: ledgers[0],
       steps: inWindow.map((step, i) => ({ step, ledger: ledgers[i + 1] })),
     })
+    yield
+    fixes.addRank(index, inWindow.length, ledgers[0].locality)
+    work.addRank(rank, partitions[index])
   }
-  // If the job has only two ranks, both are in the group, so nothing is guessed.
+  yield
+  const lateness = latenessOf(timeline, collectives, clocks, partitions)
+  // If the job has only two ranks, both ranks are in the group, so the group need not be guessed.
   if (guessed > 0 && Math.max(ranks.length, options.world ?? 0) > 2)
-    warnOfGroups(timeline, collectives, audited, warnings)
+    warnOfGroups(timeline, collectives, audited, estimate, warnings)
   return {
     ranks: audited,
     collectives,
@@ -140,7 +201,42 @@ export function* auditing(
     groups,
     stragglers,
     candidates: candidates.list(),
+    slowness: stragglers
+      .slice(0, EXPLAINED)
+      .map(({ rank }) => slownessOf(timeline, collectives, clocks, rank)),
+    hostMeanwhile: stragglers
+      .slice(0, EXPLAINED)
+      .map(({ rank, windows }) =>
+        hostTimes(ranks[rank], names, partitions[rank], windows).filter(({ apart }) => apart >= 0),
+      ),
+    fixes: fixes.list(lateness, stragglers),
+    lateness,
+    host: fixes.host,
+    work: work.list(names),
+    bandwidths: bandwidthsOf(timeline, collectives),
   }
+}
+
+/** The maximum number of kernels that a warning lists as examples. */
+const EXAMPLES = 3
+
+/** Warns if no kernel of a job with several ranks is recognised as communication. */
+function warnOfNoCommunication({ ranks, names }: Timeline, world: number | null, warnings: Warnings): void {
+  const count = Math.max(ranks.length, world ?? 0)
+  if (count < 2 || ranks.some(({ events }) => events.kind.includes(Kind.communication))) return
+  const times = new Map<number, number>()
+  for (const { events } of ranks)
+    for (let event = 0; event < events.length; event++)
+      if (events.kind[event] === Kind.kernel)
+        times.set(events.name[event], (times.get(events.name[event]) ?? 0) + events.duration[event])
+  if (times.size === 0) return
+  const longest = [...times].sort((a, b) => b[1] - a[1]).slice(0, EXAMPLES)
+  warnings.add(
+    'communication',
+    () =>
+      `no kernel of this job of ${count} ranks is recognised as communication; if its ranks communicate, name the kernels by ` +
+      `--comm REGEX. The kernels that take the most time: ${longest.map(([name]) => calledEvent(names[name])).join(', ')}`,
+  )
 }
 
 /** Warns that the traces do not state which ranks take part in a collective. */
@@ -148,13 +244,14 @@ function warnOfGroups(
   timeline: Timeline,
   collectives: Collectives,
   audited: readonly AuditedRank[],
+  estimate: Estimate | null,
   warnings: Warnings,
 ): void {
   warnings.add(
     'groups',
     () =>
       'the traces do not list the ranks of process groups; calls are matched to collectives by their order ' +
-      'and by their end times, which is a guess (PyTorch 2.2 and later record the groups)',
+      `and by their end times, which is a guess (PyTorch 2.2 and later record the groups)${describeEstimate(estimate)}`,
     1,
     'guessed',
   )
@@ -171,6 +268,16 @@ function warnOfGroups(
       doubtful.collectives,
       'doubtful',
     )
+}
+
+/** States how well the estimate of the groups fits the trace, and how well the second-best estimate fits. */
+function describeEstimate(estimate: Estimate | null): string {
+  if (estimate === null || estimate.sections.length === 0) return ''
+  const fit = ({ clocks, explained, residual }: Hypothesis): string =>
+    `${clocks === 'trace' ? "the trace's clocks" : 'estimated clocks'} explain ${percent(explained, 1)} of the time in calls` +
+    (residual === null ? '' : ` (the ends of a call are ${duration(residual / 1000)} apart, as a median)`)
+  const other = estimate.runnerUp ? `; the runner-up: ${fit(estimate.runnerUp)}` : ''
+  return `; ${fit(estimate.chosen)}${other}`
 }
 
 /** The collectives in which a rank takes part during its window. */
@@ -221,13 +328,13 @@ function allSteps({ ranks, names }: Timeline, warnings: Warnings): readonly (rea
 }
 
 /**
- * The part of a rank's time that is audited: the chosen steps, or the whole recording. The window is empty if the rank
- * has no device work in it.
+ * Returns the window of a rank that is audited: the chosen steps, or the whole recording. The window is empty if the
+ * rank has no device work in it.
  */
 function chosenSpan(
   rank: RankTimeline,
   steps: readonly Step[],
-  chosen: AuditOptions['steps'],
+  { steps: chosen, window = 'launched' }: AuditOptions,
   warnings: Warnings,
 ): readonly [number, number] {
   const span = recordedSpan(rank)
@@ -256,6 +363,7 @@ function chosenSpan(
     )
     return [0, 0]
   }
+  if (window === 'all' && rank.deviceSpan) return rank.deviceSpan
   const { start, kind } = rank.events
   let before = 0
   for (const { role, from, to } of rank.tracks)
@@ -270,7 +378,7 @@ function chosenSpan(
       ({ ranks, count, amount, of }) =>
         `${rankNames(ranks)}: ${count} ${count === 1 ? 'kernel or copy that was' : 'kernels and copies that were'} enqueued ` +
         `before the recording began ${count === 1 ? 'is' : 'are'} left out: ${duration(amount / 1000)}, ` +
-        `${percent(amount, of)} of the recorded time of ${ranks.length === 1 ? 'this rank' : 'these ranks'}`,
+        `${percent(amount, of)} of the recorded time of ${ranks.length === 1 ? 'this rank' : 'these ranks'} (--window all keeps them)`,
       { count: before, amount: span[0] - from, of: to - from },
     )
   return span

@@ -10,6 +10,7 @@ import {
   type RankTimeline,
   sequenceOf,
   type Timeline,
+  unverifiedLibraries,
 } from '../timeline/timeline.ts'
 import type { MatchedBy } from './collective.ts'
 
@@ -31,8 +32,8 @@ export interface Lane {
   /** True if calls with equal sequence numbers belong together, so that no alignment is needed. */
   readonly numbered: boolean
   /**
-   * True if the lane's key identifies a single process group. If it does not, the lane may hold several groups that
-   * look alike.
+   * True if the lane's key identifies a single process group. If the key identifies no single group, the lane may hold
+   * several groups that look alike.
    */
   readonly oneGroup: boolean
   /** The number of ranks in a group, or null if it is unknown. */
@@ -52,7 +53,12 @@ const synchronisingKinds: ReadonlySet<string> = new Set([
   'barrier',
 ])
 
-export const isSynchronising = (kind: string | null): boolean => kind !== null && synchronisingKinds.has(kind)
+/** False if a rank may leave the call before all ranks have arrived. */
+export const isSynchronising = (call: Communication | null): boolean =>
+  call !== null &&
+  call.collective !== null &&
+  synchronisingKinds.has(call.collective) &&
+  !unverifiedLibraries.has(call.library ?? '')
 
 export const communicationOf = (rank: RankTimeline, event: number): Communication | null =>
   rank.events.communication[event] === NONE ? null : rank.communications[rank.events.communication[event]]
@@ -263,7 +269,7 @@ function columns(timeline: Timeline, index: number, calls: readonly number[], si
       collective === null
         ? (byName[name[event]] ??= signatures.number(timeline.names[name[event]]))
         : (byRecord[record] ??= signatures.number(signatureOf(rank.communications[record])))
-    out.loose[i] = isSynchronising(collective) ? 0 : 1
+    out.loose[i] = isSynchronising(record === NONE ? null : rank.communications[record]) ? 0 : 1
     out.starts[i] = start[event]
     out.ends[i] = start[event] + duration[event]
   }

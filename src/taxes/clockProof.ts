@@ -2,11 +2,11 @@
  * If a trace does not list the ranks of a group, this module decides whether the ends of collectives prove that a clock
  * is wrong.
  *
- * Two groups that run the same program look like one group with a wrong clock. Their calls have the same order, and if
- * one group is late, all its calls end later by about the same time. One effect distinguishes two groups from one group
- * with a wrong clock. Within one collective, a rank that arrives early waits for the others. Arrivals therefore vary
- * from call to call, while end times agree. If the ranks are in two separate groups, no rank waits for the other group,
- * so end times vary as much as arrivals.
+ * Two groups that run the same program look like one group with a wrong clock. The calls of two such groups have the
+ * same order, and if one group is late, all its calls end later by about the same time. One effect distinguishes two
+ * groups from one group with a wrong clock. Within one collective, a rank that arrives early waits for the others.
+ * Arrivals therefore vary from call to call, while end times agree. If the ranks are in two separate groups, no rank
+ * waits for the other group, so end times vary as much as arrivals.
  *
  * A clock correction is therefore kept only if three conditions hold: the end times are much closer with the correction
  * than without it; most of the end times agree; and they also agree for calls at which one side arrived unusually early
@@ -14,15 +14,10 @@
  */
 import { Column, float64 } from '../timeline/columns.ts'
 import type { Timeline } from '../timeline/timeline.ts'
+import { AGREEMENT } from './agreement.ts'
 import { endTolerance, median } from './align.ts'
 import { communicationOf, isSynchronising } from './calls.ts'
 import type { Matches } from './matches.ts'
-
-/**
- * Two clocks that differ by less than this, in nanoseconds, are not corrected, because the end times of one collective
- * scatter by as much.
- */
-export const AGREEMENT = 10_000
 
 /** The clock of a rank, as the end times of collectives suggest it. */
 export interface ProposedClock {
@@ -146,11 +141,12 @@ function proofsOf(
     before: new Column(float64),
     tolerances: new Column(float64),
   }))
-  for (const { members, events, guessed } of matches.shared()) {
-    if (!guessed || members.every((rank) => !moved[sideOf[rank]])) continue
+  for (const { members, events, source } of matches.shared()) {
+    if (source === 'listed' || source === 'corrected' || members.every((rank) => !moved[sideOf[rank]]))
+      continue
     // Ranks that may leave a collective early need not end together with the others.
-    const kind = communicationOf(ranks[members[0]], events[0])?.collective ?? null
-    if (kind !== null && !isSynchronising(kind)) continue
+    const call = communicationOf(ranks[members[0]], events[0])
+    if (call !== null && call.collective !== null && !isSynchronising(call)) continue
     const arrivals = new Latest()
     const ends = new Latest()
     const uncorrected = new Latest()

@@ -1,13 +1,14 @@
 /**
  * Aligns the clocks of all ranks to the clock of the first rank. All ranks leave a synchronising collective at nearly
  * the same time, so the ends of shared collectives show the offset between two clocks. If the measured offsets agree
- * with the trace's clocks within the usual scatter of end times, the trace's clocks are kept. Otherwise a clock is
- * corrected by the median distance of the end times. A drift is added to the correction if that fits clearly better.
+ * with the trace's clocks within the usual scatter of end times, the trace's clocks are kept. If the measured offsets
+ * disagree with the trace's clocks, a clock is corrected by the median distance of the end times. A clock drift is
+ * added to the correction if the sum fits clearly better.
  *
  * Ranks that share no collective with the first rank are aligned through other ranks, along a spanning tree of the
  * pairs with the most shared collectives. Ranks that are not connected to the first rank keep the trace's clock. If the
  * trace clock of an unconnected rank is years away, the rank is assumed to start together with the first rank, and a
- * warning says so. Neither of these two cases counts as a correction, since nothing shows the true clock.
+ * warning says so. An unconnected rank does not count as corrected, since no collective shows its true clock.
  *
  * If the trace does not list the ranks of a group, a clock is corrected only if the data prove it wrong
  * (`clockProof.ts`).
@@ -19,7 +20,8 @@ import { NONE, type Timeline } from '../timeline/timeline.ts'
 import type { Warnings } from '../timeline/warnings.ts'
 import { median } from './align.ts'
 import { communicationOf, isSynchronising } from './calls.ts'
-import { AGREEMENT, keepTraceClocks, type ProposedClock } from './clockProof.ts'
+import { AGREEMENT } from './agreement.ts'
+import { keepTraceClocks, type ProposedClock } from './clockProof.ts'
 import type { Clock } from './collective.ts'
 import type { Matches } from './matches.ts'
 
@@ -54,7 +56,7 @@ function traceOffset({ ranks }: Timeline, rank: number, other = 0): number | nul
   return offset > -limit && offset < limit ? Number(offset) : null
 }
 
-/** A pair of ranks that share collectives. The clock of `far` is derived from that of `near`. */
+/** A pair of ranks that share collectives. The clock of `far` is derived from the clock of `near`. */
 interface Edge {
   readonly near: number
   readonly far: number
@@ -67,15 +69,13 @@ interface Edge {
   readonly least: Float64Array
   readonly most: Float64Array
   /**
-   * True if a rank may leave these calls early. In this case, differing end times are no evidence against the trace's
-   * clocks.
+   * True if a rank may leave these calls early. If a rank may leave these calls early, differing end times are no
+   * evidence against the trace's clocks.
    */
   readonly loose: boolean
-  /** True if the trace does not state that the two ranks are in one group. */
+  /** True if neither the trace states nor an estimate shows that the two ranks are in one group. */
   readonly guessed: boolean
 }
-
-export { AGREEMENT } from './clockProof.ts'
 
 export function clocksOf(timeline: Timeline, matches: Matches, warnings: Warnings | null): Clock[] {
   const { ranks } = timeline
@@ -135,11 +135,13 @@ function edgesOf(timeline: Timeline, matches: Matches): Edge[] {
   // Known groups are preferred to guessed groups. Collectives that a rank may leave early are used only if nothing
   // better connects two ranks.
   const kinds = [0, 1, 2, 3].map(() => new Map<number, GrowingEdge>())
-  for (const { members, events, guessed } of matches.shared()) {
+  for (const { members, events, source } of matches.shared()) {
+    const guessed = source !== 'listed' && source !== 'corrected'
     const near = members[0]
     const first = ranks[near].events
-    const kind = communicationOf(ranks[near], events[0])?.collective ?? null
-    const loose = !isSynchronising(kind)
+    const call = communicationOf(ranks[near], events[0])
+    // The calls of estimated groups of any kind were observed to end together.
+    const loose = !isSynchronising(call) && source !== 'estimated' && source !== 'corrected'
     const edges = kinds[2 * Number(loose) + Number(guessed)]
     const nearStart = first.start[events[0]]
     const nearEnd = nearStart + first.duration[events[0]]
@@ -264,8 +266,8 @@ function fitClock(edge: Edge, expected: number | null): { offset: number; drift:
 }
 
 /**
- * Fits a line through the clock distances, such that a minority of outliers does not matter. The slope of the line is 0
- * unless a drift fits clearly better.
+ * Fits a line through the clock distances, such that a minority of outliers does not matter. The slope of the fitted
+ * line is 0 unless a clock drift fits clearly better.
  */
 function fitLine(times: Float64Array, distances: Float64Array): { offset: number; drift: number } {
   const length = times.length
@@ -347,7 +349,7 @@ function warn(
   kept: readonly number[],
   warnings: Warnings,
 ): void {
-  const microseconds = (time: number): string => `${(time / 1000).toFixed(3)} us`
+  const microseconds = (time: number): string => `${(time / 1000).toFixed(3)} µs`
   const reached = componentOf(0, tree)
   const untied = (is: (offset: number | null) => boolean): number[] =>
     clocks.filter((_, rank) => !reached.has(rank) && is(offsets[rank])).map(({ rank }) => rank)
@@ -390,7 +392,7 @@ function warn(
     )
     const residual = Math.max(...aligned.map((clock) => clock.residual ?? 0))
     warnings.add(
-      'clock',
+      'aligned',
       () =>
         (aligned.length === 1
           ? `the clock of rank ${worst.rank} disagrees with collective ends by `
@@ -398,7 +400,6 @@ function warn(
         `${microseconds(Math.abs(worst.correction))}; after alignment, the median distance from ` +
         `the common end is ${microseconds(residual)}`,
       aligned.length,
-      'aligned',
     )
   }
 }

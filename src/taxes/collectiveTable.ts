@@ -1,7 +1,7 @@
 /**
- * Stores collectives in columns. There may be hundreds of thousands of collectives, and as objects they would take more
- * memory than their events. The members of collective `i` have the indices from `first[i]` up to but excluding `first[i
- * + 1]`.
+ * Stores collectives in columns. A job may have hundreds of thousands of collectives. Objects for all collectives would
+ * take more memory than the events themselves. The members of collective `i` have the indices from `first[i]` up to but
+ * excluding `first[i + 1]`.
  */
 import { NONE } from '../timeline/timeline.ts'
 import type { Collective, MatchedBy } from './collective.ts'
@@ -19,6 +19,21 @@ const means: readonly (MatchedBy | null)[] = [
 export const numberOfMeans = (by: MatchedBy | null): number => means.indexOf(by)
 export const meansOfNumber = (number: number): MatchedBy | null => means[number]
 
+/** Why no rank is blamed for the waiting at a collective of several ranks. */
+export const Unblamed = {
+  /** The last rank caused the waiting, or only one rank of the collective is known. */
+  no: 0,
+  /** The trace does not list the group, and the calls may belong to different groups. */
+  doubtful: 1,
+  /** Two ranks arrived last, and their arrivals differ by less than the residual of their clocks. */
+  tied: 2,
+  /**
+   * No rank is to blame, because the collective is the first one that connects these ranks. The ranks may have begun
+   * recording at different times, so the last arrival says nothing about the work before it.
+   */
+  first: 3,
+} as const
+
 export class Collectives implements Iterable<Collective> {
   readonly length: number
   readonly calls: readonly CollectiveCall[]
@@ -28,6 +43,8 @@ export class Collectives implements Iterable<Collective> {
   readonly complete: Uint8Array
   /** The rank that arrived last, or `NONE` if it is unknown. */
   readonly last: Int32Array
+  /** A value of `Unblamed`. `last` is `NONE` if the collective is doubtful. */
+  readonly unblamed: Uint8Array
   readonly endSkew: Float64Array
   readonly first: Uint32Array
   /** These columns have one entry per member. */
@@ -45,6 +62,7 @@ export class Collectives implements Iterable<Collective> {
     this.matchedBy = new Uint8Array(length)
     this.complete = new Uint8Array(length)
     this.last = new Int32Array(length)
+    this.unblamed = new Uint8Array(length)
     this.endSkew = new Float64Array(length)
     this.first = new Uint32Array(length + 1)
     this.rank = new Int32Array(members)
@@ -62,6 +80,7 @@ export class Collectives implements Iterable<Collective> {
       made.matchedBy[i] = numberOfMeans(one.matchedBy)
       made.complete[i] = Number(one.complete)
       made.last[i] = one.last ?? NONE
+      made.unblamed[i] = one.last === null && one.members.length > 1 ? Unblamed.doubtful : Unblamed.no
       made.endSkew[i] = one.endSkew
       for (const { rank, event, wait, transfer } of one.members) {
         made.rank[at] = rank
@@ -86,6 +105,7 @@ export class Collectives implements Iterable<Collective> {
       made.matchedBy[to] = this.matchedBy[i]
       made.complete[to] = this.complete[i]
       made.last[to] = this.last[i]
+      made.unblamed[to] = this.unblamed[i]
       made.endSkew[to] = this.endSkew[i]
       for (let m = this.first[i]; m < this.first[i + 1]; m++, at++) {
         made.rank[at] = this.rank[m]

@@ -1,8 +1,12 @@
 /**
- * Finds the collectives of all ranks. It matches their calls, aligns the clocks, and splits each rank's time in a
- * collective. A rank waits from its own arrival to the last arrival, but not longer than it was inside the collective.
- * In the rest of its time in a collective, a rank moves data. If groups are guessed and the end times do not agree,
- * neither the last rank nor the waiting time is known.
+ * Finds the collectives of all ranks. The analysis of collectives matches their calls, aligns the clocks, and splits
+ * each rank's time in a collective. A rank waits from its own arrival to the last arrival, but not longer than it was
+ * inside the collective. In the remaining time in a collective, a rank moves data. If groups are guessed and the end
+ * times do not agree, neither the last rank nor the waiting time is known.
+ *
+ * No rank is blamed in two further cases, in which the waiting time is known. If the last two arrivals differ by no more
+ * than the residual of the clocks, they are a tie. At the first collective that connects two sets of ranks, the order of
+ * arrivals depends on when the ranks began recording.
  */
 import { duration, percent } from '../timeline/figures.ts'
 import { rankNames } from '../timeline/ranges.ts'
@@ -13,9 +17,10 @@ import { endTolerance } from './align.ts'
 import { communicationOf, participantsOf } from './calls.ts'
 import { clocksOf } from './clocks.ts'
 import { type Clock, toCommon } from './collective.ts'
-import { type CollectiveCall, Collectives, numberOfMeans } from './collectiveTable.ts'
-import { matchCalls } from './match.ts'
-import type { Match, Matches } from './matches.ts'
+import { type CollectiveCall, Collectives, numberOfMeans, Unblamed } from './collectiveTable.ts'
+import type { Estimate } from './estimate.ts'
+import { estimateMatches } from './match.ts'
+import type { GroupSource, Match, Matches } from './matches.ts'
 
 /**
  * Returns all collectives, sorted by first arrival on the common clock. `world` is the number of ranks in the job, if
@@ -26,10 +31,10 @@ export function collectivesOf(
   timeline: Timeline,
   warnings: Warnings,
   world: number | null = null,
-): { collectives: Collectives; clocks: Clock[]; guessed: number } {
+): { collectives: Collectives; clocks: Clock[]; guessed: number; estimate: Estimate | null } {
   const { ranks } = timeline
-  if (ranks.length === 0) return { collectives: Collectives.from([]), clocks: [], guessed: 0 }
-  const matches = matchCalls(timeline)
+  if (ranks.length === 0) return { collectives: Collectives.from([]), clocks: [], guessed: 0, estimate: null }
+  const { matches, estimate } = estimateMatches(timeline)
   const clocks = clocksOf(timeline, matches, warnings)
   const groups = new Groups(timeline, world)
   const doubts = new Doubts(timeline, matches, clocks)
@@ -40,8 +45,8 @@ export function collectivesOf(
   const arrivals = new Float64Array(matches.length)
   const order = new Uint32Array(matches.length)
   for (let i = 0; i < matches.length; i++) {
-    const { members, events } = matches.at(i)
-    const judged = groups.judge(members, events)
+    const { members, events, source } = matches.at(i)
+    const judged = groups.judge(members, events, source)
     call[i] = calls.number(communicationOf(ranks[members[0]], events[0]), judged.groupSize)
     complete[i] = Number(judged.complete)
     arrivals[i] = Infinity
@@ -56,15 +61,48 @@ export function collectivesOf(
   sortBy(order, (a, b) => arrivals[a] - arrivals[b] || a - b)
 
   const collectives = new Collectives(calls.list, matches.length, matches.memberCount)
+  const met = new Met(ranks.length)
   order.forEach((match, index) => {
     collectives.call[index] = call[match]
     collectives.complete[index] = complete[match]
-    split(collectives, index, timeline, matches.at(match), clocks, doubts)
+    const one = matches.at(match)
+    split(collectives, index, timeline, one, clocks, doubts, !met.connect(one.members))
   })
-  return { collectives, clocks, guessed: doubts.guessed }
+  return { collectives, clocks, guessed: doubts.guessed, estimate }
 }
 
-/** Sets the members of a collective, the last rank, and the waiting time of each rank. */
+/** The sets of ranks that collectives have connected so far. */
+class Met {
+  private readonly parent: Int32Array
+
+  constructor(ranks: number) {
+    this.parent = Int32Array.from({ length: ranks }, (_, rank) => rank)
+  }
+
+  /** Connects the ranks. Returns true if they were connected before. */
+  connect(members: readonly number[]): boolean {
+    let known = true
+    const first = this.top(members[0])
+    for (const member of members) {
+      const other = this.top(member)
+      if (other === first) continue
+      known = false
+      this.parent[other] = first
+    }
+    return known
+  }
+
+  private top(rank: number): number {
+    const { parent } = this
+    while (parent[rank] !== rank) rank = parent[rank] = parent[parent[rank]]
+    return rank
+  }
+}
+
+/**
+ * Sets the members of a collective, the last rank, and the waiting time of each rank. `isFirst` is true if no earlier
+ * collective connects all members.
+ */
 function split(
   collectives: Collectives,
   index: number,
@@ -72,9 +110,10 @@ function split(
   match: Match,
   clocks: readonly Clock[],
   doubts: Doubts,
+  isFirst: boolean,
 ): void {
   const { by, members, events } = match
-  let [last, lastArrival, secondArrival] = [0, -Infinity, -Infinity]
+  let [last, second, lastArrival, secondArrival] = [0, 0, -Infinity, -Infinity]
   let [firstEnd, lastEnd] = [Infinity, -Infinity]
   for (let k = 0; k < members.length; k++) {
     const { start, duration } = ranks[members[k]].events
@@ -83,21 +122,43 @@ function split(
     const leave = toCommon(clock, start[events[k]] + duration[events[k]])
     if (arrival > lastArrival) {
       secondArrival = lastArrival
+      second = last
       lastArrival = arrival
       last = members[k]
-    } else secondArrival = Math.max(secondArrival, arrival)
+    } else if (arrival > secondArrival) {
+      secondArrival = arrival
+      second = members[k]
+    }
     firstEnd = Math.min(firstEnd, leave)
     lastEnd = Math.max(lastEnd, leave)
   }
 
+  // All ranks of an estimated group leave a call together, so their arrivals are known without their clocks.
+  const together = match.source === 'estimated' || match.source === 'corrected'
+  if (together) [last, lastArrival, secondArrival] = arrivalsBefore(lastEnd, ranks, match)
+
   const alone = members.length < 2
   const doubtful = doubts.has(match)
   collectives.matchedBy[index] = numberOfMeans(alone ? null : by)
-  // The collective may really be two groups, each of at least two ranks, that ended together. In this case each group
-  // has its own last rank.
-  const isTie =
-    match.guessed && members.length >= 4 && lastArrival - secondArrival <= 2 * (lastEnd - firstEnd)
-  collectives.last[index] = alone || doubtful || isTie ? NONE : last
+  const skew = lastEnd - firstEnd
+  // If the group is certain, arrivals that differ by less than the ends of the call are a tie. If the ranks are
+  // uncertain, the collective may really be two groups, each of at least two ranks, that ended together. If a
+  // collective is really two groups, each group has its own last rank.
+  const near = match.single ? skew : Math.max(together ? tieIn(lastEnd - lastArrival) : 0, 2 * skew)
+  const least = match.single ? 3 : 4
+  const mayBeTwo = match.source !== 'listed' && members.length >= least && lastArrival - secondArrival <= near
+  const residual = Math.max(clocks[last].residual ?? 0, clocks[second].residual ?? 0)
+  const unblamed = alone
+    ? Unblamed.no
+    : doubtful || mayBeTwo
+      ? Unblamed.doubtful
+      : isFirst
+        ? Unblamed.first
+        : lastArrival - secondArrival <= residual
+          ? Unblamed.tied
+          : Unblamed.no
+  collectives.unblamed[index] = unblamed
+  collectives.last[index] = alone || unblamed === Unblamed.doubtful ? NONE : last
   collectives.endSkew[index] = Math.round(lastEnd - firstEnd)
   const known = alone
     ? collectives.complete[index] === 1 && collectives.callOf(index).groupSize === 1
@@ -107,7 +168,8 @@ function split(
   for (let k = 0; k < members.length; k++) {
     const { start, duration } = ranks[members[k]].events
     const whole = duration[events[k]]
-    const late = Math.round(lastArrival - toCommon(clocks[members[k]], start[events[k]]))
+    const arrival = together ? lastEnd - whole : toCommon(clocks[members[k]], start[events[k]])
+    const late = Math.round(lastArrival - arrival)
     const wait = Math.max(0, Math.min(whole, late))
     collectives.rank[from + k] = members[k]
     collectives.event[from + k] = events[k]
@@ -115,6 +177,27 @@ function split(
     collectives.transfer[from + k] = known ? whole - wait : NaN
   }
 }
+
+/** The last rank, its arrival and the arrival before, if all ranks leave a call at `end`. */
+function arrivalsBefore(
+  end: number,
+  ranks: Timeline['ranks'],
+  { members, events }: Match,
+): [last: number, lastArrival: number, secondArrival: number] {
+  let [last, least, second] = [0, Infinity, Infinity]
+  members.forEach((member, k) => {
+    const whole = ranks[member].events.duration[events[k]]
+    if (whole < least) [second, least, last] = [least, whole, member]
+    else second = Math.min(second, whole)
+  })
+  return [last, end - least, end - second]
+}
+
+/**
+ * Two arrivals in a collective that may be two groups are a tie if they differ by at most this, in nanoseconds, since
+ * the transfers of two groups differ by as much.
+ */
+export const tieIn = (transfer: number): number => Math.max(6_000, 0.05 * transfer)
 
 /**
  * If the end times of more than this fraction of collectives in guessed groups disagree, none of these collectives is
@@ -136,18 +219,23 @@ class Doubts {
   constructor(timeline: Timeline, matches: Matches, clocks: readonly Clock[]) {
     this.timeline = timeline
     this.clocks = clocks
-    let [guessed, apart] = [0, 0]
+    let [guessed, single, apart] = [0, 0, 0]
     for (const match of matches.shared()) {
-      if (!match.guessed) continue
+      if (match.source === 'listed') continue
       guessed++
+      // The end times of estimated groups have been judged for all calls together.
+      if (match.source !== 'guessed') continue
+      single++
       if (!this.endsAgree(match)) apart++
     }
     this.guessed = guessed
-    this.everywhere = apart > FEW * guessed
+    this.everywhere = apart > FEW * single
   }
 
   has(match: Match): boolean {
-    return match.guessed && (this.everywhere || !this.endsAgree(match))
+    if (match.source === 'doubtful') return true
+    if (match.source === 'listed') return false
+    return (match.source === 'guessed' && this.everywhere) || !this.endsAgree(match)
   }
 
   private endsAgree({ members, events }: Match): boolean {
@@ -164,16 +252,16 @@ class Doubts {
 }
 
 /**
- * The number of collectives of several ranks whose last rank is unknown, and the time that ranks spent in these
- * collectives.
+ * The number of collectives of several ranks whose last rank is unknown because their group is guessed, and the time
+ * that ranks spent in these collectives.
  */
 export function doubtfulOf(
   { ranks }: Timeline,
-  { length, first, last, rank, event }: Collectives,
+  { length, first, unblamed, rank, event }: Collectives,
 ): { readonly collectives: number; readonly time: number } {
   let [collectives, time] = [0, 0]
   for (let i = 0; i < length; i++) {
-    if (last[i] !== NONE || first[i + 1] - first[i] < 2) continue
+    if (unblamed[i] !== Unblamed.doubtful) continue
     collectives++
     for (let member = first[i]; member < first[i + 1]; member++)
       time += ranks[rank[member]].events.duration[event[member]]
@@ -237,6 +325,7 @@ class Groups {
   judge(
     members: readonly number[],
     events: readonly number[],
+    source: GroupSource,
   ): { complete: boolean; groupSize: number | null } {
     const rank = this.timeline.ranks[members[0]]
     const call = communicationOf(rank, events[0])
@@ -251,6 +340,9 @@ class Groups {
       for (const one of group.missing) this.missing.add(one)
     }
     this.unlisted = Math.max(this.unlisted, group.unlisted)
+    // The size of an estimated group is unknown, but its known ranks end all of their calls together.
+    if (members.length > 1 && (source === 'estimated' || source === 'corrected'))
+      return { complete: group.unlisted === 0, groupSize }
     if (members.length < group.present) {
       this.unmatched++
       members.forEach((member, k) => {

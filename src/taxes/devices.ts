@@ -59,3 +59,28 @@ export function deviceMemory(name: string): DeviceMemory | null {
     if (pattern.test(name)) return { bandwidth: bandwidth * GB, cache: cache * MiB }
   return null
 }
+
+/**
+ * The bandwidth of all links between devices of one machine, in GB/s and in one direction, from the vendors' public
+ * datasheets: NVLink for the SXM and NVL forms, Infinity Fabric for MI300. The bus bandwidth of a collective cannot
+ * exceed it. Devices that also exist without such links are listed only if their name states the form.
+ */
+const links: readonly (readonly [name: RegExp, bandwidth: number])[] = [
+  [/PCIe/i, 0],
+  [/\bG?B(100|200|300)\b/, 900],
+  [/\bGH200\b|\bH20\b/, 450],
+  [/\bH[12]00\b.*NVL/, 300],
+  [/\bH[12]00\b/, 450],
+  [/\bH800\b|\bA800\b/, 200],
+  [/\bA100\b.*SXM/, 300],
+  [/\bV100\b.*SXM2/, 150],
+  [/\bMI3[25][05]X?\b/, 537],
+  [/\bMI300X\b/, 448],
+]
+
+/** The bandwidth of a device's links in bytes per second and in one direction, or null if it is unknown. */
+export function linkBandwidth(name: string): number | null {
+  for (const [pattern, bandwidth] of links)
+    if (pattern.test(name)) return bandwidth > 0 ? bandwidth * GB : null
+  return null
+}

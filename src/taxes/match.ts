@@ -10,9 +10,11 @@ import { align, pairByOrder, type Alignment, type Hint, type Spans } from './ali
 import { type Calls, type Lane, lanesOf } from './calls.ts'
 import { clocksOf, fromCommon } from './clocks.ts'
 import { type Clock, toCommon } from './collective.ts'
-import { GrowingMatches, Matches } from './matches.ts'
+import { type Estimate, estimateGroups } from './estimate.ts'
+import { GrowingMatches, type GroupSource, Matches } from './matches.ts'
+import { takeEstimated, takeMessages } from './unlisted.ts'
 
-/** Lanes with fewer calls than this are matched last, when the clocks are known from the other lanes. */
+/** Lanes with fewer calls than this number are matched last, when the clocks are known from the other lanes. */
 const SHORT = 16
 /** If there are at most this many ranks, all pairs of ranks are compared to find groups that look alike. */
 const ALL_PAIRS = 16
@@ -25,11 +27,19 @@ const CERTAIN = 4e3
 /** If only few calls match, the match is accepted only if its probability by chance is below this. */
 const CHANCE = 1e-4
 
-/** For ranks of one group, at least this fraction of calls must match and end together. */
+/** The minimum fraction of calls that must match and end together for two ranks to be in one group. */
 const MOST = 0.75
 
 /** Matches all communication calls of the timeline. Each call is in exactly one match. */
 export function matchCalls(timeline: Timeline): Matches {
+  return estimateMatches(timeline).matches
+}
+
+/**
+ * Matches all communication calls, and returns the estimated process groups as well. Nothing is estimated (null) if the
+ * traces list the ranks of all process groups.
+ */
+export function estimateMatches(timeline: Timeline): { matches: Matches; estimate: Estimate | null } {
   const lanes = lanesOf(timeline)
   const matches = new Matches()
   const callsOf = (lane: Lane): number => lane.ranks.reduce((sum, { events }) => sum + events.length, 0)
@@ -40,14 +50,38 @@ export function matchCalls(timeline: Timeline): Matches {
     .filter((lane) => !numbered.includes(lane))
     .sort((a, b) => Number(b.oneGroup) - Number(a.oneGroup) || callsOf(b) - callsOf(a))
   const isShort = (lane: Lane): boolean => lane.ranks.every(({ events }) => events.length < SHORT)
-  for (const some of [ordered.filter((lane) => !isShort(lane)), ordered.filter(isShort)]) {
-    if (some.length === 0) continue
-    const clocks = new KnownClocks(timeline, matches)
-    for (const lane of some)
-      for (const group of groupsOf(lane, clocks))
-        matchOrder(lane, group, isGuessed(lane, timeline), clocks, matches)
-  }
-  return matches
+  const unlisted = ordered.filter((lane) => isUnlisted(lane, timeline))
+  const listed = ordered.filter((lane) => !unlisted.includes(lane))
+  matchOrdered(
+    timeline,
+    listed.filter((lane) => !isShort(lane)),
+    matches,
+  )
+  matchOrdered(timeline, listed.filter(isShort), matches)
+  if (unlisted.length === 0) return { matches, estimate: null }
+  const estimate = estimateGroups(timeline, unlisted, clocksOf(timeline, matches, null))
+  const rest = unlisted.map((lane) => takeEstimated(lane, estimate, matches))
+  const known = new KnownClocks(timeline, matches)
+  const left = takeMessages(rest, estimate, clocksOf(timeline, matches, null), known, matches)
+  matchOrdered(
+    timeline,
+    left.filter((lane) => !isShort(lane)),
+    matches,
+  )
+  matchOrdered(timeline, left.filter(isShort), matches)
+  return { matches, estimate }
+}
+
+/** True if the traces list neither the ranks nor the size of the lane's groups, and the groups can be estimated. */
+const isUnlisted = ({ oneGroup, size }: Lane, { ranks }: Timeline): boolean =>
+  !oneGroup && size === null && ranks.length > 2
+
+function matchOrdered(timeline: Timeline, ordered: readonly Lane[], matches: Matches): void {
+  if (ordered.length === 0) return
+  const clocks = new KnownClocks(timeline, matches)
+  for (const lane of ordered)
+    for (const group of groupsOf(lane, clocks))
+      matchOrder(lane, group, isGuessed(lane, timeline) ? 'guessed' : 'listed', clocks, matches)
 }
 
 /** True if the ranks that communicate in a lane are inferred only from the ends of their calls. */
@@ -88,7 +122,7 @@ function matchNumbers({ ranks }: Timeline, lane: Lane, matches: Matches): void {
       else growing.add(match, rank, event)
     }
   }
-  for (let match = 0; match < growing.length; match++) growing.finish(match, lane.by, false, matches)
+  for (let match = 0; match < growing.length; match++) growing.finish(match, lane.by, 'listed', matches)
 }
 
 /** The clocks of the ranks, as far as they are known before a lane is matched. */
@@ -103,6 +137,11 @@ class KnownClocks {
     this.clocks = clocksOf(timeline, matches, null)
     this.tied = timeline.ranks.map((_, rank) => rank)
     for (const { members } of matches.shared()) for (const member of members) this.tie(members[0], member)
+  }
+
+  /** True if matched collectives connect the two ranks. */
+  isTied(a: number, b: number): boolean {
+    return this.tied[a] === this.tied[b]
   }
 
   private tie(a: number, b: number): void {
@@ -203,12 +242,13 @@ function holds({ matched, together, maximumSkew }: Alignment, a: Spans, b: Spans
 }
 
 /**
- * Adds the ranks one after the other, each to the matches of the group or to those of another group that looks alike.
+ * Adds the ranks one after the other, each to the matches of the group or to the matches of another group that looks
+ * alike.
  */
 function matchOrder(
   lane: Lane,
   group: readonly Calls[],
-  guessed: boolean,
+  source: GroupSource,
   clocks: KnownClocks,
   matches: Matches,
 ): void {
@@ -231,7 +271,7 @@ function matchOrder(
     else best.into.add(calls, best.found)
   }
   for (const { order, growing } of merged)
-    for (const match of order) growing.finish(match, lane.by, guessed, matches)
+    for (const match of order) growing.finish(match, lane.by, source, matches)
 }
 
 /** True if an alignment matches clearly more calls, or about as many calls whose end times agree better. */

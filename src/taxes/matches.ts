@@ -7,6 +7,15 @@ import { NONE } from '../timeline/timeline.ts'
 import type { MatchedBy } from './collective.ts'
 import { meansOfNumber, numberOfMeans } from './collectiveTable.ts'
 
+/**
+ * How the ranks of a collective are known. `listed`: the trace lists them. `guessed`: they follow from the order and
+ * the end times of single calls. `estimated`: they end all of their calls together by the trace's clocks. `corrected`:
+ * they end all of their calls together by estimated clocks, and the trace's clocks do not explain the calls.
+ * `doubtful`: they are probably several groups.
+ */
+export const groupSources = ['listed', 'guessed', 'estimated', 'corrected', 'doubtful'] as const
+export type GroupSource = (typeof groupSources)[number]
+
 /** One collective, with the calls of the ranks that take part in it. */
 export interface Match {
   /** The matching method, or null if only one rank is known. */
@@ -15,13 +24,18 @@ export interface Match {
   readonly members: readonly number[]
   /** The event of each member. */
   readonly events: readonly number[]
-  /** True if the trace does not list the ranks of the group, so that the match may be wrong. */
-  readonly guessed: boolean
+  /** If the trace does not list the ranks of the group, the match may be wrong. */
+  readonly source: GroupSource
+  /**
+   * True if these ranks are certainly one group. If this is false, the ranks may be several groups that end all of
+   * their calls at the same time.
+   */
+  readonly single: boolean
 }
 
 export class Matches {
   private readonly by = new Column(uint8)
-  private readonly guesses = new Column(uint8)
+  private readonly sources = new Column(uint8)
   /** The index after the last member of each collective in the columns below. */
   private readonly ends = new Column(int32)
   private readonly members = new Column(int32)
@@ -34,7 +48,7 @@ export class Matches {
   /** Adds a collective of one rank. */
   alone(member: number, event: number): void {
     this.member(member, event)
-    this.close(null, false)
+    this.close(null, 'listed')
   }
 
   /** Adds a rank to the collective that the next `close` completes. */
@@ -44,10 +58,10 @@ export class Matches {
   }
 
   /** Completes the collective. `by` is ignored if the collective has only one rank. */
-  close(by: MatchedBy | null, guessed: boolean): void {
+  close(by: MatchedBy | null, source: GroupSource, single = source === 'listed'): void {
     const count = this.members.length - this.start(this.ends.length)
     this.by.push(numberOfMeans(count > 1 ? by : null))
-    this.guesses.push(Number(guessed && count > 1))
+    this.sources.push(count > 1 ? 2 * groupSources.indexOf(source) + Number(single) : 1)
     this.ends.push(this.members.length)
   }
 
@@ -70,8 +84,9 @@ export class Matches {
       members[i] = this.members.get(from + i)
       events[i] = this.events.get(from + i)
     }
-    const guessed = this.guesses.get(index) === 1
-    return { by: meansOfNumber(this.by.get(index)), members, events, guessed }
+    const code = this.sources.get(index)
+    const by = meansOfNumber(this.by.get(index))
+    return { by, members, events, source: groupSources[code >> 1], single: (code & 1) === 1 }
   }
 
   *[Symbol.iterator](): Generator<Match> {
@@ -118,10 +133,10 @@ export class GrowingMatches {
   }
 
   /** Appends a completed collective to `matches`. */
-  finish(match: number, by: MatchedBy, guessed: boolean, matches: Matches): void {
+  finish(match: number, by: MatchedBy, source: GroupSource, matches: Matches): void {
     for (let i = this.first.get(match); i !== NONE; i = this.next.get(i))
       matches.member(this.members.get(i), this.events.get(i))
-    matches.close(by, guessed)
+    matches.close(by, source)
   }
 
   private push(member: number, event: number): number {

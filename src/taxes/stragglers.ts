@@ -1,8 +1,9 @@
 /**
- * Finds the ranks that kept others waiting. All waiting in a collective is charged to the rank that arrived last. The
- * waiting time charged to all stragglers is therefore all waiting time in the windows of the ranks that waited. Only
- * exposed waiting costs time, so stragglers are sorted by the exposed waiting time that they caused. The activity of a
- * straggler is recorded for the time in which another rank waited for it. It is the activity of its device or, while
+ * Finds the stragglers, which are the ranks for which other ranks waited. All waiting in a collective is charged to the
+ * rank that arrived last, unless nobody is to blame (`Unblamed` in collectiveTable.ts). The waiting time charged to all
+ * stragglers is therefore all other waiting time in the windows of the ranks that waited. Only exposed waiting costs
+ * time, so stragglers are sorted by the exposed waiting time that they caused. The activity of a straggler is recorded
+ * for the time in which another rank waited for it. The activity of a straggler is the activity of its device or, while
  * the device was idle, of its host.
  */
 import { Column, float64, uint32 } from '../timeline/columns.ts'
@@ -12,7 +13,7 @@ import { sortBy } from '../timeline/sort.ts'
 import { Kind, NONE, type RankTimeline, type Timeline } from '../timeline/timeline.ts'
 import { fromCommon } from './clocks.ts'
 import { type Clock, toCommon } from './collective.ts'
-import type { CollectiveCall, Collectives } from './collectiveTable.ts'
+import { type CollectiveCall, type Collectives, Unblamed } from './collectiveTable.ts'
 import { idleParts, idleTime, type Part, type Partition } from './ledger.ts'
 import { MeanMeasured } from './measured.ts'
 import { StreamColumn } from './streamColumn.ts'
@@ -24,7 +25,7 @@ export interface Straggler {
   /** The waiting time that this rank caused, summed over the ranks that waited, each in its own window. */
   readonly keptWaiting: number
   /**
-   * The part of `keptWaiting` that the ledger of the waiting rank counts as wait, because neither compute nor a
+   * The time within `keptWaiting` that the ledger of the waiting rank counts as wait, because neither compute nor a
    * transfer hides it. An instant at which a rank waits in two collectives counts for each of them.
    */
   readonly exposed: number
@@ -43,6 +44,8 @@ export interface Straggler {
     readonly keptWaiting: number
     readonly late: number
   }[]
+  /** The times at which another rank waited for this rank, on this rank's clock. */
+  readonly windows: Intervals
   /** The straggler's activities, with the longest first. No instant of a straggler's time counts for two activities. */
   readonly meanwhile: readonly Meanwhile[]
 }
@@ -86,6 +89,7 @@ export function stragglersOf(
   })
   const { first: firstOf, rank: rankOf, event: eventOf, wait: waitOf } = collectives
   for (let index = 0; index < collectives.length; index++) {
+    if (collectives.unblamed[index] !== Unblamed.no) continue
     const last = collectives.last[index]
     const own = last === NONE ? NONE : memberOf(collectives, index, last)
     if (own === NONE) continue
@@ -126,15 +130,17 @@ export function stragglersOf(
       (a, b) =>
         b.draft.exposed - a.draft.exposed || b.draft.keptWaiting - a.draft.keptWaiting || a.rank - b.rank,
     )
-    .map(({ draft, rank }) => ({
+    .map(({ draft, rank }) => ({ draft, rank, windows: draft.windows() }))
+    .map(({ draft, rank, windows }) => ({
       rank,
+      windows,
       keptWaiting: draft.keptWaiting,
       exposed: draft.exposed,
       late: draft.late,
       collectives: draft.count,
       waiters: draft.waiters(),
       worst: draft.worst,
-      meanwhile: meanwhileOf(timeline, rank, collectives, partitions[rank] ?? null, draft.windows()),
+      meanwhile: meanwhileOf(timeline, rank, collectives, partitions[rank] ?? null, windows),
     }))
 }
 
@@ -188,8 +194,8 @@ class Draft {
 }
 
 /**
- * What the rank did in the windows. Compute hides communication, and communication hides copies. The rest of the time
- * is idle time, divided by its cause.
+ * What the rank did in the windows. Compute hides communication, and communication hides copies. The remaining time is
+ * idle time, divided by its cause.
  */
 function meanwhileOf(
   timeline: Timeline,
@@ -295,7 +301,7 @@ class Inside {
 }
 
 /**
- * Calls `visit` for each piece of `open` that an event of these kinds covers. Each instant is assigned to only one
+ * Calls `visit` for each interval of `open` that an event of these kinds covers. Each instant is assigned to only one
  * event, which is the one that began first. Returns the time that no event of these kinds covers.
  */
 function sweep(

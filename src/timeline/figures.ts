@@ -1,10 +1,10 @@
-/** Formats numbers for people, with three significant digits and a suitable unit. */
+/** Formats numbers for readers, with three significant digits and a suitable unit. */
 
 export function duration(microseconds: number): string {
   const size = Math.abs(microseconds)
   if (size >= 1e6) return `${digits(microseconds / 1e6)} s`
   if (size >= 1e3) return `${digits(microseconds / 1e3)} ms`
-  return `${digits(microseconds)} us`
+  return `${digits(microseconds)} µs`
 }
 
 export const percent = (part: number, whole: number): string =>

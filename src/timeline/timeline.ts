@@ -1,11 +1,13 @@
 /**
- * The timeline model, for traces of other programs and for Arke's own runs. A timeline has ranks. A rank has tracks
- * (device streams, host threads, device annotations, workers). A track has events, sorted by start.
+ * The timeline model, for traces of other programs and for Arke's own runs. A timeline consists of ranks. The events of
+ * a rank are on tracks (device streams, host threads, device annotations, workers). The events of a track are sorted by
+ * start.
  *
- * Times are integer nanoseconds. The `start` of an event is relative to its rank's `base`. `base` is a bigint, because
- * profilers write nanoseconds since 1970, which a double cannot hold exactly. Times within 26 days (2^51 ns) of the
- * base are exact, and so are sums of a few such times. Readers leave out events that are further away. Ranks have
- * different bases, so times of two ranks are compared by means of `offsetBetween`.
+ * All times of a timeline are integer nanoseconds. The `start` of an event is relative to the `base` of its rank. The
+ * `base` is a bigint, because profilers write nanoseconds since 1970, which a double cannot hold exactly. Times within
+ * 26 days (2^51 ns) of the base are exact, and so are sums of a few such times. Trace readers omit events that are
+ * further than 26 days from the base. Different ranks have different bases, so times of two ranks are compared by means
+ * of `offsetBetween`.
  *
  * Events are stored in columns, which are only as wide as their numbers need. An event usually takes 26 bytes in total.
  * An event is identified by its index within its rank. The events of one track are contiguous in the columns. A
@@ -16,8 +18,8 @@ import type { Signed, Unsigned } from './columns.ts'
 import { lowerBound } from './search.ts'
 
 /**
- * The kind of an event. Kinds with a value below `wait` are device work. Events of the kinds `wait` and `transfer` lie
- * inside device work or beside it.
+ * The kind of an event. Kinds with a value below `wait` are work of the device. Events of the kinds `wait` and
+ * `transfer` may lie inside other device work.
  */
 export const Kind = {
   kernel: 0,
@@ -25,7 +27,7 @@ export const Kind = {
   memset: 2,
   /** A kernel that moves data between ranks or waits for other ranks. */
   communication: 3,
-  /** A stream waits for an event, or a program waits for a flag. */
+  /** An interval in which a stream waits for an event, or a program waits for a flag. */
   wait: 4,
   /** A copy between ranks that a program makes inside a kernel. */
   transfer: 5,
@@ -33,19 +35,21 @@ export const Kind = {
   launch: 6,
   /** A host call that blocks until device work is done, such as a blocking copy. */
   synchronize: 7,
-  /** Any other call of the runtime or the driver. */
+  /** Any other call of the CUDA runtime or the driver. */
   runtime: 8,
   operator: 9,
   annotation: 10,
   /** An annotation that delimits one step of the program. */
   step: 11,
+  /** A call of a function of the program (Python), as traces with stacks record it. Only long calls are kept. */
+  frame: 12,
 } as const
 export type Kind = (typeof Kind)[keyof typeof Kind]
 
 /** True if an event of this kind keeps the device busy. */
 export const isDeviceWork = (kind: number): boolean => kind <= Kind.communication
 
-/** True if a host call or device event of this name makes a stream wait for an event of another stream. */
+/** True if a host call or device event with this name makes a stream wait for an event of another stream. */
 export const isStreamWait = (name: string): boolean => /stream\s?wait/i.test(name)
 
 /** The display name of an event, for use in a sentence. */
@@ -60,27 +64,30 @@ export interface Track {
    * track. A worker runs the programs of Arke's own kernels (see workers.ts).
    */
   readonly role: 'stream' | 'thread' | 'annotations' | 'worker'
-  /** For a stream, the number of its device; for a thread, the id of its process. */
+  /** The number of the device (for a stream), or the id of the process (for a thread). */
   readonly owner: number
   /** The number of the stream or of the thread. */
   readonly id: number
-  /** The events of the track have the indices from `from` up to but excluding `to`. */
+  /** The events of the track are those with index at least `from` and less than `to`. */
   readonly from: number
   readonly to: number
 }
 
-/** A communication record, which all events with the same metadata share. Fields whose value is unknown are null. */
+/**
+ * A communication record, which all events with the same metadata share. Fields of a communication record whose value
+ * is unknown are null.
+ */
 export interface Communication {
   /**
-   * One of allReduce, allGather, reduceScatter, allToAll, broadcast, reduce, sendRecv and barrier, or null if the
-   * collective is unknown.
+   * The kind of the collective: one of allReduce, allGather, reduceScatter, allToAll, broadcast, reduce, sendRecv and
+   * barrier, or null if it is unknown.
    */
   readonly collective: string | null
-  /** The library to which the kernel belongs. */
+  /** The library to which the communication kernel belongs, such as NCCL. */
   readonly library: string | null
   readonly group: string | null
   readonly groupDescription: string | null
-  /** The ranks of the group, or null if the trace does not list all of them. */
+  /** The ranks of the process group, or null if the trace does not list all of them. */
   readonly groupRanks: readonly number[] | null
   readonly groupSize: number | null
   readonly communicator: string | null
@@ -91,6 +98,12 @@ export interface Communication {
   readonly source: number | null
   readonly destination: number | null
 }
+
+/**
+ * Libraries of communication kernels that Arke recognises by the name of the kernel only. When a rank may leave a kernel
+ * of these libraries is unknown.
+ */
+export const unverifiedLibraries: ReadonlySet<string> = new Set(['custom', 'named by --comm'])
 
 /** A communication record in which every field is unknown. */
 export const unknownCommunication: Communication = {
@@ -110,7 +123,7 @@ export const unknownCommunication: Communication = {
 
 /** The operands of an operator call, which all calls with equal operands share. */
 export interface Operands {
-  /** The extents of each operand, in order. They are empty for a scalar or an absent operand. */
+  /** The extents of each operand, in order. The list of extents is empty for a scalar or an absent operand. */
   readonly shapes: readonly (readonly number[])[]
   /**
    * The type of each operand as the trace writes it (`c10::BFloat16`, `float`, `Scalar`), or an empty text if the trace
@@ -134,11 +147,14 @@ export interface TensorBytes {
    * peers.
    */
   readonly written: number
-  /** The bytes that the rank's own programs read. */
+  /** The bytes of a tensor that the rank's own programs read. */
   readonly read: number
 }
 
-/** The sequence numbers of those events that have one. `events` is ascending. */
+/**
+ * The sequence numbers of the communication events that have a sequence number. The array `events` is in ascending
+ * order.
+ */
 export interface Sequence {
   readonly events: Uint32Array
   readonly numbers: Int32Array
@@ -150,7 +166,10 @@ export interface Events {
   /** The start time of the event, in nanoseconds after the rank's base. */
   readonly start: Float64Array
   readonly duration: Float64Array | Uint32Array
-  /** The bytes that a copy, fill or transfer moves, keyed by event. Only events of known size have an entry. */
+  /**
+   * The bytes that a copy, fill or transfer moves, keyed by event. Only events with a known number of bytes have an
+   * entry.
+   */
   readonly bytes: ReadonlyMap<number, number>
   /** The kind of the event, a value of `Kind`. */
   readonly kind: Uint8Array
@@ -165,14 +184,15 @@ export interface Events {
   /** The index of the event's communication record in the rank's communications, or `NONE`. */
   readonly communication: Signed
   /**
-   * The sequence numbers of communications on their communicator, for the events that have one. `sequenceOf` looks up
-   * the sequence number of an event.
+   * The sequence numbers of communications on their communicator, for the events that have one. The function
+   * `sequenceOf` looks up the sequence number of an event.
    */
   readonly sequence: Sequence
-  /** For operators, the index of the operand record in the rank's operands, or `NONE`. */
+  /** The index of an operator's operand record in the rank's operands, or `NONE`. */
   readonly operands: Signed
   /**
-   * The memory traffic of Arke's own kernels, keyed by event. Events of the same launch plan share one list of traffic.
+   * The memory traffic of Arke's own kernels, keyed by event. Events with the same launch plan share one list of
+   * traffic.
    */
   readonly traffic: ReadonlyMap<number, readonly TensorBytes[]>
 }
@@ -214,12 +234,12 @@ export const streams = (rank: RankTimeline): readonly Track[] =>
 export const threads = (rank: RankTimeline): readonly Track[] =>
   rank.tracks.filter(({ role }) => role === 'thread')
 
-/** The events of a track, sorted by start. If two events start at the same time, the longer one comes first. */
+/** Returns the events of a track, sorted by start. If two events start at the same time, the longer one comes first. */
 export function* eventsOf(track: Track): Generator<number> {
   for (let event = track.from; event < track.to; event++) yield event
 }
 
-/** 26 days in nanoseconds. Sums of a few times within this distance of the base are exact integers. */
+/** The number of nanoseconds in 26 days. Sums of a few times within this distance of the base are exact integers. */
 const furthest = 2 ** 51
 
 /** True if an event lies in the range of times that are exact. */

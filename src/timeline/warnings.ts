@@ -1,36 +1,40 @@
 /**
- * Collects warnings about an input. Warnings are grouped by class and kind. The message of the first warning in a group
- * is kept, and further warnings are counted. A reader never throws on bad input. A reader continues with the readable
- * part of its input and warns about the rest. An analysis warns about the assumptions that it had to make.
+ * Collects warnings about an input trace. Warnings are grouped by class and kind. The message of the first warning in a
+ * group is kept, and further warnings are counted. A trace reader never throws on bad input. A trace reader continues
+ * with the readable data of its input and warns about all other data. An analysis adds warnings about the assumptions
+ * that it had to make.
  */
 
 export type WarningClass =
-  | 'garbage' // bytes that are not a trace
-  | 'truncated' // the input ends inside a document
-  | 'gzip' // the compressed stream is damaged
-  | 'documents' // several JSON documents in one file
-  | 'too-large' // a value or a set of names beyond the limit
-  | 'unreadable' // the file cannot be read
-  | 'no-events' // the file has no events to audit
-  | 'time' // a time is absent or not a number
+  | 'garbage' // The file contains bytes that are not a trace.
+  | 'truncated' // The input ends inside a document.
+  | 'gzip' // The compressed stream is damaged.
+  | 'documents' // The file contains several JSON documents.
+  | 'too-large' // A value or a set of names exceeds a limit.
+  | 'unreadable' // The file cannot be read.
+  | 'no-events' // The file has no events to audit.
+  | 'time' // A time is absent or not a number.
   | 'negative-duration'
-  | 'correlation' // device work without the host call that enqueued it
+  | 'correlation' // The trace lacks the host call that enqueued some device work.
   | 'duplicate-correlation'
   | 'duplicate-event'
   | 'duplicate-rank'
-  | 'rank' // the rank number is guessed or was not used
-  | 'overlap' // two events of one stream overlap
-  | 'before-launch' // device work starts before the call that enqueued it
-  | 'before-recording' // device work that was enqueued before the recording began
-  | 'several-ranks' // more than one rank in one document
-  | 'missing-ranks' // ranks of a process group have no trace
-  | 'groups' // the ranks of process groups are guessed
-  | 'unmatched' // a collective call without its counterpart on another rank
-  | 'clock' // the clocks of ranks disagree
-  | 'steps' // steps are absent, empty, detected by repetition, or not the same on all ranks
-  | 'shapes' // operators without the shapes of their operands
-  | 'device' // the memory bandwidth of a device is unknown
-  | 'format' // the file is not a trace of a known format
+  | 'rank' // The rank number was guessed or was not used.
+  | 'overlap' // Two events of one stream overlap.
+  | 'before-launch' // Device work starts before the host call that enqueued it.
+  | 'before-recording' // Device work was enqueued before the recording began.
+  | 'several-ranks' // One document contains more than one rank.
+  | 'missing-ranks' // Some ranks of a process group have no trace.
+  | 'groups' // The ranks of process groups are guessed.
+  | 'unmatched' // A collective call has no counterpart on another rank.
+  | 'communication' // A job of several ranks has no communication.
+  | 'clock' // The clocks of ranks disagree.
+  | 'aligned' // Clocks were set by the times at which collectives end.
+  | 'steps' // Steps are absent, empty, detected by repetition, or not the same on all ranks.
+  | 'stacks' // The trace was recorded with stacks, which slows the host down.
+  | 'shapes' // The trace lacks the shapes of operands.
+  | 'device' // The memory bandwidth of a device is unknown.
+  | 'format' // The file is not a trace of a known format.
 
 export interface Warning {
   readonly class: WarningClass
@@ -39,12 +43,12 @@ export interface Warning {
   readonly count: number
 }
 
-/** The ranks to which one warning applies, and their totals. */
+/** The ranks to which one warning applies, and the totals of the warning. */
 export interface Tally {
-  /** The numbers of these ranks, in ascending order. */
+  /** The numbers of the ranks to which the warning applies, in ascending order. */
   readonly ranks: readonly number[]
   readonly count: number
-  /** `amount` is usually a time in nanoseconds, and `of` is the total of which it is a part. */
+  /** `amount` is usually a time in nanoseconds, and `of` is the total to which it belongs. */
   readonly amount: number
   readonly of: number
 }
@@ -55,7 +59,7 @@ interface Known {
 }
 
 /**
- * The largest number of kinds of messages per class. Kinds beyond this number are counted together with the last kind.
+ * The largest number of kinds of messages per class. Kinds beyond the limit are counted together with the last kind.
  */
 const MOST_KINDS = 8
 
@@ -64,8 +68,9 @@ export class Warnings {
   private readonly tallies = new Map<Known, { ranks: Set<number>; amount: number; of: number }>()
 
   /**
-   * Adds a warning. `message` is called only for the first warning of its kind, since there may be a million warnings
-   * of that kind. `kind` distinguishes different messages within one class.
+   * Adds a warning to the collection. The function `message` is called only for the first warning of its kind, since
+   * there may be a million warnings of that kind. The argument `kind` distinguishes different messages within one
+   * class.
    */
   add(of: WarningClass, message: () => string, count = 1, kind = ''): void {
     const [known, isNew] = this.known(of, kind)
@@ -76,9 +81,9 @@ export class Warnings {
   }
 
   /**
-   * Adds a warning that may apply to several ranks. The message is formatted when all ranks are known, so that it can
-   * list the ranks and their total time. If several calls have the same kind, the `message` function of the first call
-   * is used.
+   * Adds a warning that may apply to several ranks. The message of a warning about several ranks is formatted when all
+   * ranks are known, so that it can list the ranks and their total time. If several calls have the same kind, the
+   * `message` function of the first call is used.
    */
   tally(
     of: WarningClass,

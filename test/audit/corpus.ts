@@ -5,13 +5,14 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { gunzipSync } from 'node:zlib'
+import { gunzipSync, gzipSync } from 'node:zlib'
 import { demoJob, demoTraces, tracesOf } from '../../src/audit/demo/demo.ts'
 import { layOut } from '../../src/audit/demo/layout.ts'
 import { schemas } from '../../src/audit/demo/write.ts'
 import { readKineto } from '../../src/audit/kineto.ts'
 import { TimelineBuilder } from '../../src/timeline/builder.ts'
 import { writeChrome } from '../../src/timeline/chrome.ts'
+import { tar, zip } from './archives.ts'
 
 export interface CorpusItem {
   readonly name: string
@@ -30,7 +31,22 @@ export const haveRealTraces = existsSync(traces)
 const SLICE = 120_000
 
 export async function corpus(): Promise<CorpusItem[]> {
-  return [...(haveRealTraces ? realTraces() : []), ...generated(), await ownTrace()]
+  const made = generated()
+  return [...(haveRealTraces ? realTraces() : []), ...made, ...archivesOf(made.slice(0, 3)), await ownTrace()]
+}
+
+/** The same ranks in archives. */
+function archivesOf(items: readonly CorpusItem[]): CorpusItem[] {
+  const members = items.map(({ name, bytes }) => ({ name, data: bytes }))
+  const packed = items.map(({ name, bytes }) => ({ name: `${name}.gz`, data: gzipSync(bytes) }))
+  const archives: [string, Uint8Array][] = [
+    ['job.tar', tar(members)],
+    ['packed.tar', tar(packed.map((one) => ({ ...one, long: 'pax' as const })))],
+    ['job.tar.gz', gzipSync(tar(members))],
+    ['job.zip', zip(members)],
+    ['wide.zip', zip(packed.map((one) => ({ ...one, stored: true, zip64: true })))],
+  ]
+  return archives.map(([name, bytes]) => ({ name, bytes, beside: [], real: false, weight: 4 }))
 }
 
 function realTraces(): CorpusItem[] {

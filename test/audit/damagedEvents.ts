@@ -136,7 +136,7 @@ export const damagedEvents: readonly Damage[] = [
   },
   {
     what: 'a time a year away',
-    classes: ['time', 'clock', 'unmatched', 'steps'],
+    classes: ['time', 'clock', 'aligned', 'unmatched', 'steps'],
     apply: edited('kernel', 1e9, (event) => set(event, 'ts', '36000000000000')),
   },
   {
@@ -210,7 +210,7 @@ export const damagedEvents: readonly Damage[] = [
   },
   {
     what: 'a stream that is a word',
-    classes: ['overlap', 'clock', 'unmatched'],
+    classes: ['overlap', 'clock', 'aligned', 'unmatched'],
     apply: edited('kernel', 1, (event) => set(event, 'stream', '"default"')),
   },
   {

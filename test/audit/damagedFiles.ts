@@ -116,7 +116,7 @@ export const damagedFiles: readonly Damage[] = [
   { what: 'no white space', classes: [], apply: first((trace) => trace.text.replace(/\n */g, '')) },
   {
     what: 'events as the whole document',
-    classes: ['rank', 'clock', 'duplicate-rank'],
+    classes: ['rank', 'clock', 'aligned', 'duplicate-rank'],
     apply: first((trace) => `[${trace.events.join(',')}]`),
   },
   {
@@ -217,13 +217,13 @@ export const damagedFiles: readonly Damage[] = [
   },
   {
     what: 'a clock that is years away',
-    classes: ['clock'],
+    classes: ['aligned'],
     harmless: true,
     apply: first((trace) => trace.text.replace(/"baseTimeNanoseconds": \d+/, '"baseTimeNanoseconds": 0')),
   },
   {
     what: 'an unreadable base time',
-    classes: ['clock', 'garbage'],
+    classes: ['clock', 'aligned', 'garbage'],
     harmless: true,
     apply: first((trace) => trace.text.replace(/"baseTimeNanoseconds": \d+/, '"baseTimeNanoseconds": 1e400')),
   },

@@ -28,7 +28,18 @@ const slot = fc.record({
   host: fc.option(
     fc.record({
       before: fc.array(
-        fc.tuple(fc.constantFrom<HostActivity>('operator', 'call', 'synchronize', 'item', 'absent'), draws),
+        fc.tuple(
+          fc.constantFrom<HostActivity>(
+            'operator',
+            'call',
+            'synchronize',
+            'item',
+            'absent',
+            'loading',
+            'allocate',
+          ),
+          draws,
+        ),
         { maxLength: 3 },
       ),
       operator: draws,

@@ -187,7 +187,7 @@ describe('files of one job are not refused', () => {
     ])
     expect(said(read, 'duplicate-rank')).toHaveLength(4)
     expect(said(read, 'duplicate-rank')[0]).toBe(
-      'rank0.window1.json: a recording of 25.0 us of rank 0 that begins 5.00 s after the recording in rank0.window0.json is left out; audit it on its own',
+      'rank0.window1.json: a recording of 25.0 µs of rank 0 that begins 5.00 s after the recording in rank0.window0.json is left out; audit it on its own',
     )
   })
 

@@ -41,7 +41,7 @@ describe('a generated trace', () => {
   it('is read completely, compressed or not', async () => {
     for (const bytes of [Buffer.from(text), gzipSync(text)]) {
       const file = await readKinetoFile(bytes)
-      expect(file.warnings).toEqual([])
+      expect(file.warnings.map((one) => one.class)).toEqual(['stacks'])
       expect(file.bytes).toBe(Buffer.byteLength(text))
       const { ranks, names } = file.timeline
       expect(ranks.map(({ rank }) => rank)).toEqual([5])
@@ -312,7 +312,7 @@ describe('warnings', () => {
   it('two documents are two ranks', async () => {
     const texts = [makeTrace({ rank: 2, kernels: 3 }).text, makeTrace({ rank: 1, kernels: 4 }).text]
     const file = await readKinetoFile(Buffer.from(texts.join('\n')))
-    expect(classes(file)).toEqual(['documents'])
+    expect(classes(file)).toEqual(['documents', 'stacks'])
     expect(file.timeline.ranks.map(({ rank, events }) => [rank, events.length])).toEqual([
       [1, 12],
       [2, 9],

@@ -131,92 +131,23 @@ describe('what leaves nothing to audit is refused in one line', () => {
     expect(await refused([folder])).toContain('6 files')
   })
 
+  it('a trace whose host events are cut off before the first GPU event, with advice about the cut', async () => {
+    const host = { ph: 'X', cat: 'cpu_op', name: 'aten::mm', pid: 1, tid: 1, ts: 1, dur: 5 }
+    const cut = JSON.stringify({ traceEvents: [host, host] }).slice(0, -20)
+    const message = await refused([put('host/g.json', cut)])
+    expect(message).toContain('cut off')
+    expect(message).not.toContain('record the GPU')
+  })
+
+  it('a rank for one file of several ranks', async () => {
+    const several = { traceEvents: [launch(1), kernel(1), launch(2), kernel(2, 10, 1)] }
+    expect(await refused([put('rank9.json', several)], { rank: 1 })).toMatch(/rank9\.json has 2 ranks/)
+  })
+
   it('a rank for several files', async () => {
     put('a.json', trace())
     put('b.json', trace())
     expect(await refused([folder], { rank: 3 })).toContain('single')
-  })
-})
-
-describe('archives', () => {
-  /** One file in a tar archive, as `tar` and Python's tarfile write it. */
-  const tar = (name: string, text: string): Buffer => {
-    const header = Buffer.alloc(512)
-    header.write(name)
-    header.write('0000644\0'.padEnd(8), 100)
-    header.write(`${Buffer.byteLength(text).toString(8).padStart(11, '0')} `, 124)
-    header.write('        ', 148)
-    header.write('0', 156)
-    header.write('ustar\x0000', 257)
-    const sum = header.reduce((all, byte) => all + byte, 0)
-    header.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148)
-    const body = Buffer.alloc(Math.ceil(Buffer.byteLength(text) / 512) * 512)
-    body.write(text)
-    return Buffer.concat([header, body, Buffer.alloc(1024)])
-  }
-  const text = JSON.stringify(trace(0))
-  const refusal = async (inputs: string[]): Promise<string> => {
-    const error = await readTraces(inputs).then(
-      () => new Error('it was not refused'),
-      (reason: unknown) => reason as Error,
-    )
-    expect(error).toBeInstanceOf(AuditError)
-    return error.message
-  }
-
-  it.each([
-    'a.tar',
-    'a.tar.gz',
-    'a.TGZ',
-    'a.tar.bz2',
-    'a.tbz2',
-    'a.tar.xz',
-    'a.txz',
-    'a.tar.zst',
-    'a.zip',
-    'a.7z',
-    'a.rar',
-  ])('%s is refused by its name', async (name) => {
-    // Without the check of the file name, the content would be read as a trace.
-    const path = put(name, text)
-    expect(await refusal([path])).toBe(`${path}: this is an archive; unpack it and audit its files`)
-    expect(await refusal([put('rank1.json', trace(1)), path])).toContain(name)
-  })
-
-  it.each([
-    ['tar', tar('rank0.json', text)],
-    ['gzip of a tar', gzipSync(tar('rank0.json', text))],
-    ['zip', Buffer.concat([Buffer.from('PK\x03\x04'), Buffer.from(text)])],
-    ['7z', Buffer.concat([Buffer.from([0x37, 0x7a, 0xbc, 0xaf, 0x27, 0x1c]), Buffer.from(text)])],
-  ])('a %s with another name is refused by its content', async (_, bytes) => {
-    const path = put('rank0.json.gz', bytes)
-    expect(await refusal([path])).toBe(`${path}: this is an archive; unpack it and audit its files`)
-    expect(await refusal([put('rank1.json', trace(1)), path])).toContain('rank0.json.gz')
-  })
-
-  it('in a folder or a pattern are left out, and a warning names them', async () => {
-    put('rank0.json.gz', gzipSync(text))
-    put('rank1.tar.gz', gzipSync(tar('rank1.json', text)))
-    put('rank2.json', tar('rank2.json', text))
-    for (const input of [folder, join(folder, '*')]) {
-      const read = await readTraces([input])
-      expect(numbers(read)).toEqual([0])
-      expect(said(read, 'unreadable')).toEqual([
-        'rank1.tar.gz is an archive and was skipped; unpack it to audit its files',
-        'rank2.json is an archive and was skipped; unpack it to audit its files',
-      ])
-    }
-  })
-
-  it('alone in a folder leave nothing to audit', async () => {
-    put('rank1.tar.gz', gzipSync(tar('rank1.json', text)))
-    for (const input of [folder, join(folder, '*')])
-      expect(await refusal([input])).toContain('rank1.tar.gz: this is an archive; unpack it')
-  })
-
-  it('a compressed trace is not an archive', async () => {
-    const read = await readTraces([put('rank0.json.gz', gzipSync(text))])
-    expect([numbers(read), said(read, 'unreadable')]).toEqual([[0], []])
   })
 })
 

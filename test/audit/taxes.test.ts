@@ -104,7 +104,13 @@ function check(
     for (const waiter of waiters)
       keptWaiting[timeline.ranks[rank].rank][timeline.ranks[waiter.rank].rank] = waiter.wait
   }
-  expect(keptWaiting).toEqual(truth.keptWaiting)
+  // Without a list of groups, nobody is charged if another rank may have caused more waiting, or for ties.
+  const isListed = options.metadata !== false && (options.schema ?? '2026') === '2026'
+  if (!isListed)
+    keptWaiting.forEach((waits, rank) => {
+      waits.forEach((wait, waiter) => expect(wait).toBeLessThanOrEqual(truth.keptWaiting[rank][waiter]))
+    })
+  else expect(keptWaiting).toEqual(truth.keptWaiting)
 }
 
 /** The traces are valid, so no other warnings are allowed. */
@@ -202,12 +208,12 @@ describe('the demo', () => {
     const audited = await auditOf(traces)
     const clockOffset = everyRank(laid).map((rank) => (rank === AHEAD ? CLOCK_OFFSET : 0))
     check(laid, everyRank(laid), { clockOffset }, audited)
-    quiet(audited, 'clock')
+    quiet(audited, 'aligned')
     expect(audited.found.stragglers[0].rank).toBe(STRAGGLER)
     expect(audited.found.clocks.filter(({ aligned }) => aligned)).toMatchObject([
       { rank: AHEAD, correction: -CLOCK_OFFSET },
     ])
-    expect(audited.warnings.map((one) => one.class)).toEqual(['clock'])
+    expect(audited.warnings.map((one) => one.class)).toEqual(['aligned'])
   })
 
   it.each(['2023', '2026', 'rocm'] as const)(
@@ -215,7 +221,7 @@ describe('the demo', () => {
     async (schema) => {
       const laid = layOut(demoJob({ unit: 1000 }))
       const audited = await auditOf(tracesOf(laid, { schema, metadata: false }))
-      quiet(audited, 'clock', 'groups', 'shapes', 'device')
+      quiet(audited, 'aligned', 'groups', 'shapes', 'device')
       expect(audited.warnings.map((one) => one.class)).toContain('groups')
       expect(audited.found.stragglers[0].rank).toBe(STRAGGLER)
       expect(audited.found.clocks.filter(({ aligned }) => aligned)).toMatchObject([

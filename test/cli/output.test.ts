@@ -1,14 +1,5 @@
 /** Tests the output of commands: colours on a terminal, `--out`, and files that an output must not overwrite. */
-import {
-  existsSync,
-  linkSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
+import { linkSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Writable } from 'node:stream'
@@ -16,11 +7,11 @@ import { stripVTControlCharacters } from 'node:util'
 import { afterAll, describe, expect, it } from 'vitest'
 import { demoTraces } from '../../src/audit/demo/demo.ts'
 import { styleFor } from '../../src/cli/colours.ts'
-import { Output } from '../../src/cli/output.ts'
+import { Output, placeOfResults } from '../../src/cli/output.ts'
 import { targetTable } from '../../src/cli/targets.ts'
 import { plain } from '../../src/report/style.ts'
 import { project, start, type Ended } from './arke.ts'
-import { itForSome } from '../long.ts'
+import { itForSome, long } from '../long.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'arke-output-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -106,7 +97,7 @@ describe('--out', () => {
     expect(readdirSync(folder).filter((name) => name.endsWith('.part'))).toEqual([])
   })
 
-  it('after an interrupt leaves the file alone, and prints the results so far', async () => {
+  it('after an interrupt takes the results so far', async () => {
     const printed: string[] = []
     const stream = new Writable({
       decodeStrings: false,
@@ -118,13 +109,14 @@ describe('--out', () => {
     const output = new Output(stream, here('interrupted.txt'), plain)
     output.print('so far')
     await output.done(AbortSignal.abort())
-    expect(printed).toEqual(['so far\n'])
-    expect(existsSync(here('interrupted.txt'))).toBe(false)
+    expect(printed).toEqual([])
+    expect(written('interrupted.txt')).toBe('so far\n')
+    expect(placeOfResults()).toBe(`in ${here('interrupted.txt')}`)
   })
 })
 
 describe('a reader that stops reading', () => {
-  /** Starts the command with a standard output that nobody reads. Returns the exit status. */
+  /** Starts the command with a standard output that no process reads. The result is the exit status of the command. */
   const unreadEnded = (...args: string[]): Promise<Ended> => {
     const { child, ended } = start(args, [project.main], folder)
     child.stdout!.destroy()
@@ -148,11 +140,11 @@ describe('a reader that stops reading', () => {
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
   })
 
-  it('does not lose the files that a command writes', async () => {
+  it('does not lose the files that a command writes', long, async () => {
     expect(await unread(...run, '--report', 'unread.html', '--trace', 'unread.json')).toBe(0)
     expect(written('unread.html')).toMatch(/^<!doctype html>/i)
     expect(JSON.parse(written('unread.json'))).toHaveProperty('traceEvents')
-    // A document in many pieces, which has to wait for its reader.
+    // A document that is written in many steps and has to wait for its reader.
     expect(await unread('audit', '--demo', '--json', '--html', 'audit.html')).toBe(0)
     expect(written('audit.html')).toMatch(/^<!doctype html>/i)
   })

@@ -13,6 +13,7 @@ import { runsPage } from '../../src/report/runs/html.ts'
 import { makeBench } from './benchSample.ts'
 import { Chromium, findChromium, type Page } from './chromium.ts'
 import { makeSample } from './sample.ts'
+import { itForSome } from '../long.ts'
 
 const program = findChromium()
 if (program === null)
@@ -71,19 +72,47 @@ describe.skipIf(program === null)('a page', () => {
   const cases = (['audit', 'bench'] as const).flatMap((name) =>
     [1280, 390].flatMap((width) => (['light', 'dark'] as const).map((theme) => ({ name, width, theme }))),
   )
-  test.each(cases)('$name passes axe-core, $width pixels wide, $theme', async ({ name, width, theme }) => {
-    const page = await open(name, width, theme)
-    // Opens all collapsed sections, because they are tested, too.
-    await page.evaluate(`document.querySelectorAll('details').forEach((one) => (one.open = true))`)
-    await page.evaluate(`document.getElementById('collective-after')?.click()`)
-    await page.frame()
-    await page.evaluate(`${axe}; 0`)
-    const found = await page.evaluate<Violation[]>(
-      `axe.run().then(({ violations }) => violations.map(({ id, impact, nodes }) =>
+  itForSome(cases, ({ width, theme }) => (width === 390) === (theme === 'dark'))(
+    '$name passes axe-core, $width pixels wide, $theme',
+    async ({ name, width, theme }) => {
+      const page = await open(name, width, theme)
+      // Opens all collapsed sections, because they are tested, too.
+      await page.evaluate(`document.querySelectorAll('details').forEach((one) => (one.open = true))`)
+      await page.evaluate(`document.getElementById('collective-after')?.click()`)
+      await page.frame()
+      await page.evaluate(`${axe}; 0`)
+      const found = await page.evaluate<Violation[]>(
+        `axe.run().then(({ violations }) => violations.map(({ id, impact, nodes }) =>
         ({ id, impact, nodes: nodes.slice(0, 3).map(({ html, failureSummary }) => html.slice(0, 200) + ' ' + failureSummary) })))`,
+      )
+      expect(found).toEqual([])
+      expect(await page.evaluate(`document.documentElement.scrollWidth`)).toBe(width)
+      await page.close()
+    },
+  )
+
+  test.each([
+    ['audit', '.stragglers', 1280],
+    ['audit', '.stragglers', 390],
+    ['bench', '.measured', 1280],
+  ] as const)('the %s page shows the whole table %s, %i pixels wide', async (name, selector, width) => {
+    const page = await open(name, width, 'light')
+    const tables = await page.evaluate<readonly (readonly [shown: number, whole: number])[]>(
+      `[...document.querySelectorAll('${selector}')].filter((one) => one.offsetHeight > 0).map((one) =>
+        [one.closest('.scroll').clientWidth, one.closest('.scroll').scrollWidth])`,
     )
-    expect(found).toEqual([])
-    expect(await page.evaluate(`document.documentElement.scrollWidth`)).toBe(width)
+    expect(tables.length).toBeGreaterThan(0)
+    for (const [shown, whole] of tables) expect(whole).toBeLessThanOrEqual(shown)
+    await page.close()
+  })
+
+  test('a row of the stragglers is not wider or higher than what it shows, 390 pixels wide', async () => {
+    const page = await open('audit', 390, 'light')
+    const [row, cells] = await page.evaluate<readonly [number, number]>(
+      `((row) => [row.offsetHeight, [...row.cells].reduce((sum, one) => sum + one.offsetHeight, 0)])(
+        document.querySelector('.stragglers tbody tr'))`,
+    )
+    expect(row).toBeLessThan(cells + 40)
     await page.close()
   })
 

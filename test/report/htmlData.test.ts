@@ -248,7 +248,17 @@ describe('the view', () => {
       ranks.map(() => 'busy' as const),
       null,
     )
-    expect(open.rows.length).toBe(8 * 4)
+    // A partition, three streams, and the row that opens the host threads.
+    expect(open.rows.length).toBe(8 * 5)
+    for (const { label } of open.rows) expect(label).not.toBe('')
+    const hosts = layOut(
+      ranks,
+      ranks.map(() => 'busy' as const),
+      null,
+      ranks.map(({ rank }) => rank === 3),
+    )
+    const own = hosts.rows.filter(({ rank, isHosts, lane }) => rank === 3 && !isHosts && lane?.isHost)
+    expect(own.map(({ label }) => label)).toEqual(['thread 1', '↳ depth 2', '↳ depth 3'])
     for (const row of open.rows) expect(rowAt(open, row.top + row.height / 2)).toBe(row)
     const folded = (culprit: number | null): string[] =>
       layOut(

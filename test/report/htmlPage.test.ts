@@ -48,11 +48,11 @@ describe.skipIf(program === null)('the page', () => {
   const text = (selector: string, of = page): Promise<string> =>
     of.evaluate(`document.querySelector('${selector}').textContent`)
   /**
-   * The vertical centre of a lane on the canvas, in pixels from the top. Each rank has a thin row and three streams,
-   * followed by a gap.
+   * The vertical centre of a lane on the canvas, in pixels from the top. Each rank has a thin row, three streams and a
+   * thin row for its host threads, followed by a gap.
    */
   const laneAt = (rank: number, lane: number): number =>
-    AXIS + 18 + order.indexOf(rank) * (16 + 3 * 20 + 12) + 16 + 20 * lane + 9
+    AXIS + 18 + order.indexOf(rank) * (16 + 3 * 20 + 16 + 12) + 16 + 20 * lane + 9
   /** The horizontal position of a time on the canvas. */
   const place = async (nanoseconds: number): Promise<number> => {
     const [{ from, to }, { x, width }] = [await view(), await canvas()]
@@ -68,7 +68,7 @@ describe.skipIf(program === null)('the page', () => {
 
   beforeAll(async () => {
     browser = new Chromium(program as string)
-    page = await browser.page(1440, 900)
+    page = await browser.page(1440, 1200)
     await page.open(save('report.html'))
   })
   afterAll(async () => {
@@ -110,6 +110,11 @@ describe.skipIf(program === null)('the page', () => {
       `(() => { const one = document.getElementById('bars-which'); one.value = '1'; one.dispatchEvent(new Event('change')) })()`,
     )
     expect(await text('.bar-value')).not.toBe(whole)
+    const { startUs, wallUs } = sample.document.steps[1].ranks[0]
+    const shown = await view()
+    expect(shown.from).toBeLessThanOrEqual(1000 * startUs)
+    expect(shown.to).toBeGreaterThanOrEqual(1000 * (startUs + wallUs))
+    expect(shown.to - shown.from, 'choosing a step moves the timeline to it').toBeLessThan(1500 * wallUs)
     await page.evaluate(
       `(() => { const one = document.getElementById('bars-which'); one.value = 'whole'; one.dispatchEvent(new Event('change')) })()`,
     )
@@ -274,6 +279,79 @@ describe.skipIf(program === null)('the page', () => {
     )
     await page.until(`document.getElementById('search-result').textContent === ''`)
     await press('zoom-fit')
+  })
+
+  test('finds device work by its operator, and host events', async () => {
+    const find = async (wanted: string): Promise<string> => {
+      await page.evaluate(
+        `(() => { const one = document.getElementById('search'); one.value = ${JSON.stringify(wanted)}; one.dispatchEvent(new Event('input')) })()`,
+      )
+      await page.until(`document.getElementById('search-result').textContent !== ''`)
+      return text('#search-result')
+    }
+    const { names, ranks } = sample.timeline
+    const linear = names.indexOf('aten::linear')
+    const work = ranks.reduce(
+      (sum, { events }) =>
+        sum +
+        [...events.operator].filter(
+          (operator, i) => events.kind[i] <= 3 && operator >= 0 && events.name[operator] === linear,
+        ).length,
+      0,
+    )
+    const operators = ranks.reduce(
+      (sum, { events }) => sum + [...events.name].filter((name) => name === linear).length,
+      0,
+    )
+    expect(await find('aten::LINEAR')).toMatch(
+      new RegExp(`^${work} events and ${operators} on host threads of 1 names`),
+    )
+    await page.evaluate(`document.getElementById('search-result').textContent = ''`)
+    expect(await find('cudaLaunchKernel')).toMatch(/^0 events and \d[\d,]* on host threads/)
+    // The next match opens the host threads of its rank.
+    const height = (): Promise<number> =>
+      page.evaluate(`document.getElementById('tracks-content').offsetHeight`)
+    const closed = await height()
+    await page.evaluate(
+      `document.getElementById('search').dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter' }))`,
+    )
+    expect(await text('#panel')).toContain('thread 1')
+    expect(await height()).toBeGreaterThan(closed)
+    await page.evaluate(`document.getElementById('search-result').textContent = ''`)
+    await page.evaluate(
+      `(() => { const one = document.getElementById('search'); one.value = ''; one.dispatchEvent(new Event('input')) })()`,
+    )
+    await press('hosts')
+    await press('hosts')
+    expect(await height()).toBe(closed)
+    await press('zoom-fit')
+  })
+
+  test('keeps the view in its address', async () => {
+    await press('zoom-in')
+    await press('hosts')
+    const shown = await view()
+    await page.until(`location.hash.includes('from=') && location.hash.includes('ranks=')`)
+    const address = await page.evaluate<string>('location.href')
+    const again = await browser.page(1440, 1200)
+    await again.open(address)
+    const restored = await view(again)
+    expect(restored.from).toBeCloseTo(shown.from, -1)
+    expect(restored.to).toBeCloseTo(shown.to, -1)
+    const height = `document.getElementById('tracks-content').offsetHeight`
+    expect(await again.evaluate(height)).toBe(await page.evaluate(height))
+    await again.close()
+    await press('hosts')
+    await press('zoom-fit')
+    await page.until(`!location.hash.includes('from=')`)
+  })
+
+  test('has tables of fixes, kernels, operators and collectives', async () => {
+    const titles = await page.evaluate<string[]>(
+      `[...document.querySelectorAll('main h2')].map((one) => one.textContent)`,
+    )
+    expect(titles).toContain('Where the time went')
+    expect(titles).toContain('Timeline of all ranks')
   })
 
   test('folds streams away and back', async () => {

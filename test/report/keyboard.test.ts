@@ -11,6 +11,7 @@ import { runsPage } from '../../src/report/runs/html.ts'
 import { makeBench } from './benchSample.ts'
 import { Chromium, findChromium, type Page } from './chromium.ts'
 import { makeSample } from './sample.ts'
+import { long } from '../long.ts'
 
 const program = findChromium()
 if (program === null)
@@ -87,7 +88,7 @@ describe.skipIf(program === null)('by keys alone', () => {
   test.each([
     ['audit', () => [...writeReport(sample)].join('')],
     ['bench', () => runsPage(bench)],
-  ])('Tab reaches every control of the page of %s, and its focus is visible', async (name, write) => {
+  ])('Tab reaches every control of the page of %s, and its focus is visible', long, async (name, write) => {
     const page = await open(`${name}.html`, write())
     expect(await walk(page)).toEqual({ missed: [], unseen: [] })
     await page.close()

@@ -92,7 +92,7 @@ test('a column shows the part that most workers spend most of its time on', () =
 
 test('the origin names what the ranks share', () => {
   const threads = makeBench()
-  expect(sourceText(threads)).toBe('AMD EPYC 9B14, 2 cores, target wasm, 2026-11-18, commit abc1234')
+  expect(sourceText(threads)).toBe('AMD EPYC 9B14, 2 worker threads, target wasm, 2026-11-18, commit abc1234')
   expect(ranksText(threads)).toContain('threads that share one memory')
   const gpu = { ...threads.machine, processor: 'NVIDIA H200', cores: 32, threads: false }
   expect(ranksText({ ...threads, machine: gpu })).toContain(

@@ -81,7 +81,7 @@ describe('the page', () => {
     for (const name of runPartNames) expect(seen).toContain(runParts[name])
     for (const fact of [
       'the machine was busy',
-      'AMD EPYC 9B14, 2 processors',
+      'AMD EPYC 9B14, 2 worker threads',
       'v20.19.4',
       '11.8 GB/s',
       '41 ns',
@@ -89,10 +89,13 @@ describe('the page', () => {
       expect(seen).toContain(fact)
   })
 
-  test('has a row of figures for each variant of each point', () => {
-    const table = /<table class="figures">.*?<\/table>/s.exec(text)?.[0] ?? ''
-    const rows = [...table.matchAll(/<th scope="row">([^<]*)<\/th>/g)].map(([, variant]) => variant)
-    expect(rows).toEqual(bench.points.flatMap(({ variants }) => variants.map(({ variant }) => variant)))
+  test('has a column of figures for each variant of each point', () => {
+    const tables = text.match(/<table class="figures measured">.*?<\/thead>/gs) ?? []
+    expect(tables).toHaveLength(bench.points.length)
+    const columns = tables.flatMap((table) =>
+      [...table.matchAll(/<th scope="col" class="number">([^<]*)<\/th>/g)].map(([, variant]) => variant),
+    )
+    expect(columns).toEqual(bench.points.flatMap(({ variants }) => variants.map(({ variant }) => variant)))
   })
 
   test('says that ranks on a CPU share one memory, and only of those', () => {
@@ -104,6 +107,21 @@ describe('the page', () => {
   test('says when the ranks that were not delayed ended, where one was', () => {
     expect(plain(text)).not.toContain('Ranks not delayed')
     expect(plain(runsPage(makeBench({ skew: [0, 20] })))).toContain('Ranks not delayed')
+  })
+
+  test('states once, collapsed, how the recorded kernels differ from the timed ones', () => {
+    const recordedUnlike = ['gate reads a flag up to 256 times before it records that it waits']
+    const points = bench.points.map((point) => ({ ...point, recordedUnlike }))
+    const warnings = ['the machine was busy', `Recorded, ${recordedUnlike[0]}.`]
+    const page = runsPage({ ...bench, points, warnings })
+    expect(points.length).toBeGreaterThan(1)
+    expect(page.match(/gate reads a flag/g)).toHaveLength(1)
+    const note = /<details class="recorded-note">.*?<\/details>/s.exec(page)?.[0] ?? ''
+    expect(plain(note)).toMatch(
+      /^\s*Times in the table are of executions without recording\..*gate reads a flag/,
+    )
+    expect(page).toContain('<summary>1 warning</summary>')
+    expect(text).not.toContain('class="recorded-note"')
   })
 
   test('says so where a deviation is too large', () => {

@@ -246,7 +246,7 @@ export function makeSample(options: SampleOptions = {}): Sample {
     ],
     warnings: [
       {
-        class: 'clock',
+        class: 'aligned',
         message: `the clocks of ranks disagree with collective ends${text}; aligned`,
         count: world - 1,
       },

@@ -1,17 +1,19 @@
 /**
- * Tests the headline and the three sentences: the biggest tax, the culprit and the first thing to fix, each by its real
- * cost.
+ * Tests the headline and the three sentences (the biggest cost, the culprit and the first thing to fix), and what a fix
+ * says.
  */
 import { describe, expect, it } from 'vitest'
 import type {
   AuditDocument,
   CandidateDocument,
+  FixDocument,
   RankDocument,
-  StepDocument,
   StragglerDocument,
 } from '../../src/report/document.ts'
+import { costOf, describeFix, type FixContext, type FixFigures } from '../../src/report/fixes.ts'
 import { sentenceOf } from '../../src/report/headline.ts'
-import { describe as describeCandidate, headlineOf, summarise } from '../../src/report/summary.ts'
+import { describe as describeCandidate, headlineOf, savingsOf, summarise } from '../../src/report/summary.ts'
+import { causes } from '../../src/taxes/fix.ts'
 
 interface Costs {
   readonly dispatch?: number
@@ -104,9 +106,25 @@ function candidate(
   }
 }
 
+const fix = (more: Partial<FixDocument>): FixDocument => ({
+  cause: 'dispatch',
+  once: false,
+  what: 'the devices wait',
+  advice: 'use CUDA graphs',
+  evidence: '',
+  us: 100,
+  savesUs: 100,
+  count: 1,
+  ranks: [0],
+  seen: [],
+  example: null,
+  command: null,
+  ...more,
+})
+
 const sentences = (
   ranks: readonly RankDocument[],
-  rest: Partial<Pick<AuditDocument, 'stragglers' | 'candidates' | 'steps'>> = {},
+  rest: Partial<Pick<AuditDocument, 'stragglers' | 'candidates' | 'steps' | 'fixes' | 'untraced'>> = {},
 ): string[] =>
   summarise({
     arke: '0',
@@ -161,14 +179,38 @@ describe('the headline', () => {
   })
 })
 
+describe('collectives with ranks without recorded work', () => {
+  const ranks = [rank(0, { wait: 300, transfer: 700 }), rank(1, { transfer: 900 })]
+  const stragglers = [straggler(1, 300, 300)]
+  const untraced = { ranks: [5, 6, 7], unlisted: 0, collectives: 4, complete: 0 }
+  const headline = (more: Partial<AuditDocument>): string =>
+    sentenceOf(headlineOf({ ranks, stragglers, collectives: [], ...more }))
+
+  it('have bounds instead of a verdict, with the missing ranks first', () => {
+    expect(headline({ untraced })).toMatch(
+      /; ranks 5-7 have no recorded work, so waiting and transfer cannot be told apart\.$/,
+    )
+    expect(headline({ untraced: { ...untraced, ranks: [], unlisted: 1, complete: 2 } })).toMatch(
+      /; 1 other rank has no recorded work; of the waiting between the others, rank 1 causes 100\.0 %\.$/,
+    )
+    const [cost, culprit] = sentences(ranks, { stragglers, untraced })
+    expect(cost).toMatch(
+      /at least 150 µs of it waiting and at most 800 µs exposed transfer, since ranks 5-7 have no recorded work\.$/,
+    )
+    expect(culprit).toMatch(
+      /^Ranks 5-7 have no recorded work, so the last rank is unknown at 4 of 4 collectives, .*Among the recorded ranks, rank 1 /,
+    )
+  })
+})
+
 describe('the culprit', () => {
   const ranks = [rank(0, { wait: 300 }), rank(1, {}), rank(2, { wait: 100 })]
 
   it('is who kept others waiting where that costs time, by its share of the exposed waiting', () => {
     const [, culprit] = sentences(ranks, { stragglers: [straggler(1, 900, 300), straggler(2, 5000, 100)] })
     expect(culprit).toBe(
-      'Rank 1 arrived last at 1 collective; the other ranks together waited 300 us for it (75.0 % of all exposed ' +
-        'waiting). While they waited, it was mostly running aten::mm (gemm_kernel) (40.0 us).',
+      'Rank 1 arrived last at 1 collective; the other ranks together waited 300 µs for it (75.0 % of all exposed ' +
+        'waiting). While they waited, it was mostly running aten::mm (gemm_kernel) (40.0 µs).',
     )
   })
 
@@ -176,83 +218,201 @@ describe('the culprit', () => {
     const hidden = [rank(0, { gap: 30, absent: 70 }), rank(1, { gap: 50, absent: 90 })]
     const [, culprit, fix] = sentences(hidden, { stragglers: [straggler(1, 7000, 0)] })
     expect(culprit).toBe(
-      'All waiting for other ranks is hidden; devices are idle for 120 us, most of it (80.0 us) because of ' +
+      'All waiting for other ranks is hidden; devices are idle for 120 µs, most of it (80.0 µs) because of ' +
         'the host doing something else (Python, data loading).',
     )
     expect(fix).not.toContain('late')
   })
 })
 
+describe('the first sentence', () => {
+  it('names the biggest cost, also if it is none of the three taxes', () => {
+    const [tax] = sentences([rank(0, { dispatch: 900, absent: 100 })])
+    expect(tax).toBe(
+      'The biggest tax is kernel launch: rank 0 loses 900 µs (9.0 % of 10.0 ms), 900 µs of it while the host was still ' +
+        'in operators and launches, 0 µs in gaps between work already enqueued.',
+    )
+    const [other] = sentences([rank(0, { dispatch: 900, absent: 1000 })])
+    expect(other).toMatch(
+      /^The biggest cost is none of the three taxes but host absent: rank 0 loses 1\.00 ms \(10\.0 % of 10\.0 ms\)/,
+    )
+  })
+
+  it('leaves out one-off idle intervals and says so', () => {
+    const once = {
+      dispatchUs: 0,
+      gapUs: 0,
+      hostBlockedUs: 0,
+      hostAbsentUs: 900,
+      dependencyUs: 0,
+      unattributedUs: 0,
+    }
+    const [first] = sentences([{ ...rank(0, { dispatch: 300, absent: 1000 }), once }], {
+      fixes: [fix({ cause: 'hole', once: true, us: 900, savesUs: 900 })],
+    })
+    expect(first).toContain('The biggest tax is kernel launch: rank 0 loses 300 µs')
+    expect(first).toMatch(/One-off idle intervals, which are left out here, take 900 µs more\.$/)
+  })
+})
+
 describe('the first fix', () => {
-  const ranks = [rank(0, { wait: 500, transfer: 500 }), rank(1, { transfer: 500 })]
+  const ranks = [rank(0, { wait: 500 }), rank(1, {})]
 
-  it('is the straggler where its waiting is more than fusing saves without the waiting', () => {
-    const fused = candidate({ wait: 500, transfer: 400 })
-    const [, , fix] = sentences(ranks, { stragglers: [straggler(1, 500, 500)], candidates: [fused] })
-    expect(fix).toBe(
-      'Fix first: find out why rank 1 is late. This saves at most 250 us of waiting per rank, ' +
-        'including 33.3 % of the bulk synchronous tax. Then fuse aten::mm → allReduce → aten::add (3 times).',
-    )
-  })
-
-  it('is to fuse where that saves more by itself, with the share of the biggest tax', () => {
-    const candidates = [
-      candidate({ wait: 500, transfer: 200 }, { chain: ['waits'] }),
-      candidate({ transfer: 600, launch: 60 }, { count: 1 }),
+  it('is the most important one, with the most that it saves per rank', () => {
+    const fixes = [
+      fix({ what: 'the devices wait for input data', advice: 'load batches ahead of time', savesUs: 500 }),
+      fix({ savesUs: 400 }),
     ]
-    const [, , fix] = sentences(ranks, { stragglers: [straggler(1, 9000, 500)], candidates })
-    expect(fix).toBe(
-      'Fix first: fuse aten::mm → allReduce → aten::add. This saves at most 330 us per rank, ' +
-        'including 40.0 % of the bulk synchronous tax.',
+    expect(sentences(ranks, { fixes })[2]).toBe(
+      'Fix first: the devices wait for input data; load batches ahead of time. This saves at most 250 µs per rank ' +
+        '(2.5 % of wall).',
     )
   })
 
-  it('says so where it is not about the biggest tax', () => {
-    const local = [rank(0, { wait: 500, locality: 4000 }), rank(1, { locality: 4000 })]
-    const [tax, , fix] = sentences(local, { stragglers: [straggler(1, 500, 500)] })
-    expect(tax).toContain('data locality')
-    expect(fix).toBe(
-      'Fix first: find out why rank 1 is late. This saves at most 250 us of waiting per rank, but none of the data locality tax.',
+  it('tells the most that its cause costs from the most that a fusion saves of it', () => {
+    const candidates = [candidate({ transfer: 400, locality: 90 }, { ranks: [0, 1] })]
+    const cause: FixFigures = {
+      cause: 'transfer',
+      once: false,
+      us: 1000,
+      leastUs: 1000,
+      savesUs: 1000,
+      count: 1,
+      ranks: [0, 1],
+      seen: [],
+      example: null,
+    }
+    const context = { stragglers: [], candidates, ranks, steps: [], isDoubtful: false }
+    expect(sentences(ranks, { fixes: [describeFix(cause, context)] })[2]).toBe(
+      'Fix first: collectives move data while nothing is computed; fuse aten::mm → allReduce → aten::add (3 times). ' +
+        'The cause costs at most 500 µs per rank (5.0 % of wall), of which the fusion saves at most 200 µs.',
     )
   })
 
-  const step = (number: number, launches: number): StepDocument => ({
-    name: `ProfilerStep#${number}`,
-    number,
-    ranks: [rank(0, { launches })],
+  it('is sorted by a cost that is printed, which is an interval if it is an estimate', () => {
+    expect(costOf(fix({ savesUs: 500 }), 10_000)).toBe('5.0 %')
+    expect(costOf(fix({ savesUs: 500, leastUs: 360 }), 10_000)).toBe('3.6 to 5.0 %')
   })
 
-  it('is the host where dispatch is the biggest tax and nothing to fuse covers a fifth of it', () => {
-    const slow = [rank(0, { dispatch: 4000, gap: 1000, transfer: 2000, launches: 1000 })]
-    const candidates = [candidate({ launch: 999, transfer: 1900 })]
-    const steps = [step(0, 400), step(1, 600)]
-    expect(sentences(slow, { candidates, steps })[2]).toBe(
-      'Fix first: the host (CUDA graphs, torch.compile, fewer and larger kernels): 500 launches per rank and step, ' +
-        '4.00 us of dispatch each, 80.0 % of the kernel launch tax. Then fuse aten::mm → allReduce → aten::add (3 times).',
+  it('is nothing if no cause takes 1 % of the time, and where there is no fix', () => {
+    for (const fixes of [[], [fix({ savesUs: 199 })]])
+      expect(sentences(ranks, { fixes })[2]).toBe(
+        'Nothing here is worth fixing: no single cause takes 1.0 % of the time.',
+      )
+  })
+
+  it('stays on a line whatever operators are called, and ends with a clause or a word', () => {
+    const advice = `use CUDA graphs; for example, fuse ${'very::long_operator_name '.repeat(20)}`
+    const sentence = sentences(ranks, { fixes: [fix({ advice, savesUs: 900 })] })[2]
+    expect(sentence.length).toBeLessThanOrEqual(220)
+    expect(sentence).toContain('; use CUDA graphs. This saves')
+    const words = sentences(ranks, { fixes: [fix({ advice: 'word '.repeat(90), savesUs: 900 })] })[2]
+    expect(words).toMatch(/word …\. This saves/)
+  })
+})
+
+describe('what a fix says', () => {
+  const figures = (more: Partial<FixFigures>): FixFigures => ({
+    cause: 'dispatch',
+    once: false,
+    us: 1000,
+    leastUs: 1000,
+    savesUs: 1000,
+    count: 10,
+    ranks: [0],
+    seen: [],
+    example: null,
+    ...more,
+  })
+  const context: FixContext = {
+    stragglers: [],
+    candidates: [],
+    ranks: [rank(0, { launches: 250 })],
+    steps: [],
+    isDoubtful: false,
+  }
+
+  it('has a remedy, and a cause in words, for every cause', () => {
+    for (const cause of causes) {
+      const { what, advice } = describeFix(figures({ cause }), context)
+      for (const text of [what, advice]) expect(text, cause).toMatch(/^[a-zA-Z].*[^.]$/)
+    }
+  })
+
+  it('names the launches per step, and what the host did, by share', () => {
+    const seen = [
+      {
+        activity: 'operator',
+        name: 'aten::mm',
+        inside: 'forward',
+        us: 700,
+        count: 7,
+        longestUs: 300,
+        bytes: null,
+      },
+      {
+        activity: 'launching',
+        name: 'cudaLaunchKernel',
+        inside: null,
+        us: 30,
+        count: 3,
+        longestUs: 10,
+        bytes: null,
+      },
+    ]
+    const example = { rank: 0, startUs: 5000, durUs: 300 }
+    expect(describeFix(figures({ seen, example }), context).evidence).toBe(
+      '250 launches per rank, 4.00 µs of dispatch each; 70.0 % aten::mm in forward (7 times); ' +
+        'the longest one 300 µs on rank 0 at 5.00 ms',
     )
-    expect(sentences(slow, { candidates: [candidate({ launch: 1000 })], steps })[2]).toBe(
-      'Fix first: fuse aten::mm → allReduce → aten::add (3 times). This saves at most 1.00 ms per rank, ' +
-        'including 20.0 % of the kernel launch tax.',
+    const steps = [{ name: 'ProfilerStep#1', number: 1, ranks: [rank(0, { launches: 125 })] }]
+    expect(describeFix(figures({ seen }), { ...context, steps }).evidence).toMatch(
+      /^125 launches per rank and step/,
     )
   })
 
-  it('is the gaps where those are most of it', () => {
-    expect(sentences([rank(0, { dispatch: 100, gap: 900, launches: 450 })])[2]).toBe(
-      'Fix first: the gaps between kernels (CUDA graphs, fewer and larger kernels): 450 launches per rank, ' +
-        '2.00 us of gap each, 90.0 % of the kernel launch tax.',
+  it('names a chain to fuse if it covers a fifth of the time, and the command of an operation from a twentieth on', () => {
+    const operation = { name: 'gemmReduceScatter', shapes: 'M=1', otherShapes: 0, command: 'arke bench x' }
+    const described = (launch: number) =>
+      describeFix(figures({}), { ...context, candidates: [candidate({ launch }, { operation })] })
+    expect(described(200).advice).toBe(
+      'use CUDA graphs or torch.compile, or fewer and larger kernels; for example, fuse aten::mm → allReduce → ' +
+        'aten::add (3 times), as gemmReduceScatter does, which saves at most 200 µs of this per rank',
     )
+    expect([described(200).fusionSavesUs, described(199).fusionSavesUs]).toEqual([200, undefined])
+    expect(described(199).advice).not.toContain('fuse')
+    expect([described(50).command, described(49).command]).toEqual(['arke bench x', null])
   })
 
-  it('stays on a line whatever operators are called', () => {
-    const chain = Array.from({ length: 9 }, (_, i) => `${i}::${'very_long_operator_name'.repeat(9)}`)
-    const fused = candidate({ launch: 10, transfer: 300 }, { chain })
-    for (const costs of [{ dispatch: 4000 }, { gap: 4000 }, { wait: 900 }, { transfer: 900 }])
-      for (const one of sentences([rank(0, costs), rank(1, costs)], {
-        stragglers: [straggler(1, 900, 800)],
-        candidates: [fused],
-      }))
-        expect(one.length, one).toBeLessThanOrEqual(220)
+  it('tells the directions of copies, and pageable memory, apart', () => {
+    const copied = (name: string) =>
+      describeFix(
+        figures({
+          cause: 'copy',
+          seen: [{ activity: 'copy', name, inside: null, us: 1000, count: 1, longestUs: 1, bytes: 5 }],
+        }),
+        context,
+      )
+    expect(copied('Memcpy HtoD (Pageable -> Device)').advice).toContain('pinned memory')
+    expect(copied('Memcpy HtoD (Pinned -> Device)').advice).toContain('on a stream of its own')
+    expect(copied('MEMORY_COPY_DEVICE_TO_HOST').what).toContain('from the device to the host')
+    expect(copied('Memcpy DtoD').what).toContain('within the device')
   })
+
+  it('says that gaps of milliseconds point at the recording', () => {
+    expect(describeFix(figures({ cause: 'gap', us: 20_000, count: 10 }), context).advice).toMatch(
+      /^first check the recording/,
+    )
+    expect(describeFix(figures({ cause: 'gap', us: 20, count: 10 }), context).advice).toMatch(
+      /^use CUDA graphs/,
+    )
+  })
+})
+
+it('the saving of a candidate is the sum of what it saves in each tax, per rank', () => {
+  expect(savingsOf(candidate({ launch: 10, transfer: 400, locality: 90 }), 2)).toBe(
+    '200 µs transfer + 45.0 µs data locality + 5.00 µs launches',
+  )
 })
 
 it('a candidate is not said to be there "1 times"', () => {

@@ -45,6 +45,13 @@ describe('the table of ranks', () => {
     expect(row.slice(2, 7)).toEqual(['30.0 %', '10.0 %', '20.0 %', '15.0 %', '25.0 %'])
   })
 
+  it('has bounds if ranks of the collectives have no recorded work', () => {
+    const untraced = { ranks: [2], unlisted: 0, collectives: 3, complete: 0 }
+    const text = shown({ ranks: [rankOf(0, 200, 150, 0), rankOf(1, 0, 350, 0)], untraced })
+    expect(text).toContain('≥ 20.0 %  ≤ 15.0 %')
+    expect(text).toContain('≥, ≤: rank 2 has no recorded work')
+  })
+
   it('has one figure in their place where no rank knows them', () => {
     const [head, row, silent] = table([rankOf(0, null, null, 400), rankOf(1, 0, 0, 0)])
     expect(head.slice(2, 6)).toEqual(['compute', 'launch', 'exposed comm', 'other'])
@@ -78,7 +85,7 @@ describe('the table of ranks', () => {
     const set = { ...clock, aligned: true, correctionUs: -3000, residualUs: 2 }
     const wild = { ...clock, rank: 3, residualUs: 99 }
     expect(shown({ clocks: [clock, { ...set, rank: 2 }, wild] })).toContain(
-      'Clock of rank 2 was set by collective ends, by up to 3.00 ms; ends then agree to 2.00 us.',
+      'Clock of rank 2 was set by collective ends, by up to 3.00 ms; ends then agree to 2.00 µs.',
     )
     expect(shown({ clocks: [clock, { ...set, rank: 1 }, { ...set, rank: 2 }] })).toContain(
       'Clocks of ranks 1-2 were',
@@ -108,7 +115,7 @@ it('ranks whose lateness cost nobody time are not blamed', () => {
     { ...one, rank: 7, keptWaitingUs: 900, exposedWaitUs: 400, collectives: 1 },
     { ...one, rank: 8, keptWaitingUs: 5000, exposedWaitUs: 0 },
   ]
-  expect(shown({ stragglers })).toMatch(/rank 7 {2}400 us {2}last at 1 collective\b/)
+  expect(shown({ stragglers })).toMatch(/rank 7 {2}400 µs {2}last at 1 collective\b/)
   expect(shown({ stragglers })).not.toContain('rank 8 ')
 })
 
@@ -179,7 +186,7 @@ describe('warnings', () => {
 
   it('about clocks that the table mentions are left out', () => {
     const warnings = [
-      warning('clock', 'the clock of rank 3 disagrees with collective ends by 3 us; aligned'),
+      warning('aligned', 'the clock of rank 3 disagrees with collective ends by 3 µs; aligned'),
       warning('clock', 'no matched collective connects rank 2 to rank 0'),
     ]
     expect(shown({ warnings, sources })).not.toContain('disagrees')

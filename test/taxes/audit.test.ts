@@ -260,9 +260,11 @@ describe('stragglers of chosen steps', () => {
       const { found } = audited(draw(ranks, steps), { steps: chosen })
       const waits = found.ranks.reduce((sum, { ledger }) => sum + ledger.parts.wait, 0)
       expect(waits).toBeGreaterThan(0)
-      expect(found.stragglers.map(({ rank, exposed, waiters }) => [rank, exposed, waiters])).toEqual([
-        [1, waits, [expect.objectContaining({ rank: 0, exposed: waits })]],
-      ])
+      // Nobody is charged with the 100 us of the first collective.
+      const charged = chosen === undefined || chosen[0] === 0 ? waits - 100_000 : waits
+      expect(found.stragglers.map(({ rank, exposed, waiters }) => [rank, exposed, waiters])).toEqual(
+        charged === 0 ? [] : [[1, charged, [expect.objectContaining({ rank: 0, exposed: charged })]]],
+      )
     }
   })
 
@@ -284,7 +286,7 @@ it('waiting that compute hides is charged to a rank but is not exposed', () => {
     ])
   const { found } = audited(draw([rank(100), rank(800)]))
   expect(found.stragglers).toMatchObject([
-    { rank: 1, keptWaiting: 2_100_000, exposed: 0, waiters: [{ rank: 0, wait: 2_100_000, exposed: 0 }] },
+    { rank: 1, keptWaiting: 1_400_000, exposed: 0, waiters: [{ rank: 0, wait: 1_400_000, exposed: 0 }] },
   ])
 })
 

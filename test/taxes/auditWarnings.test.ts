@@ -64,12 +64,12 @@ describe('a warning that applies to several ranks names all of them', () => {
     ]
     expect(said(draw(rank, rank.slice(1), rank.slice(2)), 'before-recording')).toEqual([
       [
-        'ranks 0-1: 3 kernels and copies that were enqueued before the recording began are left out: 68.0 us, 37.8 % of the recorded time of these ranks',
+        'ranks 0-1: 3 kernels and copies that were enqueued before the recording began are left out: 68.0 µs, 37.8 % of the recorded time of these ranks (--window all keeps them)',
         3,
       ],
     ])
     expect(said(draw(rank), 'before-recording')[0][0]).toMatch(
-      /^rank 0: 2 kernels and copies .* left out: 44\.0 us, 44\.0 % of the recorded time of this rank$/,
+      /^rank 0: 2 kernels and copies .* left out: 44\.0 µs, 44\.0 % of the recorded time of this rank \(--window all keeps them\)$/,
     )
   })
 
@@ -106,7 +106,7 @@ describe('a warning that applies to several ranks names all of them', () => {
     const [message, count] = said(draw(all, all.slice(0, 18)), 'unmatched')[0]
     expect(count).toBe(2)
     expect(message).toMatch(
-      /^2 calls have no counterpart on other ranks that have a trace, first rank 0's allReduce; .*20\.0 us \(\d+\.\d % of/,
+      /^2 calls have no counterpart on other ranks that have a trace, first rank 0's allReduce; .*20\.0 µs \(\d+\.\d % of/,
     )
   })
 })

@@ -3,7 +3,8 @@
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { AGREEMENT, fromCommon } from '../../src/taxes/clocks.ts'
+import { AGREEMENT } from '../../src/taxes/agreement.ts'
+import { fromCommon } from '../../src/taxes/clocks.ts'
 import { collectivesOf } from '../../src/taxes/collectives.ts'
 import { toCommon } from '../../src/taxes/collective.ts'
 import { Warnings } from '../../src/timeline/warnings.ts'
@@ -48,11 +49,11 @@ describe('clocks', () => {
     expect(clocks[3]).toMatchObject({ rank: 3, aligned: true, drift: 0, residual: 0, collectives: 60 })
     expect(warnings).toEqual([
       {
-        class: 'clock',
+        class: 'aligned',
         count: 1,
         message:
-          'the clock of rank 3 disagrees with collective ends by 250000.000 us; ' +
-          'after alignment, the median distance from the common end is 0.000 us',
+          'the clock of rank 3 disagrees with collective ends by 250000.000 µs; ' +
+          'after alignment, the median distance from the common end is 0.000 µs',
       },
     ])
   })
@@ -66,7 +67,7 @@ describe('clocks', () => {
     expect(clocks.map(({ aligned }) => aligned)).toEqual([false, true, true, false])
     expect(clocks[1].correction / 1.6e18).toBeCloseTo(1, 12)
     expect(clocks[2].correction / -1e19).toBeCloseTo(1, 12)
-    expect(warnings.map((warning) => warning.class)).toEqual(['clock'])
+    expect(warnings.map((warning) => warning.class)).toEqual(['aligned'])
   })
 
   it('that drift are followed', () => {
@@ -149,10 +150,10 @@ describe('clocks', () => {
     expect(clocks[2].offset).toBe(0)
     expect(warnings.map(({ class: of, count }) => [of, count])).toEqual([
       ['clock', 2],
-      ['clock', 1],
+      ['aligned', 1],
     ])
     expect(warnings[0].message).toMatch(/^no matched collective connects ranks 2-3 to rank 0, .* years apart/)
-    expect(warnings[1].message).toMatch(/^the clock of rank 3 disagrees .* by 5000\.000 us/)
+    expect(warnings[1].message).toMatch(/^the clock of rank 3 disagrees .* by 5000\.000 µs/)
   })
 
   it('of a single unconnected rank are reported in the singular', () => {

@@ -4,6 +4,7 @@
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { Unblamed } from '../../src/taxes/collectiveTable.ts'
 import { collectivesOf } from '../../src/taxes/collectives.ts'
 import { stragglersOf } from '../../src/taxes/stragglers.ts'
 import { TimelineBuilder } from '../../src/timeline/builder.ts'
@@ -42,8 +43,27 @@ function overlap(spans: readonly Span[], windows: readonly Span[]): number {
 const lastOf = ({ parts }: Call): Call['parts'][number] =>
   parts.reduce((latest, part) => (part.arrival > latest.arrival ? part : latest))
 
+/** The calls for which somebody is to blame: the ranks met before, and the last arrival is no tie. */
+function blamed(calls: readonly Call[], residuals: readonly (number | null)[]): Call[] {
+  const first = (call: Call): number => Math.min(...call.parts.map(({ arrival }) => arrival))
+  let sets = residuals.map((_, rank) => [rank])
+  return [...calls]
+    .sort((a, b) => first(a) - first(b))
+    .filter(({ parts }) => {
+      const met = sets.filter((set) => parts.some(({ rank }) => set.includes(rank)))
+      sets = [...sets.filter((set) => !met.includes(set)), met.flat()]
+      const [one, other] = [...parts].sort((a, b) => b.arrival - a.arrival)
+      const residual = Math.max(residuals[one.rank] ?? 0, residuals[other.rank] ?? 0)
+      return met.length === 1 && one.arrival - other.arrival > residual
+    })
+}
+
 /** The constructed activity of the rank while others waited for it, in true time. */
-function plantedMeanwhile(calls: readonly Call[], rank: number): Map<string, number> {
+function plantedMeanwhile(
+  calls: readonly Call[],
+  charged: readonly Call[],
+  rank: number,
+): Map<string, number> {
   const windows: Span[] = []
   const did = new Map<string, Span[]>()
   const add = (what: string, from: number, to: number): void => {
@@ -56,7 +76,7 @@ function plantedMeanwhile(calls: readonly Call[], rank: number): Map<string, num
     add(`compute ${own.kernel}`, own.computeFrom, own.arrival)
     add(`waiting rank ${last.rank}`, own.arrival, last.arrival)
     add(`collective ${call.kind} of group ${call.layout} group`, last.arrival, own.end)
-    if (last !== own) continue
+    if (last !== own || !charged.includes(call)) continue
     const first = Math.min(...call.parts.filter((part) => part !== own).map(({ arrival }) => arrival))
     windows.push([first, own.arrival])
   }
@@ -65,7 +85,7 @@ function plantedMeanwhile(calls: readonly Call[], rank: number): Map<string, num
 }
 
 describe('stragglers', () => {
-  it('are charged with all waiting, and their activity during that time is reported', () => {
+  it('are charged with all waiting for which somebody is to blame, and their activity during that time is reported', () => {
     fc.assert(
       fc.property(jobs, fc.bigInt(-50n, 50n), (options, apart) => {
         const calls = jobOf(options)
@@ -76,12 +96,18 @@ describe('stragglers', () => {
         const { collectives, clocks } = collectivesOf(timeline, new Warnings())
         const stragglers = stragglersOf(timeline, collectives, clocks, [])
 
-        const waits = [...collectives].flatMap(({ members }) => members.map(({ wait }) => wait ?? 0))
+        const charged = blamed(
+          calls,
+          clocks.map(({ residual }) => residual),
+        )
+        const waits = charged.flatMap((call) =>
+          call.parts.map(({ arrival }) => lastOf(call).arrival - arrival),
+        )
         const sum = (values: readonly number[]): number => values.reduce((total, one) => total + one, 0)
         expect(sum(stragglers.map(({ keptWaiting }) => keptWaiting))).toBe(sum(waits))
         for (const one of stragglers) {
           const { rank, keptWaiting, exposed, late, waiters, worst, collectives: count, meanwhile } = one
-          const own = calls.filter((call) => lastOf(call).rank === rank)
+          const own = charged.filter((call) => lastOf(call).rank === rank)
           const lateness = own.map((call) => {
             const [one, other] = call.parts.map(({ arrival }) => arrival).sort((a, b) => b - a)
             return one - other
@@ -94,7 +120,7 @@ describe('stragglers', () => {
           expect(worst.map((one) => one.keptWaiting)).toEqual(kept.sort((a, b) => b - a).slice(0, 10))
           const found = meanwhile.filter(({ what }) => what !== 'unattributed')
           expect(new Map(found.map(({ what, name, time }) => [`${what} ${name}`, time]))).toEqual(
-            plantedMeanwhile(calls, rank),
+            plantedMeanwhile(calls, charged, rank),
           )
           expect(meanwhile.map(({ time }) => time)).toEqual(
             meanwhile.map(({ time }) => time).sort((a, b) => b - a),
@@ -131,8 +157,9 @@ describe('stragglers', () => {
           const stragglers = stragglersOf(timeline, collectives, clocks, partitions)
 
           const kept = timeline.ranks.map(() => timeline.ranks.map(() => [0, 0]))
-          for (const { last, members } of collectives)
+          for (const [i, { last, members }] of [...collectives].entries())
             for (const { rank, event, wait } of members) {
+              if (collectives.unblamed[i] !== Unblamed.no) continue
               const { from, to, processors } = partitions[rank]
               const [{ parts }] = processors
               const start = timeline.ranks[rank].events.start[event]
@@ -188,6 +215,15 @@ describe('stragglers', () => {
         const copies = rank.track('stream', 0, 3)
         rank.add(Kind.memcpy, copies, builder.intern('Memcpy DtoH'), 20_000, 22_000)
       }
+      // Nobody is charged with the first collective.
+      const before = rank.add(
+        Kind.communication,
+        rank.track('stream', 0, 2),
+        builder.intern('ncclDevKernel'),
+        1_000,
+        1_000,
+      )
+      rank.setCommunication(before, rank.communication(call), NONE)
       const arrival = number === 0 ? 10_000 : 60_000
       const event = rank.add(
         Kind.communication,
@@ -213,7 +249,8 @@ describe('stragglers', () => {
         late: 50_000,
         collectives: 1,
         waiters: [{ rank: 0, wait: 50_000, exposed: 12_000 }],
-        worst: [{ collective: 0, keptWaiting: 50_000, late: 50_000 }],
+        windows: Float64Array.of(10_000, 60_000),
+        worst: [{ collective: 1, keptWaiting: 50_000, late: 50_000 }],
         meanwhile: [
           { what: 'compute', name: 'gemm', operator: 'aten::mm', time: 25_000 },
           { what: 'dispatch', name: null, operator: null, time: 11_000 },

@@ -16,6 +16,8 @@ export interface LaidEvent {
     | 'graphLaunch'
     | 'call'
     | 'operator'
+    | 'annotation'
+    | 'frame'
     | 'step'
   readonly name: string
   readonly start: number

@@ -1,11 +1,15 @@
 /**
  * Lays a job out on the timelines of its ranks: device work, host calls, operators, links and steps, all on one clock.
- * It throws if the job description is impossible or ambiguous. Examples are a launch that has no time to happen, or an
- * idle interval with two possible reasons. Job descriptions are part of this code base, not user input.
+ * `layOut` throws an error if the job description is impossible or ambiguous. Examples are a launch that has no time to
+ * happen, or an idle interval with two possible reasons. Job descriptions are part of this code base, not user input.
  */
 import type { Laid, LaidCollective, LaidEvent, LaidRank, Span, SpanWork } from './laid.ts'
 import type { AnyWork, Idle, Job, Operator } from './workload.ts'
-import { type HostActivity, ofRank } from './workload.ts'
+import { type HostActivity, ofRank, operatorOf } from './workload.ts'
+
+/** The names that a data loader and the program's own Python code have in a trace. */
+export const LOADER = 'enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__'
+export const FRAME = 'train.py(42): prepare'
 
 export function layOut(job: Job): Laid {
   const ranks = Array.from({ length: job.ranks }, (_, rank) => new RankLayout(rank, job))
@@ -124,7 +128,7 @@ class RankLayout {
       const from = start + ofRank(work.offset ?? 0, this.rank)
       const first = i === 0
       if (first && from !== start) throw new Error('the first of several works must not have an offset')
-      const operator = work.operator ?? { name: 'aten::op' }
+      const operator = operatorOf(work.operator ?? { name: 'aten::op' }, this.rank)
       const stream = work.stream ?? 0
       const thread = work.thread ?? 0
       if (!first && placed.every(({ to }) => to < from))
@@ -274,6 +278,21 @@ class RankLayout {
         case 'absent':
           this.idleSpan('hostAbsent', at, to)
           break
+        case 'loading':
+          this.hostEvent('annotation', LOADER, at, duration, thread)
+          this.idleSpan('hostAbsent', at, to)
+          break
+        case 'python':
+          this.hostEvent('frame', FRAME, at, duration, thread)
+          this.idleSpan('hostAbsent', at, to)
+          break
+        case 'allocate': {
+          const id = this.externalId++
+          this.hostEvent('operator', 'aten::empty', at, duration, thread, id)
+          this.hostEvent('call', 'cudaMalloc', at, duration, thread, id)
+          this.idleSpan('dispatch', at, to)
+          break
+        }
         default:
           activity satisfies never
       }
@@ -341,7 +360,7 @@ class RankLayout {
   }
 
   private hostEvent(
-    role: 'call' | 'operator',
+    role: 'call' | 'operator' | 'annotation' | 'frame',
     name: string,
     start: number,
     duration: number,

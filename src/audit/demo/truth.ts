@@ -1,8 +1,8 @@
 /**
- * Computes how the time of a laid-out job divides into parts. The computation reads the layout span by span and uses
- * none of the audit's analysis code. The traces of some ranks may be missing. If traces are missing, the last arrival
- * at a collective means the last known arrival. If only one rank of a collective is known, its time cannot be split
- * into wait and transfer.
+ * Computes the ledger of a laid-out job: the time in each category. The computation reads the layout span by span and
+ * uses none of the audit's analysis code. The traces of some ranks may be missing. If traces are missing, the last
+ * arrival at a collective means the last known arrival. If only one rank of a collective is known, its time cannot be
+ * split into wait and transfer.
  */
 import { type Part, partNames } from '../../taxes/ledger.ts'
 import type { Laid, LaidRank, Span } from './laid.ts'
@@ -52,7 +52,7 @@ export interface Truth {
   readonly collectives: readonly CollectiveTruth[]
   /**
    * Waiting time, indexed by the rank that arrived last and then by the rank that waited. If several ranks arrive last
-   * together, the lowest of them counts.
+   * together, the lowest of them counts. Nobody is charged for the first collective that connects its ranks.
    */
   readonly keptWaiting: readonly (readonly number[])[]
 }
@@ -60,15 +60,16 @@ export interface Truth {
 /** The expected result for a job if only the traces of the `known` ranks are available. */
 export function truthOf(laid: Laid, known: readonly number[] = laid.ranks.map(({ rank }) => rank)): Truth {
   const keptWaiting = laid.ranks.map(() => laid.ranks.map(() => 0))
+  const first = firstOf(laid, known)
   const collectives = laid.collectives.map(
-    ({ work, group, starts, end }): CollectiveTruth & { last: number } => {
+    ({ work, group, starts, end }, index): CollectiveTruth & { last: number } => {
       const members = group.ranks
         .map((rank, i) => ({ rank, start: starts[i] }))
         .filter(({ rank }) => known.includes(rank))
         .sort((a, b) => a.rank - b.rank)
       const last = members.length < 2 ? NaN : Math.max(...members.map(({ start }) => start))
       const late = members.filter(({ start }) => start === last)
-      if (late.length > 0)
+      if (late.length > 0 && !first.has(index))
         for (const { rank, start } of members) keptWaiting[late[0].rank][rank] += last - start
       return {
         kind: work.collective,
@@ -95,6 +96,27 @@ export function truthOf(laid: Laid, known: readonly number[] = laid.ranks.map(({
   }
 }
 
+/** The collectives before which their known ranks were not connected by earlier collectives. */
+function firstOf({ collectives, ranks }: Laid, known: readonly number[]): ReadonlySet<number> {
+  const arrivals = collectives.map(({ group, starts }) =>
+    Math.min(...starts.filter((_, i) => known.includes(group.ranks[i]))),
+  )
+  const order = [...collectives.keys()].sort((a, b) => arrivals[a] - arrivals[b])
+  const set = ranks.map(({ rank }) => rank)
+  const first = new Set<number>()
+  for (const index of order) {
+    const members = collectives[index].group.ranks.filter((rank) => known.includes(rank))
+    const sets = new Set(members.map((rank) => set[rank]))
+    if (sets.size < 2) continue
+    first.add(index)
+    const [one] = sets
+    set.forEach((of, rank) => {
+      if (sets.has(of)) set[rank] = one
+    })
+  }
+  return first
+}
+
 function truthOfRank(laid: LaidRank, lasts: readonly number[]): RankTruth {
   const pieces = laid.spans.flatMap((span) => piecesOf(span, lasts))
   const from = laid.spans[0].from
@@ -118,8 +140,8 @@ interface Piece {
 }
 
 /**
- * Cuts a span wherever a work begins or ends, and wherever the last rank of a collective arrives. Each piece of a span
- * belongs to one part of the ledger.
+ * Cuts a span wherever a work begins or ends, and wherever the last rank of a collective arrives. Each interval of a
+ * span belongs to one category of the ledger.
  */
 function piecesOf(span: Span, lasts: readonly number[]): Piece[] {
   const { from, to } = span

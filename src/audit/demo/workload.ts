@@ -1,6 +1,6 @@
 /**
  * Describes a job: its ranks, its steps, and the phases that every rank runs through in a step. `layOut` places the job
- * on the timelines of the ranks, so the parts of their time are known by construction and not by analysis.
+ * on the timelines of the ranks, so the ledger of each rank is known by construction and not by analysis.
  *
  * All times are integer nanoseconds and multiples of the job's unit. The device of a rank runs one phase after the
  * other. Consecutive idle phases accumulate until the next work ends them.
@@ -30,6 +30,12 @@ export type HostActivity =
   | 'item'
   /** The profiler records no activity of the thread in this time. */
   | 'absent'
+  /** The thread waits for the data loader, which annotates its waiting. This time counts as host absent. */
+  | 'loading'
+  /** The thread runs Python code of the program, which a trace with stacks shows. This time counts as host absent. */
+  | 'python'
+  /** The thread allocates memory inside an operator. This time counts as dispatch. */
+  | 'allocate'
 
 /** The device is idle, first because of the host and then for reasons of the device itself. */
 export interface Idle {
@@ -40,8 +46,8 @@ export interface Idle {
    */
   readonly host?: readonly (readonly [activity: HostActivity, duration: PerRank])[]
   /**
-   * The idle time between the launch and the start of the work. It is a gap between enqueued kernels, or a wait for an
-   * event of another stream.
+   * The idle time between the launch and the start of the work. This idle time is a gap between enqueued kernels, or a
+   * wait for an event of another stream.
    */
   readonly device?: readonly [why: 'gap' | 'dependency', duration: PerRank]
   /**
@@ -51,6 +57,9 @@ export interface Idle {
   readonly recorded?: boolean
 }
 
+export const operatorOf = (operator: Operator | readonly Operator[], rank: number): Operator =>
+  'name' in operator ? operator : operator[rank]
+
 export interface Operator {
   readonly name: string
   readonly shapes?: readonly (readonly number[])[]
@@ -58,7 +67,8 @@ export interface Operator {
 }
 
 interface Enqueued {
-  readonly operator?: Operator
+  /** The operator, or one operator per rank. */
+  readonly operator?: Operator | readonly Operator[]
   /** The stream number; 0 is the compute stream. */
   readonly stream?: number
   /** The host thread: 0 is the main thread, and 1 is the thread of the backward pass. */

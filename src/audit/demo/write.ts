@@ -1,6 +1,6 @@
 /**
  * Writes a laid-out rank in the format of PyTorch's profiler, in one of several versions of the schema. The text is
- * produced in pieces, so a file can be larger than memory. Times are decimal text made from integers, so nothing is
+ * produced in chunks, so a file can be larger than memory. Times are decimal text made from integers, so nothing is
  * rounded.
  */
 import type { Laid, LaidCollective, LaidEvent } from './laid.ts'
@@ -45,7 +45,7 @@ const firstTime = (schema: Schema): bigint => (isRelative(schema) ? 4_458_676_00
 /** The time on the machine's clock that corresponds to time 0 of the layout, in nanoseconds. */
 export const originOf = (schema: Schema): bigint => firstTime(schema) + (isRelative(schema) ? EPOCH : 0n)
 
-/** Generates the text of one rank's trace, in pieces. */
+/** Generates the text of one rank's trace, in chunks. */
 export function* kinetoText(laid: Laid, rank: number, options: WriteOptions = {}): Generator<string> {
   const { schema = '2026', steps = true, repeat = 1 } = options
   const { events } = laid.ranks[rank]
@@ -256,6 +256,10 @@ class EventWriter {
             : '')
         return this.calls(thread, times) + line(names.operator, event.name, thread, times, args)
       }
+      case 'annotation':
+        return line('user_annotation', event.name, thread, times, `"Record function id": 0`)
+      case 'frame':
+        return line('python_function', event.name, thread, times, '"Python id": 1')
       case 'step': {
         const name = event.name.replace(/\d+$/, (digits) =>
           String(Number(digits) + repetition * this.laid.job.steps.length),

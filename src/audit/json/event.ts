@@ -1,7 +1,7 @@
 /**
  * Reads one trace event: the wanted fields of one JSON object, in any order. As soon as its phase and category show
- * that the event is not wanted, the rest of it is skipped. One event object is reused for all events, so the receiver
- * must copy what it needs before it returns.
+ * that the event is not wanted, all other fields are skipped. One event object is reused for all events, so the
+ * receiver must copy what it needs before it returns.
  */
 import { BAD, CLOSE_OBJECT, COLON, COMMA, MORE, OPEN_ARRAY, OPEN_OBJECT, QUOTE } from './bytes.ts'
 import { endsScalar, skipScalar, skipSpace } from './bytes.ts'
@@ -75,6 +75,9 @@ export class EventReader {
   private readonly phases: string | null
   /** For each category: true if its events of phase X are wanted, or undefined if `accept` was not asked yet. */
   private readonly wanted: (boolean | undefined)[] = []
+  /** For each category: the shortest wanted duration in nanoseconds, or undefined if `least` was not asked yet. */
+  private readonly shortest: (number | undefined)[] = []
+  private readonly least: (category: string) => number
   private readonly span = new Microseconds()
   /**
    * For each event name: the name and the category of the event that followed it the last time. The reader expects the
@@ -94,10 +97,12 @@ export class EventReader {
     strings: ByteStrings,
     accept: (phase: string, category: string) => boolean,
     phases: string | null = null,
+    least: (category: string) => number = () => 0,
   ) {
     this.strings = strings
     this.accept = accept
     this.phases = phases
+    this.least = least
   }
 
   /** True if the event that `read` has just read is wanted. */
@@ -112,6 +117,7 @@ export class EventReader {
     const { event, view, separators } = this
     event.clear()
     this.accepted = false
+    this.nameFrom = -1
     at++
     for (let separator = START; ;) {
       const guess = separators.guess(separator, view, at, end)
@@ -125,7 +131,8 @@ export class EventReader {
         at = this.key(data, at, end, separator === START)
         if (at < 0) return at
         if (this.closed) {
-          this.accepted = event.phase !== '' && this.isWanted()
+          this.accepted = event.phase !== '' && this.isWanted() && !this.isShort()
+          if (this.accepted) this.internName()
           return at
         }
         field = eventKeys.find(data, this.keyFrom, this.keyTo, scanned[0])
@@ -135,6 +142,7 @@ export class EventReader {
       if (at < 0) return at
       if (field <= Field.category && field >= 0 && event.phase !== '' && this.isUnwanted())
         return skipRest(data, view, at, end, 1)
+      if (field === Field.duration && this.isShort()) return skipRest(data, view, at, end, 1)
     }
   }
 
@@ -182,6 +190,29 @@ export class EventReader {
     return (this.wanted[category + 1] ??= this.accept('X', category < 0 ? '' : this.strings.text(category)))
   }
 
+  /** True if events of this category are wanted only if they are longer. */
+  private isShort(): boolean {
+    const { phase, category, duration } = this.event
+    if (phase !== 'X' || category < 0) return false
+    const least = this.shortestOf(category)
+    return least > 0 && !(duration >= least)
+  }
+
+  private shortestOf(category: number): number {
+    return (this.shortest[category] ??= this.least(this.strings.text(category)))
+  }
+
+  /** The position of a name that is interned only if the event is wanted, or -1. */
+  private nameFrom = -1
+  private nameTo = -1
+  private nameHash = 0
+
+  private internName(): void {
+    if (this.nameFrom < 0) return
+    this.event.name = this.strings.intern(this.view, this.nameFrom, this.nameTo, this.nameHash)
+    this.nameFrom = -1
+  }
+
   private field(field: number, data: Uint8Array, at: number, end: number): number {
     const { event, view } = this
     const byte = data[at]
@@ -226,6 +257,16 @@ export class EventReader {
    */
   private string(field: number, data: Uint8Array, at: number, end: number): number {
     const { view, strings, lastName } = this
+    const { category } = this.event
+    // Most events of such a category are short, and their names are many, so a name waits until the event is wanted.
+    if (field === Field.name && category >= 0 && this.shortestOf(category) > 0) {
+      const to = scanString(data, view, at, end)
+      if (to < 0) return to
+      this.nameFrom = at + 1
+      this.nameTo = to - 1
+      this.nameHash = scanned[0]
+      return to
+    }
     const after = field === Field.name ? this.nameAfter : this.categoryAfter
     let id = lastName < after.length ? after[lastName] : OTHER
     let to: number

@@ -1,6 +1,6 @@
 /**
- * A streaming reader of the Chrome trace format as PyTorch writes it: an object with `traceEvents` and metadata, or a
- * bare array of events. Bytes are pushed in pieces of any size. Wanted events are passed to a callback while they are
+ * Reads the Chrome trace format, as PyTorch writes it, as a stream: an object with `traceEvents` and metadata, or a
+ * bare array of events. Bytes are pushed in chunks of any size. Wanted events are passed to a callback while they are
  * read; metadata is available at the end. Unwanted values are skipped without being parsed.
  *
  * The scanner never throws on bad input. After a damaged event it searches for the next `{ "ph"`. If the input is
@@ -32,6 +32,8 @@ export interface TraceSink {
    */
   accept(phase: string, category: string): boolean
   event(event: TraceEvent): void
+  /** The shortest duration in nanoseconds of the wanted events of phase X of a category; 0 if absent. */
+  least?(category: string): number
   /** The phases whose events may be wanted, one character each; if absent, all phases may be wanted. */
   readonly phases?: string
 }
@@ -70,7 +72,7 @@ export class TraceScanner {
   private bare = false
   private needsComma = false
   /**
-   * The bytes that will be scanned again after the next piece is appended to them. `passed` counts the input bytes
+   * The bytes that will be scanned again after the next chunk is appended to them. `passed` counts the input bytes
    * before `rest`.
    */
   private rest: Uint8Array = new Uint8Array(0)
@@ -84,6 +86,7 @@ export class TraceScanner {
       this.strings,
       (phase, category) => sink.accept(phase, category),
       sink.phases,
+      sink.least && ((category) => sink.least?.(category) ?? 0),
     )
   }
 
@@ -98,7 +101,7 @@ export class TraceScanner {
   }
 
   end(): void {
-    // The unscanned rest may be one unfinished event, or it may be complete events after a stray quote.
+    // The bytes that are not scanned yet may be one unfinished event, or complete events after a stray quote.
     while (this.rest.length > 0 && this.state !== 'lost') {
       const where = this.passed
       this.warnings.add('truncated', () => `the input ends inside a value that begins at byte ${where}`)
@@ -116,7 +119,7 @@ export class TraceScanner {
   private advance(data: Uint8Array, from: number): void {
     const at = this.scan(data, from, data.length)
     this.passed += at
-    // The unscanned rest is copied, so that the caller can reuse or free the piece.
+    // The bytes that are not scanned yet are copied, so that the caller can reuse or free the chunk.
     this.rest = new Uint8Array(data.subarray(at))
   }
 

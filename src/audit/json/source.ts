@@ -1,61 +1,78 @@
 /**
- * Reads the bytes of a trace from a file or a buffer, in pieces. Gzip is recognised by its first two bytes, not by the
- * file name, and is decompressed. Damaged or truncated input yields the readable bytes before the damage, and a
- * warning.
+ * Reads the bytes of a trace from a file, a buffer or a stream, chunk by chunk. Gzip and zstd are recognised by the
+ * first bytes, not by the file name, and are decompressed. Damaged or truncated input yields the readable bytes before
+ * the damage, and a warning.
  */
 import { open } from 'node:fs/promises'
+import type { Transform } from 'node:stream'
 import { constants, createGunzip } from 'node:zlib'
 import type { Warnings } from '../../timeline/warnings.ts'
+import { AuditError } from '../auditError.ts'
+import { isZstd, unzstd } from '../zstd.ts'
 
 const PIECE = 1 << 20
 
 export interface SourceOptions {
   /** Called with the number of raw (maybe compressed) bytes read so far. */
   onProgress?: (bytes: number) => void
+  /**
+   * Called with the length of each chunk, and with the numbers of decompressed and raw bytes so far. The callback may
+   * throw.
+   */
+  onUnpacked?: (length: number, total: number, packed: number) => void
 }
 
 /**
- * Passes the bytes of `source` (a path or a buffer) to `push`, piece by piece. Returns the number of bytes. A piece is
+ * Passes the bytes of `source` (a path or a buffer) to `push`, chunk by chunk. Returns the number of bytes. A chunk is
  * valid until `push` returns.
  */
 export async function readBytes(
-  source: string | Uint8Array,
+  source: string | Uint8Array | AsyncIterable<Uint8Array>,
   push: (piece: Uint8Array) => void,
   warnings: Warnings,
-  { onProgress }: SourceOptions = {},
+  { onProgress, onUnpacked }: SourceOptions = {},
 ): Promise<number> {
-  const input = typeof source === 'string' ? piecesOfFile(source) : pieces(source)
+  const input =
+    typeof source === 'string' ? piecesOfFile(source) : source instanceof Uint8Array ? pieces(source) : source
   let raw = 0
   let total = 0
-  // An error that `push` throws is not an error of the file. Such an error is rethrown at the end, outside any stream
-  // callback.
+  // An error that `push` throws is not an error of the file. An error of `push` is rethrown at the end, outside any
+  // stream callback.
   let fault: { error: unknown } | undefined
   const give = (piece: Uint8Array): void => {
     if (fault) return
     total += piece.length
     try {
+      if (gunzip) onUnpacked?.(piece.length, total, raw)
       push(piece)
     } catch (error) {
       fault = { error }
     }
   }
-  let gunzip: Gunzip | undefined
+  let gunzip: Decompressor | undefined
   let first: Uint8Array = new Uint8Array(0)
+  let isOpen = true
   try {
     for await (const piece of input) {
-      if (raw < 2) first = Buffer.concat([first, piece])
+      // The first four bytes identify the compression format.
+      if (isOpen) first = Buffer.concat([first, piece])
       raw += piece.length
       onProgress?.(raw)
-      if (raw < 2) continue
-      const bytes = first.length > 0 ? first : piece
-      if (first.length > 0 && bytes[0] === 0x1f && bytes[1] === 0x8b) gunzip = new Gunzip(give)
-      first = new Uint8Array(0)
+      if (raw < 4) continue
+      const bytes = isOpen ? first : piece
+      if (isOpen) gunzip = decompressorFor(first, give, typeof source === 'string' ? source : 'the data')
+      isOpen = false
       if (!gunzip) give(bytes)
       else if (!(await gunzip.write(bytes))) break
       if (fault) break
     }
-    if (raw === 1) give(first)
+    if (isOpen && raw > 0) {
+      gunzip = decompressorFor(first, give, '')
+      if (gunzip) await gunzip.write(first)
+      else give(first)
+    }
   } catch (error) {
+    if (error instanceof AuditError) throw error
     warnings.add('unreadable', () => (error as Error).message)
   }
   const problem = await gunzip?.finish()
@@ -64,7 +81,7 @@ export async function readBytes(
   return total
 }
 
-/** Reads the next piece while the caller uses the previous one. The two buffers alternate. */
+/** Reads the next chunk while the caller uses the previous chunk. Two buffers are used alternately. */
 async function* piecesOfFile(path: string): AsyncGenerator<Uint8Array> {
   const file = await open(path)
   try {
@@ -97,18 +114,29 @@ const FIRST_SLICES = 1 << 12
 /** The size of the gzip trailer (checksum and length). A wrong trailer must not cause data to be lost. */
 const TRAILER = 8
 
+function decompressorFor(
+  head: Uint8Array,
+  give: (piece: Uint8Array) => void,
+  name: string,
+): Decompressor | undefined {
+  if (head[0] === 0x1f && head[1] === 0x8b)
+    return new Decompressor(createGunzip({ chunkSize: PIECE, finishFlush: constants.Z_SYNC_FLUSH }), give)
+  return isZstd(head) ? new Decompressor(unzstd(name), give) : undefined
+}
+
 /**
- * Decompresses one piece after the other. Truncated input is not an error here, since the scanner reports the early
+ * Decompresses one chunk after the other. Truncated input is not an error here, since the scanner reports the early
  * end.
  */
-class Gunzip {
+class Decompressor {
   private held = new Uint8Array(0)
   private written = 0
   private problem: string | undefined
-  private readonly stream = createGunzip({ chunkSize: PIECE, finishFlush: constants.Z_SYNC_FLUSH })
+  private readonly stream: Transform
   private readonly closed: Promise<void>
 
-  constructor(give: (piece: Uint8Array) => void) {
+  constructor(stream: Transform, give: (piece: Uint8Array) => void) {
+    this.stream = stream
     this.stream.on('data', give)
     this.closed = new Promise((resolve) => {
       this.stream.on('end', resolve)

@@ -1,6 +1,6 @@
 /**
- * The tax bars: one stacked bar per rank or per step, all on one scale. The locality tax is part of busy time, so it is
- * drawn as a mark inside the compute piece of a bar and not as a separate piece.
+ * Draws the tax bars: one stacked bar per rank or per step, all on one scale. The locality tax is part of busy time, so
+ * it is drawn as a mark inside the compute segment of a bar and not as a separate segment.
  */
 import { categories, type CategoryName } from '../categories.ts'
 import type { RankDocument } from '../document.ts'
@@ -16,7 +16,7 @@ interface Bar {
   readonly figures: RankDocument
 }
 
-/** The pieces of a bar in microseconds. The pieces of a bar add up to its wall time. */
+/** The segments of a bar in microseconds. The segments of a bar add up to its wall time. */
 export function pieces({ computeUs, taxes, other }: RankDocument): Record<CategoryName, number> {
   return {
     compute: computeUs,
@@ -45,6 +45,11 @@ export class Bars {
   private by: 'rank' | 'step' = 'rank'
   private share = false
   private pinned: Chosen | null = null
+  /**
+   * Called if the user chooses a step. The rank is given if the bars show the steps of one rank. The step is null for
+   * the whole window.
+   */
+  chosen: (step: number | null, rank: number | null) => void = () => undefined
 
   constructor(header: PackedHeader) {
     this.header = header
@@ -59,10 +64,16 @@ export class Bars {
         this.share = input.value === 'share'
         this.draw()
       })
-    this.which.addEventListener('change', () => this.draw())
+    this.which.addEventListener('change', () => {
+      this.draw()
+      if (this.by === 'rank')
+        this.chosen(this.which.value === 'whole' ? null : Number(this.which.value), null)
+    })
+    this.rows.addEventListener('click', ({ target }) => this.choose(target))
     if (header.steps.length === 0) byId('bars-by').hidden = true
     // Only one of the bars is a tab stop. The arrow keys move from bar to bar, since there may be hundreds of bars.
     this.rows.addEventListener('keydown', (event) => {
+      if (event.key === 'Enter') this.choose(event.target)
       const step = { ArrowDown: 1, ArrowUp: -1 }[event.key]
       const bars = [...this.rows.querySelectorAll<HTMLElement>('.bar')]
       const now = bars.indexOf(document.activeElement as HTMLElement)
@@ -78,7 +89,9 @@ export class Bars {
     this.draw()
   }
 
-  /** Fills the selection list. It lists steps if the bars are ranks, and ranks if the bars are steps. */
+  /**
+   * Fills the selection list. The selection list contains steps if the bars are ranks, and ranks if the bars are steps.
+   */
   private offer(): void {
     const { figures, steps, culprit } = this.header
     const options =
@@ -105,6 +118,15 @@ export class Bars {
       const found = ranks.find((one) => one.rank === rank)
       return found ? [{ label: name, badge: null, figures: found }] : []
     })
+  }
+
+  /** Chooses the step whose bar contains the target. */
+  private choose(target: EventTarget | null): void {
+    const row = target instanceof Element ? target.closest<HTMLElement>('#bars > li') : null
+    if (row === null || this.by !== 'step') return
+    const label = this.chosenBars()[[...this.rows.children].indexOf(row)]?.label
+    const step = this.header.steps.findIndex(({ name }) => name === label)
+    if (step >= 0) this.chosen(step, Number(this.which.value))
   }
 
   private draw(): void {
@@ -227,7 +249,7 @@ export class Bars {
 const explain = (target: HTMLElement, description: Description): void =>
   target.setAttribute('data-tip', JSON.stringify(description))
 
-/** The parts of a category, if the category has any. */
+/** Returns the subdivision of a category of time, if the category has one. */
 function breakdown(name: CategoryName, { idle, other, taxes }: RankDocument): (readonly [string, string])[] {
   const some = (parts: readonly (readonly [string, number | null])[]): (readonly [string, string])[] =>
     parts.flatMap(([label, us]) => (us !== null && us > 0 ? [[label, timeOfUs(us)] as const] : []))

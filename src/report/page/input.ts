@@ -25,6 +25,7 @@ export function listen(tracks: Tracks, panel: Panel, tooltip: Tooltip): void {
       ArrowUp: () => across(-1),
       ArrowDown: () => across(1),
       f: () => tracks.foldNext(tracks.cursor?.rank ?? tracks.layout.first),
+      h: () => tracks.openHosts(tracks.cursor?.rank ?? tracks.layout.first),
       '[': () => panel.step(-1),
       ']': () => panel.step(1),
       Escape: () => {
@@ -146,5 +147,12 @@ export function listen(tracks: Tracks, panel: Panel, tooltip: Tooltip): void {
     const folded = folding.getAttribute('aria-pressed') !== 'true'
     folding.setAttribute('aria-pressed', String(folded))
     tracks.foldAll(folded)
+  })
+  const hosts = byId('hosts')
+  hosts.hidden = model.ranks.every(({ hosts: lanes }) => lanes.length === 0)
+  hosts.addEventListener('click', () => {
+    const open = hosts.getAttribute('aria-pressed') !== 'true'
+    hosts.setAttribute('aria-pressed', String(open))
+    tracks.openAllHosts(open)
   })
 }

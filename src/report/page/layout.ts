@@ -9,8 +9,10 @@ export interface Row {
    * The lane of the row. It is null for the row of the rank's partition, and for the row that represents quiet streams.
    */
   readonly lane: Lane | null
-  /** The number of quiet streams that this row represents. */
+  /** The number of quiet streams, or of host threads, that this row represents. */
   readonly quiet: number
+  /** True if the row opens and closes the host threads of its rank. */
+  readonly isHosts: boolean
   readonly label: string
   readonly top: number
   readonly height: number
@@ -31,24 +33,33 @@ export type Extent = 'folded' | 'busy' | 'all'
 const PARTITION = 14
 const STREAM = 18
 const SPACE = 12
-/** This many streams of a rank count as busy. If the rank has only a few more streams, they are shown as well. */
+/**
+ * The number of streams of a rank that count as busy. If the rank has only a few more streams, all its streams are
+ * shown.
+ */
 const BUSY = 8
 const FEW = 3
 
 /** Computes the layout. The rank whose number is `culprit` is at the top. */
-export function layOut(ranks: readonly Rank[], extents: readonly Extent[], culprit: number | null): Layout {
+export function layOut(
+  ranks: readonly Rank[],
+  extents: readonly Extent[],
+  culprit: number | null,
+  /** For each rank: true if its host threads are open. */
+  open: readonly boolean[] = [],
+): Layout {
   const rows: Row[] = []
   const groups: { top: number; height: number }[] = []
   const order = culpritFirst(
-    ranks.map(({ rank, lanes }, index) => ({ rank, lanes, index })),
+    ranks.map(({ rank, lanes, hosts }, index) => ({ rank, lanes, hosts, index })),
     culprit,
   )
   // The space for the names of steps, in CSS pixels.
   let y = 18
-  for (const { rank: number, lanes, index: rank } of order) {
+  for (const { rank: number, lanes, hosts, index: rank } of order) {
     const top = y
     const add = (lane: Lane | null, quiet: number, label: string, height: number): void => {
-      rows.push({ rank, lane, quiet, label, top: y, height })
+      rows.push({ rank, lane, quiet, isHosts: false, label, top: y, height })
       y += height + 2
     }
     add(null, 0, `rank ${number}`, PARTITION)
@@ -57,10 +68,27 @@ export function layOut(ranks: readonly Rank[], extents: readonly Extent[], culpr
       const devices = new Set(lanes.map(({ device }) => device)).size
       for (const lane of shown) {
         const device = devices > 1 ? `gpu ${lane.device} ` : ''
-        add(lane, 0, lane.row === 0 ? `${device}stream ${lane.stream}` : '', STREAM)
+        // Device work that overlaps with other work of the same stream is drawn in additional rows.
+        add(lane, 0, lane.row === 0 ? `${device}stream ${lane.stream}` : `↳ overlap ${lane.row}`, STREAM)
       }
       const quiet = lanes.length - shown.length
       if (quiet > 0) add(null, quiet, `+ ${quiet} quiet`, PARTITION)
+      const threads = new Set(hosts.map(({ stream }) => stream)).size
+      if (threads > 0) {
+        const label = `${open[rank] ? '−' : '+'} ${threads} ${threads === 1 ? 'thread' : 'threads'}`
+        rows.push({ rank, lane: null, quiet: threads, isHosts: true, label, top: y, height: PARTITION })
+        y += PARTITION + 2
+        if (open[rank])
+          for (const lane of hosts)
+            add(
+              lane,
+              0,
+              lane.row > 0
+                ? `↳ depth ${lane.row + 1}`
+                : `${lane.frames ? 'Python' : 'thread'} ${lane.stream}`,
+              STREAM,
+            )
+      }
     }
     groups[rank] = { top, height: y - top }
     y += extents[rank] === 'folded' ? 4 : SPACE

@@ -1,4 +1,6 @@
-/** The data that the tracks show, and functions that describe events, parts and collectives. */
+/**
+ * Defines the data that the tracks show, and the functions that describe events, categories of time and collectives.
+ */
 import { partNames, parts } from '../../taxes/ledger.ts'
 import { Kind } from '../../timeline/timeline.ts'
 import { percent } from '../format.ts'
@@ -93,7 +95,7 @@ export class Model {
     const lines: [string, string][] = [
       ['duration', time(lane.end[event] - lane.start[event])],
       ['start', time(lane.start[event])],
-      ['where', `rank ${this.ranks[rank].rank}, stream ${lane.stream}`],
+      ['where', `rank ${this.ranks[rank].rank}, ${trackName(lane)}`],
       ['kind', kindName(lane.kind[event])],
     ]
     if (lane.operator[event] > 0) lines.push(['operator', names[lane.operator[event] - 1]])
@@ -135,20 +137,27 @@ export class Model {
         'longest',
         `${this.header.names[lane.name[longest]]}, ${time(lane.end[longest] - lane.start[longest])}`,
       ],
-      ['where', `rank ${this.ranks[rank].rank}, stream ${lane.stream}, at ${time(left)}`],
+      ['where', `rank ${this.ranks[rank].rank}, ${trackName(lane)}, at ${time(left)}`],
     ]
     if (stop === to) lines.unshift(['busy', percent(busy, right - left)])
     return { title: `${count(to - from)} events within ${time(right - left)}`, lines }
   }
 }
 
+const trackName = ({ isHost, stream }: Lane): string => `${isHost ? 'thread' : 'stream'} ${stream}`
+
 function kindName(kind: number): string {
   for (const [name, code] of Object.entries(Kind)) if (code === kind) return name
   return 'unknown'
 }
 
-/** Shortens a kernel name such as `void at::native::add<4>(…)` to `add`, so that it fits into a box. */
+/**
+ * Shortens a kernel name such as `void at::native::add<4>(…)` to `add`, and a Python frame such as `lib/model.py(7): f` to
+ * `f (model.py:7)`, so that it fits into a box.
+ */
 export function shortName(name: string): string {
+  const frame = /([^/\\]+)\.py\((\d+)\): (.+)$/.exec(name)
+  if (frame) return `${frame[3]} (${frame[1]}.py:${frame[2]})`
   const bare = name.replace(/^void /, '').replaceAll('(anonymous namespace)::', '')
   const end = bare.search(/[<(]/)
   const head = end > 0 ? bare.slice(0, end) : bare

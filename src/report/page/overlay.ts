@@ -49,12 +49,20 @@ function drawLabels(tracks: Tracks, context: CanvasRenderingContext2D): void {
     const head = row.lane === null && row.quiet === 0
     context.fillStyle = !head ? ink.faint : row.rank === culprit ? ink.accent : ink.text
     context.font = head ? `600 ${LABELS}` : LABELS.replace('12px', '11px')
-    context.fillText(narrow ? row.label.replace('stream ', 's ') : row.label, head ? 6 : 14, y + 0.5)
+    context.fillText(narrow ? shortLabel(row.label) : row.label, head ? 6 : 14, y + 0.5)
   }
   context.restore()
   context.fillStyle = ink.line
   context.fillRect(gutter - 1, AXIS, 1, height - AXIS)
 }
+
+/** A label for a narrow screen. */
+const shortLabel = (label: string): string =>
+  label
+    .replace('stream ', 's ')
+    .replace(/(?<=^|\d )threads?\b/, 't')
+    .replace('overlap ', '')
+    .replace('depth ', '')
 
 /** Draws the starts of each rank's steps if these are far enough apart. */
 function drawSteps(tracks: Tracks, context: CanvasRenderingContext2D): void {
@@ -113,7 +121,8 @@ function drawEvents(tracks: Tracks, context: CanvasRenderingContext2D, { lane }:
     const text = name.length > room ? `${name.slice(0, room - 1)}…` : name
     let x = a + 4
     if (wait > 0) {
-      // The name is drawn on the transfer part, since text on the hatched waiting part is hard to read.
+      // The name of a collective is drawn on its transfer segment, since text on the hatched waiting segment is hard to
+      // read.
       const arrival = gutter + view.x(start[event] + wait, plotWidth)
       const after = Math.floor((b - Math.max(arrival, a) - 8) / 6.62)
       if (after < 3) continue
@@ -135,7 +144,7 @@ function drawMatches(
 ): void {
   if (tracks.matches === null || lane === null) return
   const { view, plotWidth, gutter, ink, model } = tracks
-  const found = tracks.matches[rank][model.ranks[rank].lanes.indexOf(lane)]
+  const found = tracks.matches[rank][model.ranks[rank].all.indexOf(lane)]
   context.fillStyle = ink.text
   const step = view.span / plotWidth
   let i = lowerBound(found, lowerBound(lane.end, view.from))

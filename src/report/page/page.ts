@@ -1,12 +1,13 @@
 /**
- * Starts the page. It reads the embedded blocks, shows the bars as soon as the header is read, and shows the tracks
- * when all blocks are read.
+ * Starts the page. The page reads the embedded blocks of data, shows the bars as soon as the header is read, and shows
+ * the tracks when all blocks are read.
  */
 import { blockOfRank, collectivesBlock, headerBlock, type PackedHeader } from '../packed.ts'
 import { count } from '../units.ts'
 import { Bars } from './bars.ts'
 import { canInflate, inflate } from './blocks.ts'
 import { culpritBadge, culpritFirst } from '../culprit.ts'
+import { keepAddress } from './address.ts'
 import { byId, element, Tooltip } from './dom.ts'
 import { explainMarked } from './explain.ts'
 import { listen } from './input.ts'
@@ -30,7 +31,7 @@ async function start(): Promise<void> {
   const header = JSON.parse(new TextDecoder().decode(await inflate(headerBlock))) as PackedHeader
   const tooltip = new Tooltip()
   explainMarked(tooltip)
-  new Bars(header)
+  const bars = new Bars(header)
   performance.mark('arke-bars')
 
   const collectives = unpackCollectives(header, await inflate(collectivesBlock))
@@ -50,6 +51,8 @@ async function start(): Promise<void> {
     () => tracks.recolour(),
   )
   jumps(tracks, panel)
+  bars.chosen = (step, rank) => showStep(model, tracks, step, rank)
+  keepAddress(tracks)
 
   status.textContent = ''
   const first = (): void => {
@@ -81,13 +84,37 @@ function listTracks({ ranks, header: { culprit } }: Model): void {
       ),
     ),
   )
+  const leftOut = ranks.reduce((sum, { leftOut: { events } }) => sum + events, 0)
   const hidden = ranks.reduce(
     (sum, { lanes }) => sum + lanes.reduce((part, lane) => part + lane.hidden, 0),
     0,
   )
-  if (hidden > 0)
-    byId('tracks-hidden').textContent =
-      `${count(hidden)} events are not drawn, since more than six overlap on one stream.`
+  byId('tracks-hidden').textContent = [
+    hidden > 0 ? `${count(hidden)} events are not drawn, since more than six overlap on one stream.` : '',
+    leftOut > 0
+      ? `${count(leftOut)} short events of host threads are left out, since the page would be too large.`
+      : '',
+  ]
+    .filter((text) => text !== '')
+    .join(' ')
+}
+
+/** Shows a step, or the whole window, on the tracks, for one rank or for all. */
+function showStep({ header, ranks }: Model, tracks: Tracks, step: number | null, rank: number | null): void {
+  if (step === null) {
+    tracks.view.show(...header.window)
+    tracks.invalidate()
+    return
+  }
+  const own = header.steps[step].ranks.filter((one) => rank === null || one.rank === rank)
+  if (own.length === 0) return
+  const from = Math.min(...own.map(({ startUs }) => 1000 * startUs))
+  const to = Math.max(...own.map(({ startUs, wallUs }) => 1000 * (startUs + wallUs)))
+  const room = 0.02 * (to - from)
+  tracks.view.show(from - room, to + room)
+  const place = ranks.findIndex((one) => one.rank === rank)
+  if (place >= 0) tracks.reveal(tracks.layout.groups[place])
+  tracks.invalidate()
 }
 
 /** Connects the table buttons that jump to a place on the tracks. */

@@ -1,6 +1,6 @@
 /**
- * Finds kernels by a part of their name, marks the matches on the tracks, counts them, and moves from one match to the
- * next.
+ * Finds kernels and operators by a substring of their name, marks the matches on the tracks, counts them, and moves
+ * from one match to the next. Device work also matches by the name of its operator.
  */
 import { count, time } from '../units.ts'
 import { byId } from './dom.ts'
@@ -15,6 +15,8 @@ export class Search {
   private readonly input = byId<HTMLInputElement>('search')
   private readonly result = byId('search-result')
   private last: Place | null = null
+  /** True if only events of host threads match. */
+  private onlyHosts = false
 
   constructor(model: Model, tracks: Tracks, panel: Panel) {
     this.model = model
@@ -45,25 +47,31 @@ export class Search {
     }
     const { names } = this.model.header
     const matching = Uint8Array.from(names, (name) => (name.toLowerCase().includes(wanted) ? 1 : 0))
-    let [events, nanoseconds] = [0, 0]
+    let [events, hosts, nanoseconds] = [0, 0, 0]
     const used = new Set<number>()
-    this.tracks.matches = this.model.ranks.map(({ lanes }) =>
-      lanes.map((lane) => {
+    this.tracks.matches = this.model.ranks.map(({ all }) =>
+      all.map((lane) => {
         const found: number[] = []
         for (let event = 0; event < lane.name.length; event++) {
-          if (matching[lane.name[event]] === 0) continue
+          const operator = lane.operator[event] - 1
+          const own = matching[lane.name[event]] === 1
+          // A host call is found by its own name only, since its operator is on the same thread.
+          if (!own && (lane.isHost || operator < 0 || matching[operator] === 0)) continue
           found.push(event)
-          nanoseconds += lane.end[event] - lane.start[event]
-          used.add(lane.name[event])
+          used.add(own ? lane.name[event] : operator)
+          if (!lane.isHost) nanoseconds += lane.end[event] - lane.start[event]
         }
-        events += found.length
+        if (lane.isHost) hosts += found.length
+        else events += found.length
         return Uint32Array.from(found)
       }),
     )
+    this.onlyHosts = events === 0
+    const onHost = hosts === 0 ? '' : ` and ${count(hosts)} on host threads`
     this.result.textContent =
-      events === 0
+      events + hosts === 0
         ? 'no event'
-        : `${count(events)} events of ${count(used.size)} names, ${time(nanoseconds)} in all; Enter: the next`
+        : `${count(events)} events${onHost} of ${count(used.size)} names, ${time(nanoseconds)} in all; Enter: the next`
   }
 
   /** Moves to the next match by start time after the match that was shown last, over all ranks. */
@@ -75,7 +83,9 @@ export class Search {
     let passed = this.last === null
     for (const [rank, lanes] of this.tracks.matches.entries())
       for (const [l, found] of lanes.entries()) {
-        const lane = this.model.ranks[rank].lanes[l]
+        const lane = this.model.ranks[rank].all[l]
+        // Closed host threads are skipped, unless nothing else matches.
+        if (lane.isHost && !this.onlyHosts && !this.tracks.isOpen(rank)) continue
         for (let i = firstFrom(lane.start, found, after); i < found.length; i++) {
           const place = { rank, lane, event: found[i] }
           // Matches that start at the same time follow in the order of rank and lane.

@@ -19,7 +19,7 @@ export type Selection =
 /** What is under a point of the canvas. */
 export interface Hit {
   readonly row: Row
-  /** The events or parts with the indices from `from` up to `to` (excluded). */
+  /** The events or segments with the indices from `from` up to `to` (excluded). */
   readonly from: number
   readonly to: number
   /** The interval of time that the pixel covers. */
@@ -28,8 +28,8 @@ export interface Hit {
 }
 
 /**
- * The event or part that the user has selected with the keyboard. If there is no lane, the selection is a part of the
- * rank's partition.
+ * The event or part that the user has selected with the keyboard. If there is no lane, the selection is a segment of
+ * the rank's partition.
  */
 export interface Cursor {
   readonly rank: number
@@ -60,6 +60,8 @@ export class Tracks implements Plot {
   private readonly content = byId('tracks-content')
   private readonly context: CanvasRenderingContext2D
   private readonly extents: Extent[]
+  /** For each rank: true if its host threads are open. */
+  private readonly open: boolean[]
   private coverage = new Float32Array(0)
   private image: ImageData | null = null
   private raster: Raster | null = null
@@ -73,7 +75,8 @@ export class Tracks implements Plot {
     this.extents = model.ranks.map(({ rank }) =>
       model.ranks.length > 24 && rank !== culprit ? 'folded' : 'busy',
     )
-    this.layout = layOut(model.ranks, this.extents, culprit)
+    this.open = model.ranks.map(() => false)
+    this.layout = layOut(model.ranks, this.extents, culprit, this.open)
     const context = this.canvas.getContext('2d', { alpha: false })
     if (context === null) throw new Error('this browser has no canvas')
     this.context = context
@@ -93,13 +96,56 @@ export class Tracks implements Plot {
 
   /** Folds or unfolds a rank on the tracks. If the row represents quiet streams, shows those streams. */
   fold(row: Row): void {
+    if (row.isHosts) {
+      this.openHosts(row.rank)
+      return
+    }
     this.extents[row.rank] = row.quiet > 0 ? 'all' : this.extents[row.rank] === 'folded' ? 'busy' : 'folded'
+    this.relayout()
+  }
+
+  /** Opens or closes the host threads of a rank. */
+  openHosts(rank: number): void {
+    this.open[rank] = !this.open[rank]
+    if (this.extents[rank] === 'folded') this.extents[rank] = 'busy'
+    this.relayout()
+  }
+
+  /** True if the host threads of a rank are open. */
+  isOpen(rank: number): boolean {
+    return this.open[rank]
+  }
+
+  openAllHosts(open: boolean): void {
+    this.open.fill(open)
+    if (open)
+      for (const [rank, extent] of this.extents.entries())
+        if (extent === 'folded') this.extents[rank] = 'busy'
+    this.relayout()
+  }
+
+  /** Which ranks are folded or open, as text for the page's address. */
+  get state(): string {
+    const letter = (rank: number): string =>
+      ({ folded: 'f', busy: 'b', all: 'a' })[this.extents[rank]] + (this.open[rank] ? 'h' : '')
+    const states = this.extents.map((_, rank) => letter(rank))
+    return states.every((one) => one === states[0]) ? (states[0] ?? '') : states.join(',')
+  }
+
+  set state(text: string) {
+    const states = text.split(',')
+    this.extents.forEach((_, rank) => {
+      const [extent, host] = states[states.length === 1 ? 0 : rank] ?? ''
+      const known = extent && ({ f: 'folded', b: 'busy', a: 'all' } as const)[extent as 'f']
+      if (known) this.extents[rank] = known
+      this.open[rank] = host === 'h'
+    })
     this.relayout()
   }
 
   /** Switches a rank to its next state; the states are folded, busy streams, and all streams. */
   foldNext(rank: number): void {
-    const hasQuiet = this.layout.rows.some((row) => row.rank === rank && row.quiet > 0)
+    const hasQuiet = this.layout.rows.some((row) => row.rank === rank && row.quiet > 0 && !row.isHosts)
     const extent = this.extents[rank]
     this.extents[rank] = extent === 'folded' ? 'busy' : hasQuiet ? 'all' : 'folded'
     this.relayout()
@@ -150,7 +196,8 @@ export class Tracks implements Plot {
     if (selection?.kind === 'event') {
       const { rank, lane } = selection.place
       if (!this.layout.rows.some((row) => row.lane === lane)) {
-        this.extents[rank] = 'all'
+        if (lane.isHost) this.open[rank] = true
+        if (!lane.isHost || this.extents[rank] === 'folded') this.extents[rank] = 'all'
         this.relayout()
       }
     }
@@ -183,7 +230,7 @@ export class Tracks implements Plot {
   }
 
   private relayout(): void {
-    this.layout = layOut(this.model.ranks, this.extents, this.model.header.culprit)
+    this.layout = layOut(this.model.ranks, this.extents, this.model.header.culprit, this.open)
     this.content.style.height = `${AXIS + this.layout.height}px`
     this.resize()
   }

@@ -28,6 +28,8 @@ export interface Collectives {
 }
 
 export interface Lane extends PackedLane {
+  /** True for a lane of a host thread. */
+  readonly isHost: boolean
   readonly start: Float64Array
   readonly end: Float64Array
   readonly kind: Uint8Array
@@ -48,6 +50,10 @@ export interface Rank {
   readonly rank: number
   readonly device: string | null
   readonly lanes: readonly Lane[]
+  /** The lanes of the host threads, and all lanes. */
+  readonly hosts: readonly Lane[]
+  readonly all: readonly Lane[]
+  readonly leftOut: PackedRank['leftOut']
   /** The partition of the rank's time. */
   readonly partition: Segments
   readonly part: Uint8Array
@@ -103,7 +109,7 @@ export function unpackCollectives(header: PackedHeader, bytes: Uint8Array): Coll
 
 export function unpackRank(packed: PackedRank, collectives: Collectives, bytes: Uint8Array): Rank {
   const reader = new IntegerReader(bytes)
-  const lanes = packed.lanes.map((lane) => unpackLane(lane, collectives, reader))
+  const lanes = packed.lanes.map((lane) => unpackLane(lane, collectives, reader, false))
   const { from, length } = packed.partition
   const start = new Float64Array(length)
   const end = new Float64Array(length)
@@ -121,16 +127,25 @@ export function unpackRank(packed: PackedRank, collectives: Collectives, bytes: 
     part[i] = reader.next()
     category[i] = part[i] === UNCLAIMED ? UNCLAIMED : categoryOfPartCode[part[i]]
   }
+  const hosts = packed.hosts.map((lane) => unpackLane(lane, collectives, reader, true))
   return {
     rank: packed.rank,
     device: packed.device,
     lanes,
+    hosts,
+    all: [...lanes, ...hosts],
+    leftOut: packed.leftOut,
     partition: new Segments(start, end, category),
     part,
   }
 }
 
-function unpackLane(packed: PackedLane, collectives: Collectives, reader: IntegerReader): Lane {
+function unpackLane(
+  packed: PackedLane,
+  collectives: Collectives,
+  reader: IntegerReader,
+  isHost: boolean,
+): Lane {
   const n = packed.events
   const start = new Float64Array(n)
   const end = new Float64Array(n)
@@ -158,6 +173,7 @@ function unpackLane(packed: PackedLane, collectives: Collectives, reader: Intege
   }
   return {
     ...packed,
+    isHost,
     start,
     end,
     kind,

@@ -1,4 +1,4 @@
-/** Tax bars: the parts of the time of each variant, with all variants of a point on one scale. */
+/** Draws tax bars, which divide the time of each variant into categories, with all variants of a point on one scale. */
 import { runPartNames, type Picture, type Point, type RunLedger } from '../../runs/results.ts'
 import type { Description } from '../description.ts'
 import { bytes, percent } from '../format.ts'
@@ -6,7 +6,7 @@ import { html, type Markup } from '../markup.ts'
 import { time } from '../units.ts'
 import { categoryOf, partLabels } from './parts.ts'
 
-/** A piece of a bar shows its name if it takes at least this share of the width. */
+/** The minimum share of the width that a segment of a bar must have to show its name. */
 const NAMED = 0.13
 
 export function taxBars({ variants }: Point): Markup {
@@ -26,12 +26,18 @@ export function taxBars({ variants }: Point): Markup {
     </details>`
 }
 
-/** The bar of each rank of one execution. */
-export const rankBars = ({ wall, ranks }: Picture): Markup =>
-  html`<h4>Where the time went</h4>
+/** The bar of each rank of some executions, all on one scale. */
+export function rankBars(pictures: readonly (readonly [name: string, picture: Picture])[]): Markup {
+  const longest = Math.max(...pictures.map(([, { wall }]) => wall))
+  return html`<h4>Where the time went</h4>
     <ul class="bars">
-      ${ranks.map(({ rank, ledger }) => bar(`rank ${rank}`, ledger, wall))}
+      ${pictures.flatMap(([name, { ranks }]) =>
+        ranks.map(({ rank, ledger }) =>
+          bar(pictures.length > 1 ? `${name}, rank ${rank}` : `rank ${rank}`, ledger, longest),
+        ),
+      )}
     </ul>`
+}
 
 function bar(label: string, { wall, parts, locality }: RunLedger, scale: number): Markup {
   const shown = runPartNames.filter((part) => parts[part] > 0)

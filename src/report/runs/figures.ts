@@ -50,49 +50,50 @@ export function figuresSection(points: readonly Point[]): Markup {
       all ranks of recorded executions, which take a little longer than the others. The deviation is the
       largest difference from a float64 reference, relative to the deviation that the dtype allows.
     </p>
-    ${scroll(
-      'Table of all figures',
-      html`<table class="figures">
-        <thead>
-          <tr>
-            <th scope="col">Variant</th>
-            ${shown.map(([label]) => html`<th scope="col" class="number">${label}</th>`)}
-          </tr>
-        </thead>
-        ${points.map((point, place) => pointRows(point, place, shown))}
-      </table>`,
-    )}
+    ${points.map((point, place) => pointFigures(point, place, shown))}
   </section>`
 }
 
-const pointRows = (point: Point, place: number, shown: readonly Figure[]): Markup =>
-  html`<tbody>
-    <tr class="point-row">
-      <th colspan="${shown.length + 1}" scope="rowgroup">
-        <span class="stays">
-          ${point.operation}
-          <span class="kind"
-            >${pointName(point)}; limit: ${point.limit.name}, ${timed(point.limit.time)}</span
-          >
-          <button
-            type="button"
-            class="jump"
-            data-point="${place}"
-            aria-label="Show the timelines of ${point.operation}, ${pointName(point)}"
-          >
-            Show
-          </button>
-        </span>
-      </th>
-    </tr>
-    ${point.variants.map(
-      (result) =>
-        html`<tr>
-          <th scope="row">${result.variant}</th>
-          ${shown.map(([, value]) => html`<td class="number">${value(result)}</td>`)}
-        </tr>`,
+/** The variants are the columns, since a page is wide enough for them but not for all figures. */
+const pointFigures = (point: Point, place: number, shown: readonly Figure[]): Markup =>
+  html`<details ${place === 0 ? OPEN : null}>
+    <summary>
+      ${point.operation}
+      <span class="kind">${pointName(point)}; limit: ${point.limit.name}, ${timed(point.limit.time)}</span>
+    </summary>
+    <p>
+      <button
+        type="button"
+        class="jump"
+        data-point="${place}"
+        aria-label="Show the timelines of ${point.operation}, ${pointName(point)}"
+      >
+        Show the timelines
+      </button>
+    </p>
+    ${scroll(
+      `All figures of ${point.operation}, ${pointName(point)}`,
+      html`<table class="figures measured">
+        <thead>
+          <tr>
+            <th scope="col">Variant</th>
+            ${point.variants.map(({ variant }) => html`<th scope="col" class="number">${variant}</th>`)}
+          </tr>
+        </thead>
+        <tbody>
+          ${shown.map(
+            ([label, value]) =>
+              html`<tr>
+                <th scope="row">${label}</th>
+                ${point.variants.map((result) => html`<td class="number">${value(result)}</td>`)}
+              </tr>`,
+          )}
+        </tbody>
+      </table>`,
     )}
-  </tbody>`
+  </details>`
+
+const OPEN = html`open`
 
 export function machineSection({ arke, commit, date, target, machine }: BenchResult): Markup {
   const { node, platform, processor, cores, bandwidth, tick } = machine

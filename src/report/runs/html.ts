@@ -1,6 +1,6 @@
 /**
- * Writes the measurement as one self-contained HTML file. It has sentences, bars, charts and tables that need no
- * script, and timelines of the variants whose spans are embedded and compressed.
+ * Writes the measurement as one self-contained HTML file. The HTML file has sentences, bars, charts and tables that
+ * need no script, and timelines of the variants whose spans are embedded and compressed.
  */
 import {
   runPartNames,
@@ -27,13 +27,14 @@ import {
   ratioInterval,
   timeInterval,
 } from './points.ts'
+import { recordedMarkup, recordedWarning, unlikeOf } from './recordedNote.ts'
 import { ranksText } from './provenance.ts'
 import { sweepsSection } from './sweepCharts.ts'
 import { findings, headlineOf, headlineOfPoint, ledgerInWords } from './words.ts'
 
 export const runsPage = (result: BenchResult): string => [...writeRunsPage(result)].join('')
 
-/** Returns the HTML file in pieces. The largest piece of the file is the data of one point. */
+/** Yields the text of the HTML file in chunks. The largest chunk is the data of one point. */
 export function writeRunsPage(result: BenchResult): Generator<string, void> {
   return writePage({ name: 'runs', title: `arke bench: ${titleOf(result)}`, arke: result.arke }, body(result))
 }
@@ -57,6 +58,8 @@ const titleOf = ({ points }: BenchResult): string =>
 
 function headerSection(result: BenchResult): Markup {
   const { points, target, machine, warnings } = result
+  const recorded = new Set(unlikeOf(points).map(recordedWarning))
+  const others = warnings.filter((one) => !recorded.has(one))
   const ranks = [...new Set(points.map((point) => point.ranks))].sort((a, b) => a - b)
   const facts = [
     `target ${target}`,
@@ -64,7 +67,7 @@ function headerSection(result: BenchResult): Markup {
       ? []
       : [ranks.length === 1 ? plural(ranks[0], 'rank') : `${ranks.join(', ')} ranks`]),
     plural(points.length, 'point'),
-    `${machine.processor}, ${plural(machine.cores, 'processor')}`,
+    `${machine.processor}, ${plural(machine.cores, machine.threads ? 'worker thread' : 'multiprocessor')}`,
     `node ${machine.node}`,
   ]
   const found = findings(points)
@@ -83,7 +86,7 @@ function headerSection(result: BenchResult): Markup {
           </ol>`
     }
     <p class="facts">${ranksText(result)}</p>
-    ${warningsMarkup(warnings)}
+    ${warningsMarkup(others)} ${recordedMarkup(points)}
   </header>`
 }
 

@@ -5,7 +5,7 @@ import { count } from '../units.ts'
 
 const rankCount = ({ points }: BenchResult): number => Math.max(1, ...points.map(({ ranks }) => ranks))
 
-/** What the ranks are, and how their data travels. */
+/** Says on which hardware the ranks run, and how data travels between them. */
 export function ranksText(result: BenchResult): string {
   const { machine } = result
   const ranks = rankCount(result)
@@ -24,5 +24,5 @@ export function ranksText(result: BenchResult): string {
 
 /** The machine, the target, the day and the commit of a result. */
 export const sourceText = ({ machine, target, arke, date, commit }: BenchResult): string =>
-  `${machine.processor}, ${plural(machine.cores, machine.threads ? 'core' : 'multiprocessor')}, target ${target}, ` +
+  `${machine.processor}, ${plural(machine.cores, machine.threads ? 'worker thread' : 'multiprocessor')}, target ${target}, ` +
   `${date}, ${commit === null ? `arke ${arke}` : `commit ${commit}`}`

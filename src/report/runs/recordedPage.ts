@@ -1,6 +1,7 @@
 /**
  * Writes recorded runs of host programs as one self-contained HTML file: their timelines, and the ledger of each rank.
- * The page uses the script and the style of the page of measured operations.
+ * A run may be shown next to another run, such as the same program before tuning. The page uses the script and the
+ * style of the page of measured operations.
  */
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -23,10 +24,26 @@ export interface ReportRun {
   readonly run: Picture
   /** A sentence about the run. */
   readonly note?: string
+  /** The name of the run above its timeline. The default is `name`. */
+  readonly label?: string
+  /** Another run, which is drawn next to this run on the same time scale. */
+  readonly beside?: { readonly label: string; readonly run: Picture }
+}
+
+export interface ReportTable {
+  readonly title: string
+  readonly head: readonly string[]
+  readonly rows: readonly (readonly string[])[]
 }
 
 export interface RecordedReport {
   readonly title: string
+  /** The command that writes the page; `run` by default. */
+  readonly command?: string
+  /** The headline of the page. By default, it states the cost of the taxes in the run. */
+  readonly headline?: Headline
+  /** Tables above the timelines. */
+  readonly tables?: readonly ReportTable[]
   /** Facts about the machine and the program, such as `target native`. */
   readonly facts?: readonly string[]
   readonly runs: readonly ReportRun[]
@@ -37,33 +54,66 @@ const version = (): string =>
   (JSON.parse(readFileSync(fileURLToPath(packageFile('package.json')), 'utf8')) as { version: string })
     .version
 
-/** The file in pieces. The largest piece is the data of one run. */
+/** Yields the text of the HTML file in chunks. The largest chunk is the data of one run. */
 export function reportPage(report: RecordedReport): Generator<string, void> {
   const arke = version()
-  return writePage({ name: 'runs', title: `arke run: ${report.title}`, arke }, body(report, arke))
+  const { title, command = 'run' } = report
+  return writePage({ name: 'runs', title: `arke ${command}: ${title}`, arke }, body(report, arke))
 }
 
 function* body(report: RecordedReport, arke: string): Generator<Markup | string, void> {
-  const { title, runs, facts = [], warnings = [] } = report
+  const { title, command = 'run', runs, facts = [], warnings = [], tables = [] } = report
   yield '<a class="skip" href="#timeline">Skip to the timelines</a>\n'
   yield html`<header>
     <div class="top">
-      <p class="brand">arke run: <b>${title}</b></p>
+      <p class="brand">arke ${command}: <b>${title}</b></p>
       <button type="button" id="theme">Theme</button>
     </div>
-    ${headlineMarkup(headlineOf(runs))}
+    ${headlineMarkup(report.headline ?? headlineOf(runs))}
     <p class="facts">${[...facts, plural(runs.length, 'run')].join(' · ')}</p>
     ${warningsMarkup(warnings)}
   </header>`
   yield '<main>\n'
+  for (const one of tables) yield tableSection(one)
   yield timelines(runs)
   yield figures(runs)
   yield html`</main>\n<footer><p>Written by arke ${arke}. The parts of a bar add up to its time; locality lies inside useful time.</p></footer>\n`
-  for (const [place, { name, run }] of runs.entries()) {
-    const packed = packPictures({ variants: [{ variant: name, picture: run }] })
+  for (const [place, shown] of runs.entries()) {
+    const variants = picturesOf(shown).map(([variant, picture]) => ({ variant, picture }))
+    const packed = packPictures({ variants })
     yield dataBlock(blockOfPoint(place), Buffer.from(JSON.stringify(packed)))
   }
 }
+
+/** The runs of an entry, each with the name above its timeline. */
+const picturesOf = ({ name, label = name, run, beside }: ReportRun): (readonly [string, Picture])[] => [
+  [label, run],
+  ...(beside ? [[beside.label, beside.run] as const] : []),
+]
+
+const tableSection = ({ title, head, rows }: ReportTable): Markup =>
+  html`<section aria-label="${title}">
+    <h2>${title}</h2>
+    ${scroll(
+      title,
+      html`<table class="figures">
+        <thead>
+          <tr>
+            ${head.map((name) => html`<th scope="col">${name}</th>`)}
+          </tr>
+        </thead>
+        <tbody>
+          ${rows.map(
+            ([name, ...others]) =>
+              html`<tr>
+                <th scope="row">${name}</th>
+                ${others.map((one) => html`<td>${one}</td>`)}
+              </tr>`,
+          )}
+        </tbody>
+      </table>`,
+    )}
+  </section>`
 
 function headlineOf(runs: readonly ReportRun[]): Headline {
   if (runs.length === 1) return recordedHeadline(runs[0].run)
@@ -102,23 +152,28 @@ const chooser = (runs: readonly ReportRun[]): Markup =>
       <button type="button" id="point-after" aria-label="The next run">›</button>
     </span>`
 
-const article = ({ name, run, note }: ReportRun, place: number): Markup =>
-  html`<article class="point" id="point-${place}" aria-labelledby="point-${place}-title">
+const article = (shown: ReportRun, place: number): Markup => {
+  const { name, note } = shown
+  return html`<article class="point" id="point-${place}" aria-labelledby="point-${place}-title">
     <h3 id="point-${place}-title">${name}</h3>
     ${note === undefined ? null : html`<p class="hint">${note}</p>`}
     <div class="timelines">
       <canvas class="axis" aria-hidden="true"></canvas>
-      <figure class="variant">
-        <figcaption><b>${name}</b> ${time(run.wall)}</figcaption>
-        <canvas
-          tabindex="0"
-          role="application"
-          aria-label="Timeline of ${name}. Left and right arrows go to the span before and the next, up and down to another worker, plus and minus zoom, 0 shows all."
-        ></canvas>
-      </figure>
+      ${picturesOf(shown).map(
+        ([label, run]) =>
+          html`<figure class="variant">
+            <figcaption><b>${label}</b> ${time(run.wall)}</figcaption>
+            <canvas
+              tabindex="0"
+              role="application"
+              aria-label="Timeline of ${label}. Left and right arrows go to the span before and the next, up and down to another worker, plus and minus zoom, 0 shows all."
+            ></canvas>
+          </figure>`,
+      )}
     </div>
-    ${rankBars(run)}
+    ${rankBars(picturesOf(shown))}
   </article>`
+}
 
 type Figure = readonly [label: string, value: (ledger: RunLedger) => string]
 const columns: readonly Figure[] = [
@@ -142,20 +197,24 @@ const figures = (runs: readonly ReportRun[]): Markup =>
             ${columns.map(([label]) => html`<th scope="col" class="number">${label}</th>`)}
           </tr>
         </thead>
-        ${runs.map(
-          ({ name, run }) =>
-            html`<tbody>
-              <tr class="point-row">
-                <th colspan="${columns.length + 1}" scope="rowgroup"><span class="stays">${name}</span></th>
-              </tr>
-              ${run.ranks.map(
-                ({ rank, ledger }) =>
-                  html`<tr>
-                    <th scope="row">${rank}</th>
-                    ${columns.map(([, value]) => html`<td class="number">${value(ledger)}</td>`)}
-                  </tr>`,
-              )}
-            </tbody>`,
+        ${runs.flatMap((shown) =>
+          picturesOf(shown).map(
+            ([label, run]) =>
+              html`<tbody>
+                <tr class="point-row">
+                  <th colspan="${columns.length + 1}" scope="rowgroup">
+                    <span class="stays">${shown.beside ? `${shown.name}: ${label}` : shown.name}</span>
+                  </th>
+                </tr>
+                ${run.ranks.map(
+                  ({ rank, ledger }) =>
+                    html`<tr>
+                      <th scope="row">${rank}</th>
+                      ${columns.map(([, value]) => html`<td class="number">${value(ledger)}</td>`)}
+                    </tr>`,
+                )}
+              </tbody>`,
+          ),
         )}
       </table>`,
     )}

@@ -32,8 +32,23 @@ const row = (name: string, { wall, parts, locality }: RunLedger): string[] => [
 export function ledgerTable(picture: Picture, style: Style = plain): string {
   const rows = picture.ranks.map(({ rank, ledger }) => row(String(rank), ledger))
   const mean = rows.length > 1 ? [row('mean', ledgerOf(picture))] : []
-  return headed(columns([['rank', 'wall', ...runPartNames, 'locality'], ...rows, ...mean]), style).join('\n')
+  return tableOf('rank', [...rows, ...mean], style)
 }
+
+/** The mean ledger over the ranks of each picture, one row per picture. */
+export const ledgersTable = (
+  of: string,
+  pictures: readonly (readonly [name: string, picture: Picture])[],
+  style: Style = plain,
+): string =>
+  tableOf(
+    of,
+    pictures.map(([name, picture]) => row(name, ledgerOf(picture))),
+    style,
+  )
+
+const tableOf = (of: string, rows: string[][], style: Style): string =>
+  headed(columns([[of, 'wall', ...runPartNames, 'locality'], ...rows]), style).join('\n')
 
 /** The meaning of the columns. */
 export const ledgerLegend: readonly string[] = [

@@ -1,0 +1,149 @@
+/**
+ * What can be fixed: the causes of lost time, the evidence for them, and a draft that collects observations of one cause
+ * (fixes.ts).
+ */
+import type { HostActivity } from './hostActivity.ts'
+
+export const causes = [
+  'dataLoading',
+  'allocation',
+  'moduleLoading',
+  'dispatch',
+  'hostBlocked',
+  'hostAbsent',
+  'gap',
+  'dependency',
+  'unattributed',
+  'copy',
+  'straggler',
+  'imbalance',
+  'transfer',
+  'communication',
+  'vacant',
+  'locality',
+  'hole',
+  'outlier',
+  'firstCollective',
+] as const
+export type Cause = (typeof causes)[number]
+
+/** A place in the trace. `rank` is the index of the rank in the timeline. */
+export interface Place {
+  readonly rank: number
+  readonly from: number
+  readonly to: number
+}
+
+/** One observation that supports a fix. Times are in nanoseconds, summed over ranks. */
+export interface Evidence {
+  readonly activity: HostActivity | 'kernel' | 'copy' | 'collective' | 'idle' | 'late'
+  readonly name: string | null
+  readonly inside: string | null
+  readonly time: number
+  readonly count: number
+  /** The bytes that the copies moved, or null if they are unknown or if nothing was copied. */
+  readonly bytes: number | null
+  /** The time during which the copies or collectives ran, whether hidden or not. */
+  readonly running: number
+  /** The longest occurrence, and the time of it that the ledger counts for the cause. */
+  readonly longest: Place
+  readonly longestTime: number
+}
+
+export interface Fix {
+  readonly cause: Cause
+  /** The time that the ledger counts for this cause, in nanoseconds, summed over ranks. */
+  readonly time: number
+  /** The most that the fix can save, in nanoseconds, summed over ranks. */
+  readonly saves: number
+  /** The least that the cause may cost: 0 or more for the estimate of locality, and `time` for everything else. */
+  readonly least: number
+  /** The number of occurrences on all ranks. */
+  readonly count: number
+  /** The indices of the ranks that lose the time; for a straggler, the late rank. */
+  readonly ranks: readonly number[]
+  /** True if the time is that of a one-off event. */
+  readonly once: boolean
+  readonly evidence: readonly Evidence[]
+  /**
+   * For waiting of the host: the idle time that follows until the host has launched the next work. It belongs to other
+   * fixes, but it also ends if the host does not wait, since the next work would already be enqueued.
+   */
+  readonly following?: number
+}
+
+/** At most this many observations are listed per fix. */
+export const SHOWN = 8
+/** A one-off event takes at least this many times as long as the others on average. */
+export const OUTLIER = 20
+
+/** A growing fix, and its observations by name. */
+export class Draft {
+  time = 0
+  count = 0
+  readonly ranks = new Set<number>()
+  private readonly seen = new Map<string, { -readonly [K in keyof Evidence]: Evidence[K] }>()
+
+  add(one: Evidence): void {
+    if (one.time <= 0) return
+    this.time += one.time
+    this.count += one.count
+    this.ranks.add(one.longest.rank)
+    const key = `${one.activity}\n${one.name ?? ''}\n${one.inside ?? ''}`
+    const known = this.seen.get(key)
+    if (!known) {
+      this.seen.set(key, { ...one })
+      return
+    }
+    known.time += one.time
+    known.count += one.count
+    known.running += one.running
+    if (one.bytes !== null) known.bytes = (known.bytes ?? 0) + one.bytes
+    if (one.longestTime > known.longestTime)
+      [known.longest, known.longestTime] = [one.longest, one.longestTime]
+  }
+
+  /**
+   * Takes the longest occurrence out if it is a one-off event: it takes at least `least` and 20 times as long as the
+   * others on average. It is compared with other occurrences of its kind, or in a recording of several steps with all
+   * others.
+   */
+  takeOnce(least: (rank: number) => number, steps: number): Evidence | null {
+    const [longest] = [...this.seen.values()].sort((a, b) => b.longestTime - a.longestTime)
+    if (!longest || longest.longestTime < least(longest.longest.rank)) return null
+    const { longestTime } = longest
+    const isOutlier = (time: number, count: number): boolean =>
+      count >= 4 && longestTime >= (OUTLIER * (time - longestTime)) / (count - 1)
+    if (!isOutlier(longest.time, longest.count) && !(steps >= 2 && isOutlier(this.time, this.count)))
+      return null
+    const once = { ...longest, time: longestTime, count: 1, running: longestTime }
+    this.time -= longestTime
+    this.count--
+    longest.time -= longestTime
+    longest.count--
+    longest.running -= longestTime
+    // The next longest occurrence is not known.
+    longest.longestTime = 0
+    longest.longest = { ...longest.longest, to: longest.longest.from }
+    if (longest.count === 0) for (const [key, one] of this.seen) if (one === longest) this.seen.delete(key)
+    return once
+  }
+
+  evidence(): Evidence[] {
+    return [...this.seen.values()].sort((a, b) => b.time - a.time).slice(0, SHOWN)
+  }
+
+  fix(cause: Cause, more: Partial<Fix> = {}): Fix {
+    return {
+      cause,
+      time: this.time,
+      saves: this.time,
+      least: this.time,
+      count: this.count,
+      ranks: [...this.ranks].sort((a, b) => a - b),
+      once: false,
+      evidence: this.evidence(),
+      ...more,
+    }
+  }
+}

@@ -1,0 +1,212 @@
+/**
+ * Finds one-off events, which say nothing about the other steps: long idle intervals that have no other of their kind, and
+ * calls of kernels that took far longer than their other calls.
+ */
+import { difference, type Intervals, union } from '../timeline/intervals.ts'
+import { end, Kind, NONE, type RankTimeline } from '../timeline/timeline.ts'
+import { Draft, type Evidence, type Fix, OUTLIER } from './fix.ts'
+import { idleParts, idleTime, type Partition } from './ledger.ts'
+import { type MeanMeasured, Measured } from './measured.ts'
+
+/** The largest number of one-off holes per rank. */
+const HOLES = 3
+/** An event can be a one-off only if it takes at least this fraction of the wall time and this many nanoseconds. */
+const LARGE = 0.02
+const LONG = 1_000_000
+/** A cause that occurs in at most one of this many steps is a one-off event. */
+const RECURS = 8
+
+/** The least time of a one-off event of a rank. */
+export const leastOnce = ({ from, to }: Partition): number => Math.max(LONG, LARGE * (to - from))
+
+/** A one-off hole of one rank. */
+export interface Hole {
+  readonly rank: number
+  readonly from: number
+  readonly to: number
+  /** The start and the end on the common clock. */
+  readonly start: number
+  readonly stop: number
+  readonly evidence: readonly Evidence[]
+}
+
+/** The kernels that took far longer once than otherwise, and the compute time that they claim. */
+export function outliersOf(
+  rank: RankTimeline,
+  names: readonly string[],
+  index: number,
+  { from, to }: Partition,
+  steps: number,
+  compute: MeanMeasured,
+): { readonly outliers: Fix[]; readonly claimed: number } {
+  const { start, duration, name, kind, operator, operands } = rank.events
+  const least = Math.max(LONG, LARGE * (to - from))
+  const candidates = new Map<number, { count: number; sum: number; event: number; second: number }>()
+  const records = rank.operands.length + 1
+  const keyOf = (event: number): number =>
+    name[event] * records + (operator[event] === NONE ? 0 : operands[operator[event]] + 1)
+  for (const track of rank.tracks) {
+    if (track.role !== 'stream') continue
+    for (let event = track.from; event < track.to; event++)
+      if (
+        kind[event] === Kind.kernel &&
+        duration[event] >= least &&
+        start[event] < to &&
+        end(rank.events, event) > from
+      )
+        candidates.set(keyOf(event), { count: 0, sum: 0, event, second: 0 })
+  }
+  const outliers: Fix[] = []
+  if (candidates.size === 0) return { outliers, claimed: 0 }
+  for (const track of rank.tracks) {
+    if (track.role !== 'stream') continue
+    for (let event = track.from; event < track.to; event++) {
+      const known = kind[event] === Kind.kernel ? candidates.get(keyOf(event)) : undefined
+      if (!known) continue
+      known.count++
+      known.sum += duration[event]
+      if (event === known.event) continue
+      if (duration[event] > duration[known.event]) {
+        known.second = duration[known.event]
+        known.event = event
+      } else known.second = Math.max(known.second, duration[event])
+    }
+  }
+  let claimed = 0
+  let done = -Infinity
+  const found = [...candidates.values()].sort((a, b) => start[a.event] - start[b.event])
+  for (const { count, sum, event, second } of found) {
+    const long = duration[event]
+    // Without shapes, only a recording of several steps shows that the calls did the same work.
+    const comparable = steps >= 2 || (operator[event] !== NONE && operands[operator[event]] !== NONE)
+    if (count < 4 || !comparable || long < OUTLIER * ((sum - long) / (count - 1)) || second > long / 2)
+      continue
+    const begin = Math.max(done, start[event])
+    const stop = end(rank.events, event)
+    if (stop <= begin) continue
+    done = stop
+    const time = compute.within(begin, stop)
+    if (time <= 0) continue
+    claimed += time
+    const place = { rank: index, from: start[event], to: stop }
+    const saves = Math.max(0, time - (sum - long) / (count - 1))
+    outliers.push({
+      cause: 'outlier',
+      time,
+      saves,
+      least: saves,
+      count: 1,
+      ranks: [index],
+      once: true,
+      evidence: [
+        {
+          activity: 'kernel',
+          name: names[name[event]],
+          inside: operator[event] === NONE ? null : names[name[operator[event]]],
+          time,
+          count,
+          bytes: null,
+          running: sum,
+          longest: place,
+          longestTime: time,
+        },
+      ],
+    })
+  }
+  return { outliers, claimed }
+}
+
+/** One-off holes of several ranks that overlap are one event. */
+export function mergedHoles(all: readonly Hole[]): Fix[] {
+  const holes = [...all].sort((a, b) => a.start - b.start)
+  const fixes: Fix[] = []
+  for (let i = 0; i < holes.length;) {
+    const draft = new Draft()
+    let stop = -Infinity
+    let time = 0
+    let longest = holes[i]
+    const ranks = new Set<number>()
+    for (; i < holes.length && (stop === -Infinity || holes[i].start < stop); i++) {
+      const hole = holes[i]
+      stop = Math.max(stop, hole.stop)
+      time += hole.to - hole.from
+      ranks.add(hole.rank)
+      if (hole.to - hole.from > longest.to - longest.from) longest = hole
+      for (const one of hole.evidence) draft.add(one)
+    }
+    fixes.push({
+      cause: 'hole',
+      time,
+      saves: time,
+      least: time,
+      count: 1,
+      ranks: [...ranks].sort((a, b) => a - b),
+      once: true,
+      evidence: [
+        {
+          activity: 'idle',
+          name: null,
+          inside: null,
+          time,
+          count: 1,
+          bytes: null,
+          running: time,
+          longest: { rank: longest.rank, from: longest.from, to: longest.to },
+          longestTime: longest.to - longest.from,
+        },
+        ...draft.evidence(),
+      ],
+    })
+  }
+  return fixes
+}
+
+/**
+ * The idle time after the host waited for the device, until the next work starts. It counts only where the device became
+ * idle while the host waited, and not in intervals that were set apart.
+ */
+export function followingOf(partition: Partition, apart: Intervals): number {
+  const parts = idleTime(partition)
+  const blocked = parts.hostBlocked
+  let idle: Intervals = new Float64Array(0)
+  for (const part of idleParts) idle = union(idle, parts[part])
+  const free = new Measured(difference(union(parts.dispatch, parts.hostAbsent), apart))
+  let sum = 0
+  for (let i = 0, at = 0; i < idle.length; i += 2) {
+    while (at < blocked.length && blocked[at] < idle[i]) at += 2
+    if (at < blocked.length && blocked[at] === idle[i]) sum += free.within(blocked[at + 1], idle[i + 1])
+  }
+  return sum
+}
+
+/**
+ * The idle intervals that have no other of their kind: hardly any other idle interval of the rank is even half as long.
+ * In a recording of many steps, a one-off event may occur in a few of them.
+ */
+export function oneOffHoles(partition: Partition, steps: number): Intervals {
+  const parts = idleTime(partition)
+  const unexplained = new Measured(parts.unattributed)
+  let idle: Intervals = new Float64Array(0)
+  for (const part of idleParts) idle = union(idle, parts[part])
+  const least = Math.max(LONG, LARGE * (partition.to - partition.from))
+  const long: (readonly [from: number, to: number])[] = []
+  for (let i = 0; i < idle.length; i += 2)
+    // Idle time whose launches are missing has one remedy, however it is distributed: record the launches.
+    if (
+      idle[i + 1] - idle[i] >= least / 2 &&
+      unexplained.within(idle[i], idle[i + 1]) <= (idle[i + 1] - idle[i]) / 2
+    )
+      long.push([idle[i], idle[i + 1]])
+  long.sort((a, b) => b[1] - b[0] - (a[1] - a[0]))
+  const few = Math.max(1, Math.floor(steps / RECURS))
+  let chosen = 0
+  while (chosen < Math.min(long.length, HOLES)) {
+    const [from, to] = long[chosen]
+    if (to - from < least) break
+    const alike = long.slice(chosen).filter(([a, b]) => b - a >= (to - from) / 2).length
+    if (alike > few) break
+    chosen++
+  }
+  const found = long.slice(0, chosen).sort((a, b) => a[0] - b[0])
+  return Float64Array.from(found.flat())
+}

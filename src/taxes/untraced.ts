@@ -1,0 +1,53 @@
+/**
+ * Finds the collectives of several recorded ranks of which other ranks have no recorded work. The last recorded rank may
+ * have waited itself for a rank without recorded work. The waiting in such a collective is therefore a lower bound, and
+ * its transfer is an upper bound.
+ */
+import type { Timeline } from '../timeline/timeline.ts'
+import { communicationOf, participantsOf } from './calls.ts'
+import type { Collectives } from './collectiveTable.ts'
+
+export interface Untraced {
+  /** The numbers of the ranks without recorded work, as far as the traces list them. */
+  readonly ranks: readonly number[]
+  /** The number of further ranks without recorded work, if the traces do not list the groups. */
+  readonly unlisted: number
+  /** The number of collectives with such a rank, and the number without. Both count collectives of several ranks only. */
+  readonly collectives: number
+  readonly complete: number
+}
+
+/** `recorded` has the indices of the ranks that have recorded work. `world` is the number of ranks, if it is known. */
+export function untracedOf(
+  { ranks }: Timeline,
+  collectives: Collectives,
+  recorded: readonly number[],
+  world: number | null,
+): Untraced {
+  const present = new Set(recorded.map((index) => ranks[index].rank))
+  const missing = new Set<number>()
+  let [unlisted, partial, complete] = [0, 0, 0]
+  for (let i = 0; i < collectives.length; i++) {
+    const [from, to] = [collectives.first[i], collectives.first[i + 1]]
+    if (to - from < 2) continue
+    const member = collectives.rank[from]
+    const call = communicationOf(ranks[member], collectives.event[from])
+    const participants = participantsOf(call, ranks[member].rank)
+    const absent = participants?.filter((rank) => !present.has(rank)) ?? []
+    const size = call?.groupSize ?? world
+    const others = participants === null && size !== null ? Math.max(0, size - present.size) : 0
+    if (collectives.complete[i] === 1 || absent.length + others === 0) {
+      complete++
+      continue
+    }
+    partial++
+    for (const rank of absent) missing.add(rank)
+    unlisted = Math.max(unlisted, others)
+  }
+  return {
+    ranks: [...missing].sort((a, b) => a - b),
+    unlisted: missing.size > 0 ? 0 : unlisted,
+    collectives: partial,
+    complete,
+  }
+}
