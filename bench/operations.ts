@@ -4,19 +4,20 @@
  *
  *   npx tsx bench/operations.ts [--only OPERATION] [--target native|wasm] [--seconds S] [--dtype f32] [--json]
  *
- * The columns for each point:
+ * The columns of the output for each point:
  *
- *   over bsp    the speed-up of the best fused variant over `bsp`, with its interval
- *   at most     the largest possible speed-up: `bsp` over the lower bound. Variants that divide work between ranks can
- *               exceed it if the ranks differ.
- *   bsp / parts the time of `bsp` over the sum of its kernels, each measured alone
- *   shorter     the relative reduction in time of the best fused variant against `bsp`, in recorded executions
- *   taxes       the share of that reduction that the launch and bulk synchronous taxes of the ledgers explain, if the
- *               reduction exceeds 3 %, with a bootstrap 95 % interval
- *   + locality  the same share including the upper bound on the locality tax
- *   kept        with the last rank 20 % late: the share of the other ranks' loss under `bsp` that the best fused
- *               variant avoids
- *   can keep    the upper bound on `kept`, because the other ranks need data of the late rank or must share its work
+ *   speed-up over bsp     the speed-up of the best fused variant over `bsp`, with its interval
+ *   upper bound           the largest possible speed-up: the time of `bsp` over the lower bound. Variants that divide
+ *                         work between ranks can exceed it if the ranks differ.
+ *   bsp / sum of kernels  the time of `bsp` over the sum of the times of its kernels, each measured alone
+ *   shorter               the relative reduction in time of the best fused variant against `bsp`, in recorded executions
+ *   taxes                 the share of that reduction that the launch and bulk synchronous taxes of the ledgers explain,
+ *                         if the reduction exceeds 3 %, with a bootstrap 95 % interval
+ *   + locality            the share that these taxes and the upper bound on the locality tax explain
+ *   kept                  with the last rank 20 % late: the share of the other ranks' loss under `bsp` that the best
+ *                         fused variant avoids
+ *   can keep              the upper bound on `kept`, because the other ranks need data of the late rank or must share
+ *                         its work
  */
 import { openWorld, type World } from '../src/index.ts'
 import type { OperandDType, OperationDefinition, OperationOptions } from '../src/operation/definition.ts'
@@ -65,20 +66,20 @@ interface Row {
 
 /** Compares the recorded executions of the best fused variant with those of `bsp`, round by round. */
 interface Explained {
-  /** By how much the best fused variant reduces the time, relative to `bsp`. */
+  /** The relative reduction of the time by the best fused variant, compared with `bsp`. */
   readonly shorter: Quantity
   /**
    * The share of the reduction that the taxes explain, once without and once with the upper bound on the locality tax.
-   * The share is null if the reduction is at most 3 % or not statistically significant.
+   * The explained share is null if the reduction is at most 3 % or not statistically significant.
    */
   readonly by: { readonly taxes: Quantity; readonly withLocality: number } | null
 }
 
-/** How a late last rank affects the other ranks. */
+/** The effect of a late last rank on the other ranks. */
 interface Kept {
   /**
-   * The fused variant that avoids the largest share of the loss under `bsp`. The variant is null if the loss under
-   * `bsp` is not statistically significant.
+   * The fused variant that avoids the largest share of the loss under `bsp`. The fused variant is null if the loss
+   * under `bsp` is not statistically significant.
    */
   readonly best: { readonly variant: string; readonly share: number } | null
   /** The time that the punctual ranks lose, for each variant. */
@@ -87,10 +88,10 @@ interface Kept {
 
 const lateness = 0.2
 /**
- * The upper bound on `kept`. In the first case, the other ranks need data that the late rank holds, and until it arrives
- * they can do a share of an execution. In the second case, they also do the late rank's work: R ranks do R executions'
- * worth of work until the common end time E, and one of them starts at `lateness`. Then (R - 1) E + (E - lateness) = R,
- * so the other ranks lose (E - 1), which is lateness / R.
+ * The upper bound on the share of the loss that a fused variant can avoid. If data of the late rank is needed, the
+ * other ranks can do only a share of an execution until this data arrives. If the other ranks also do the late rank's
+ * work, R ranks do R executions' worth of work until the common end time E, and one of them starts at `lateness`.
+ * Solving (R - 1) E + (E - lateness) = R for E shows that the other ranks lose (E - 1), which is lateness / R.
  */
 const canKeep = (without: Without): number =>
   without === 'its work' ? 1 - 1 / ranks : Math.min(without.share / lateness, 1)
@@ -160,7 +161,8 @@ function explained(bsp: readonly RunLedger[], best: readonly RunLedger[]): Expla
 }
 
 /**
- * Executions with and without a straggler are interleaved, so that drift of the machine does not affect the difference.
+ * Executions with and without a straggler are interleaved, so that drift of the machine does not affect the difference
+ * of their times.
  */
 async function keptOf<Options extends OperationOptions, Contents>(
   definition: OperationDefinition<Options, Contents>,
@@ -252,7 +254,7 @@ const bandwidth = await readBandwidth(machine, now, true)
 await machine.close()
 const rows: Row[] = []
 const columns = [
-  ...['point', 'bsp', 'best fused', 'over bsp', 'at most', 'bsp / parts'],
+  ...['point', 'bsp', 'best fused', 'speed-up over bsp', 'upper bound', 'bsp / sum of kernels'],
   ...['shorter', 'taxes', '+ locality', 'kept', 'can keep'],
 ]
 const widths = [42, 9, 22, 20, 8, 20, 22, 20, 11, 15, 8]

@@ -1,4 +1,6 @@
 /** The entry point of Arke, which provides tile kernels with communication inside, written in TypeScript. */
+// The declarations mention Symbol.asyncDispose, which the library of the target es2022 lacks.
+/// <reference lib="esnext.disposable" preserve="true" />
 export * from './lang/dtypes.ts'
 export {
   flags,
@@ -11,6 +13,15 @@ export {
   type Params,
 } from './lang/kernel.ts'
 export { type Program } from './lang/program.ts'
+export {
+  type Body as ControlBody,
+  type FragmentShape,
+  type Indices as LoopIndices,
+  type Initial as InitialState,
+  type RoleBody,
+  type State as CarriedState,
+  type Yielded as YieldedState,
+} from './lang/options.ts'
 export { type Counter, type Seed } from './lang/random.ts'
 export {
   ceilDiv,

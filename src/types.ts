@@ -1,7 +1,7 @@
 /**
  * Exports the types that other exported types refer to. A library that exports a kernel and emits declarations must be
- * able to name them. Otherwise TypeScript rejects the library with error TS2883. test/cli/declarations.test.ts finds
- * types that are missing here.
+ * able to name these types. If a type is missing, TypeScript rejects the library with error TS2883. The test
+ * test/cli/declarations.test.ts finds types that are missing here.
  */
 export type {
   FlagsParam,
@@ -19,7 +19,7 @@ export type {
   PersistentOptions,
   PipelineOptions,
   WaitOptions,
-} from './lang/program.ts'
+} from './lang/options.ts'
 export type { Access, Atomics, Masked, Operand } from './lang/access.ts'
 export type { AnyValue, Carried } from './lang/carried.ts'
 export type { Rows, TensorRank, Tuple } from './lang/tensor.ts'
@@ -45,7 +45,7 @@ export type {
   VoidType,
 } from './ir/type.ts'
 
-// The recording of a world, and the options of the checker.
+// The types of a world's recording, and the options of the checker.
 export type {
   Communication,
   Events,
@@ -60,7 +60,7 @@ export type { Picture, RunLedger, RunLocality, RunPart, Span } from './runs/resu
 export type { Style } from './report/style.ts'
 export type { Signed, Unsigned } from './timeline/columns.ts'
 export type { Cut } from './targets/check/findings.ts'
-export type { Stage } from './targets/check/world.ts'
+export type { Stage } from './targets/check/stage.ts'
 
 // The tiles of an operation.
 export type { TilesFrom, Tiling } from './tune/configurations.ts'
@@ -78,3 +78,6 @@ export type {
 } from './taxes/shapes.ts'
 export type { ElementType } from './taxes/dtypes.ts'
 export type { FlagsOptions } from './world/world.ts'
+export type { Chosen, Tunable } from './world/world.ts'
+export type { Headline } from './report/headline.ts'
+export type { ReportTable } from './report/runs/recordedPage.ts'

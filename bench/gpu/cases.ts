@@ -1,12 +1,14 @@
 /**
  * Runs the tests of primitives, collectives and operations on the GPU of this machine. Each result is compared with a
- * float64 computation in plain TypeScript. See `usage`. This file is run through verify.ts, or as the bundle that
- * verify.ts writes.
+ * float64 computation in plain TypeScript. The variable `usage` in this file lists the command-line options. This file
+ * is run through verify.ts, or as the bundle that verify.ts writes.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 
 process.env.ARKE_TARGETS = 'cuda'
+// Cases compare the author's lines, which a bundle knows only through its source map.
+process.setSourceMapsEnabled(true)
 process.env.ARKE_TIMEOUT ??= '5000'
 
 import { findCuda } from '../../src/targets/cuda/driver.ts'
@@ -54,7 +56,7 @@ if (options.help) {
   process.exit(0)
 }
 
-// These modes need no GPU: they use a world on a fake driver.
+// Modes that only compile or emit need no GPU: they use a world on a fake driver.
 if (options.compile || options.refused || options.list) compileOnly()
 else {
   const cuda = findCuda()
@@ -89,7 +91,10 @@ for (const [name, collect] of Object.entries(files)) {
   file(name)
   await collect()
 }
-/** True if the test case runs on a device. The names of the other ones, such as tests of the checker, do not name the target. */
+/**
+ * True if the test case runs on a device. Test cases of other kinds, such as tests of the checker, do not name the
+ * target.
+ */
 const isOfDevice = (name: string): boolean => /\bcuda\b/.test(name)
 const asked = cases.filter(({ name }) => isOfDevice(name) && name.includes(options.only))
 if (asked.length === 0) fail(`no case name contains '${options.only}'; --list prints the names`)
@@ -99,8 +104,8 @@ else if (options.refused) await emit(asked)
 else await verify(asked)
 
 /**
- * Opens worlds on a fake driver that runs nothing. A launch on such a world ends after the compiler, or after the
- * emitter.
+ * Opens worlds on a fake driver that runs nothing. A launch on a world with a fake driver ends after the compiler, or
+ * after the emitter.
  */
 function compileOnly(): void {
   expectNothing()
@@ -114,14 +119,14 @@ function compileOnly(): void {
     devices: [device],
     compile: (emitted: EmittedKernel) => compileFor?.(emitted, real) ?? new Uint8Array(),
   }
-  // The host would poll for ever: no kernel changes the memory.
+  // The host would poll for ever, because no kernel changes the memory.
   const peek = (): Promise<never> => Promise.reject(new Error('this world runs no kernels'))
   const open = ({ ranks, record }: OpenOptions): World =>
     Object.assign(new CudaWorld(platform, { ranks, record, heap: 1 << 22 }), { peek })
   ;(worlds as Record<string, typeof open>).cuda = open
 }
 
-/** Compiles the kernels of every PARTS-th test case. The results of the test cases are ignored. */
+/** Compiles the kernels of every PARTS-th test case. In this mode, the results of the test cases are ignored. */
 async function compile(all: readonly Case[], part: string): Promise<void> {
   const isOurs = partOf(part)
   if (!isOurs) return fail(`--compile ${part}: expected PART/PARTS, e.g. 0/8 for the first of eight parts`)

@@ -1,6 +1,6 @@
 /**
- * Formats results as tables. A row shows the best contestant of each role at a cell, their ratio, and the distance to
- * the lower bound.
+ * Formats the results of the GPU benchmark as tables. A row shows the best contestant of each role at a cell, their
+ * ratio, and the distance to the lower bound.
  */
 import { columns, digits } from '../../src/report/format.ts'
 import { quantityOf } from '../../src/runs/quantity.ts'
@@ -38,8 +38,8 @@ export function bestOf({ timings }: Pick<CellResult, 'timings'>, role: Role): Ti
 
 /**
  * The speed-up of the fastest fused contestant over the fastest baseline, computed per round. Both contestants ran in
- * each round, so a disturbance that slows a round slows both of them. `rounds` contains the times of each contestant
- * per round.
+ * each round, so a disturbance that slows a round slows both of them. The argument `rounds` contains the times of each
+ * contestant per round.
  */
 export function speedupOf(
   timings: readonly Timing[],
@@ -75,8 +75,8 @@ export interface Comparison {
   /** The lower bound on the time in microseconds, which is the GEMM alone, or bytes divided by bandwidth. */
   readonly floor: number
   /**
-   * The speed-up over the baseline. It is the median over rounds if this was measured, otherwise the ratio of the
-   * medians.
+   * The speed-up over the baseline. The speed-up is the median over rounds if this was measured, and otherwise the
+   * ratio of the medians.
    */
   readonly ratio: number
   /**
@@ -157,12 +157,15 @@ export function fusedTable(title: string, floor: string, cells: readonly CellRes
     ],
     rows,
     notes: [
-      `recovered: of the time that bsp takes beyond ${floor.replace(/, us$/, '')}, the share that the best fused variant saves`,
+      `The column _recovered_ is the share of the time of bsp beyond ${floor.replace(/, us$/, '')} that the best fused variant saves.`,
     ],
   }
 }
 
-/** The same tables for loops. They contain the cells that were measured in loops. */
+/**
+ * Tables with the same columns as those of single executions, but for loops. The tables for loops contain the cells
+ * that were measured in loops.
+ */
 function loopTables(title: string, floor: string, cells: readonly CellResult[]): Table[] {
   const looped = cells.flatMap((cell): CellResult[] => {
     const { inLoop, turn, key } = cell
@@ -234,7 +237,7 @@ export function scalingTable(title: string, cells: readonly CellResult[]): Table
 }
 
 const launchLegend =
-  "host: the host's time per call; with the device: including the kernel, in a long sequence of launches; a rank: divided by the number of ranks; made ready early: with programmatic dependent launch"
+  "_host_ is the host's time per call. _with the device_ includes the kernel, in a long sequence of launches. _a rank_ is the time divided by the number of ranks. _made ready early_ means with programmatic dependent launch."
 
 export function tablesOf(section: SectionName, cells: readonly CellResult[]): Table[] {
   if (cells.length === 0) return []
@@ -278,7 +281,7 @@ function operationTables(
   ]
 }
 
-/** If the lower bound is one step alone, a whole input crosses the links between ranks. */
+/** If the lower bound is the time of one step alone, a whole input crosses the links between ranks. */
 const linkTable = (cells: readonly CellResult[]): Table => ({
   title: 'Bytes that each rank would receive over links',
   head: ['', 'received per rank', `time at ${device.link / 1e9} GB/s, us`],

@@ -1,13 +1,14 @@
 /**
- * `arke bench`: measures the variants of an operation side by side on a target, with the cost of each tax. It measures
- * one point, or one point for each value of a sweep and each skew.
+ * Implements `arke bench`, which measures the variants of an operation side by side on a target, with the cost of each
+ * tax. `arke bench` measures one point, or one point for each value of a sweep and each skew.
  */
 import { cpus } from 'node:os'
 import { choose } from '../operation/choice.ts'
 import type { AnyOperation } from '../operation/definition.ts'
 import { writeRunsPage } from '../report/runs/html.ts'
-import { plural } from '../report/format.ts'
+import { plural, wrap } from '../report/format.ts'
 import { plain, type Style } from '../report/style.ts'
+import { recordedNote, recordedWarning, unlikeOf } from '../report/runs/recordedNote.ts'
 import { benchTable, tableLegend, unfinishedTable } from '../report/runs/terminal.ts'
 import { sentenceOf } from '../report/headline.ts'
 import { findings, headlineOf, ledgerInWords } from '../report/runs/words.ts'
@@ -17,7 +18,7 @@ import type { BenchResult, Point } from '../runs/results.ts'
 import { writeChrome } from '../timeline/chrome.ts'
 import type { Timeline } from '../timeline/timeline.ts'
 import { descriptions } from '../targets/descriptions.ts'
-import { isStaged, type StagedTarget } from '../targets/stages.ts'
+import { isStaged, stagedTargets, type StagedTarget } from '../targets/stages.ts'
 import { isOneMemory, maySpin } from '../world/machine.ts'
 import { openWorld, worlds } from '../world/open.ts'
 import type { Stall } from '../world/stops.ts'
@@ -30,12 +31,12 @@ import type { Progress } from './progress.ts'
 import { targetStatus } from './targets.ts'
 
 export interface BenchCommand {
-  /** `all`, or the names of variants, separated by commas. */
+  /** The value `all`, or the names of variants, separated by commas. */
   readonly variant: string
   readonly target?: string
   readonly ranks: number
   readonly shape?: string
-  /** The operation's default if absent. */
+  /** The dtype of the operands; the operation's default if absent. */
   readonly dtype?: string
   readonly layout?: readonly string[]
   readonly shard?: string
@@ -43,7 +44,7 @@ export interface BenchCommand {
   readonly skew: string
   /** The time budget for each point, in seconds. */
   readonly seconds: number
-  /** True if weights are packed first. False if kernels read weights in their original layout. */
+  /** True if weights are packed first. If false, kernels read weights in their original layout. */
   readonly pack: boolean
   readonly seed: number
   readonly json?: boolean
@@ -52,7 +53,10 @@ export interface BenchCommand {
   readonly report?: string
 }
 
-/** After `interrupt` the function prints the results so far and returns. It throws if there are no results. */
+/**
+ * If `interrupt` aborts the measurement, the function prints the results so far and returns. If there are no results
+ * after an interrupt, the function throws an error.
+ */
 export async function benchCommand(
   operation: string | AnyOperation,
   command: BenchCommand,
@@ -76,19 +80,19 @@ export async function benchCommand(
     if (!json) print(line)
   }
   const target = command.target ?? (await fastestTarget())
-  expectRecording(target, 'it does not record')
+  expectRecording(target, 'this target cannot record')
   const heap = heapFor(target, ranks, 2)
   const open = (record: boolean): Promise<World> =>
     openWorld({ target, ranks, record, heap, onStall: stallsOn(progress) })
   const { machine, spin } = await machineOf(await open(false))
   say(
     `${definition.name} on ${ranks} ranks of ${target}, ${dtype}; ` +
-      `${plural(machine.cores, 'processor')} of ${machine.processor}, ` +
+      `${processorsText(machine, cpus().length)}, ` +
       `memory ${(machine.bandwidth / 1e9).toFixed(1)} GB/s, clock tick ${machine.tick.toFixed(0)} ns`,
   )
   if (!spin)
     say(
-      `${ranks} ranks share ${cpus().length} cores: the ranks compete for cores, so the waiting times do not represent a machine with one core per rank`,
+      `${ranks} ranks share ${plural(cpus().length, 'logical core')}: the ranks compete for cores, so the waiting times do not represent a machine with one core per rank`,
     )
   const points: Point[] = []
   let unfinished: readonly UnfinishedPoint[] = []
@@ -130,10 +134,6 @@ export async function benchCommand(
       points.push(point)
       say(`\n${benchTable(point, style)}\n`)
       for (const line of ledgerInWords(point)) say(line)
-      for (const difference of point.recordedUnlike)
-        say(
-          `The recorded kernels differ from the timed ones: ${difference}. The ledger describes the recorded kernels.`,
-        )
       const { sample } = point.variants[0].deviation
       if (sample)
         say(
@@ -145,6 +145,8 @@ export async function benchCommand(
   }
   if (points.length > 1)
     say(`\n${[sentenceOf(headlineOf(points)), ...findings(points).map(({ text }) => text)].join('\n')}`)
+  const unlike = unlikeOf(points)
+  if (unlike.length > 0) say(['', ...wrap(`${recordedNote} ${unlike.join('; ')}.`)].join('\n'))
   if (points.length > 0) say(`\n${tableLegend.join('\n')}`)
   const whole: BenchResult = {
     ...{ arke: version, commit: commitOfCode(), date: new Date().toISOString().slice(0, 10) },
@@ -159,19 +161,23 @@ export async function benchCommand(
   return result
 }
 
-const unlikeOf = (points: readonly Point[]): string[] => [
-  ...new Set(points.flatMap((point) => point.recordedUnlike)),
-]
+/** The processors of a machine: worker threads on the logical cores of a CPU, or multiprocessors of GPUs. */
+export const processorsText = (
+  { threads, cores, processor }: BenchResult['machine'],
+  logical: number,
+): string =>
+  threads
+    ? `${plural(cores, 'worker thread')} on ${plural(logical, 'logical core')} of ${processor}`
+    : `${plural(cores, 'multiprocessor')} of ${processor}`
 
-const warningsOf = (points: readonly Point[]): string[] => unlikeOf(points).map((one) => `Recorded, ${one}.`)
+const warningsOf = (points: readonly Point[]): string[] => unlikeOf(points).map(recordedWarning)
 
-/**
- * Targets whose worlds can record the events for the ledger. The default is the first usable one in this order; `cuda`
- * is used only if the user asks for it, because `wasm` is usable everywhere.
- */
-export const recording: readonly StagedTarget[] = ['native', 'wasm', 'cuda']
+const preference = (target: StagedTarget): number => descriptions[target].preference ?? Infinity
 
-/** Throws if the target does not exist, or if it cannot be measured because of `why`. */
+/** The targets whose worlds record the events for the ledger, in the order in which a default is chosen. */
+const recording = stagedTargets.toSorted((a, b) => (preference(a) < preference(b) ? -1 : 1))
+
+/** Throws an error if the target does not exist, or if it cannot be measured because of `why`. */
 export function expectRecording(target: string, why: string): void {
   if (recording.some((name) => name === target)) return
   const problem = Object.hasOwn(worlds, target) ? why : 'there is no such target'
@@ -188,16 +194,23 @@ export const stallsOn =
 
 export const now = (): number => performance.now() * 1e6
 
-/** The heap size per rank in bytes, with this many worlds open at once. Undefined for a target that does not exist. */
+/**
+ * The heap size per rank in bytes if this many worlds are open at the same time. The heap size is undefined for a
+ * target that does not exist.
+ */
 export const heapFor = (target: string, ranks: number, worlds: number): number | undefined =>
   isStaged(target) ? descriptions[target].measuredHeap(ranks, worlds) : undefined
 
 export async function fastestTarget(): Promise<string> {
   const targets = await targetStatus()
-  return recording.find((name) => targets.some((one) => one.name === name && one.usable)) ?? 'wasm'
+  const usable = recording.filter((name) => targets.some((one) => one.name === name && one.usable))
+  const [fastest] = usable.filter((name) => preference(name) < Infinity)
+  if (fastest === undefined)
+    throw new UsageError('no target of this machine can be measured; see arke targets')
+  return fastest
 }
 
-/** The machine as the results state it, and whether waiting threads may spin. */
+/** The machine as the results describe it, and whether waiting threads may poll without sleeping. */
 export interface MeasuredMachine {
   readonly machine: BenchResult['machine']
   readonly spin: boolean

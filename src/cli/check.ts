@@ -1,7 +1,7 @@
 /**
- * Implements `arke check` and returns its outcome as data. Every scenario of every file runs at every world size and
- * stage. First, all schedules with few preemptions are searched. Then random schedules run. Kernels that no scenario
- * launches are only recorded, verified and lowered.
+ * Implements `arke check` and returns its outcome as data. `arke check` runs every scenario of every file at every
+ * world size and stage. First, a search runs all schedules with few preemptions. After the search of a scenario, random
+ * schedules run. Kernels that no scenario launches are only recorded, verified and lowered.
  */
 import { resolve } from 'node:path'
 import type { KernelIR } from '../ir/node.ts'
@@ -28,25 +28,25 @@ import { Stray, Strays, turn, unlessIdle } from './strays.ts'
 export type Stage = string
 
 export interface CheckOptions {
-  /** If set, check only scenarios with this name and the kernels that they launch. */
+  /** If set, `arke check` checks only scenarios with this name and the kernels that they launch. */
   readonly scenario?: string
-  /** If set, replaces the world sizes of the scenarios. */
+  /** If set, the given world sizes replace those of the scenarios. */
   readonly ranks?: number
-  /** The number of random schedules, 0 for none. */
+  /** The number of random schedules; 0 for none. */
   readonly schedules: number
   readonly seed: number
   readonly preemptions: number
-  /** The maximum number of schedules in the exhaustive search, 0 for no search. */
+  /** The maximum number of schedules in the exhaustive search; 0 for no search. */
   readonly limit: number
   readonly stages: readonly Stage[]
   /** The target that defines the stages; by default `usualTarget`. */
   readonly target?: StagedTarget
   readonly severalDevices?: boolean
   readonly record?: boolean
-  /** Limits of a GPU that is only described; by default those of an H200. */
+  /** Limits of a GPU that is not present; by default those of an H200. */
   readonly sharedBytes?: number
   readonly registers?: number
-  /** Ends the check after the current schedule, with the findings so far. */
+  /** An abort signal that ends the check after the current schedule, with the findings so far. */
   readonly interrupt?: AbortSignal
 }
 
@@ -56,18 +56,30 @@ export interface Run {
   readonly scenario: string
   readonly ranks: number
   readonly stage: Stage
-  /** The target and the facts that specialised the kernels. Absent for the stage `recorded`. */
+  /**
+   * The target, and the facts for which the kernels were specialised. The target is absent for the stage `recorded`.
+   */
   readonly facts?: string
-  /** The command-line options that select these facts. */
+  /** The target of the stage. The target is absent for the stage `recorded`. */
+  readonly target?: StagedTarget
+  /** The command-line options that select the facts of the target. */
   readonly factOptions?: readonly string[]
   readonly search?: Search
   readonly random?: { readonly seed: number; readonly schedules: number; readonly cuts: readonly Cut[] }
-  /** The findings that no earlier run of the scenario had. `repeated` counts the other findings. */
+  /**
+   * The findings that no earlier run of the scenario had. The number `repeated` counts findings that an earlier run
+   * had, too.
+   */
   readonly findings: readonly FoundBy[]
   readonly repeated: number
-  /** Kernels that the target rejects, each with the reason. They were checked at the stage `lowered` instead. */
+  /** True if this run has no findings although the recorded kernels have some at the same world size. */
+  readonly isOverruled?: true
+  /**
+   * Kernels that the target rejects, each with the reason for the rejection. Rejected kernels were checked at the stage
+   * `lowered` instead.
+   */
   readonly asLowered?: readonly string[]
-  /** The run was interrupted before all schedules were complete. */
+  /** True if the run was interrupted before all schedules were complete. */
   readonly interrupted?: true
   /** The reason why the scenario could not be checked, with the author's line. */
   readonly problem?: string
@@ -87,7 +99,10 @@ export interface Search {
 
 export interface FoundBy {
   readonly finding: Finding
-  /** The seed of the random schedule with the finding. Absent for findings of the search, which needs no seed. */
+  /**
+   * The seed of the random schedule with the finding. The seed is absent for findings of the search, which needs no
+   * seed.
+   */
   readonly seed?: number
 }
 
@@ -95,7 +110,7 @@ export interface CheckedKernel {
   readonly file: string
   readonly kernel: Kernel
   readonly scenarios: readonly string[]
-  /** Notes for the author about the kernel, as lowered and on a GPU. */
+  /** Notes for the author about the kernel in its lowered form and on a GPU. */
   readonly notes: readonly string[]
   /** The reason why the kernel cannot be recorded, with the author's line. */
   readonly problem?: string
@@ -105,14 +120,16 @@ export interface Checked {
   readonly scenarios: number
   readonly runs: readonly Run[]
   readonly kernels: readonly CheckedKernel[]
-  /** The check was interrupted before all runs were complete. */
+  /** True if the check was interrupted before all runs were complete. */
   readonly interrupted?: true
 }
 
 export interface CheckEvents {
   readonly onProgress?: (run: Pick<Run, 'scenario' | 'ranks' | 'stage'>, schedules: number) => void
   readonly onRun?: (run: Run) => void
-  /** Called for each line that the kernels print, as recorded, in the first schedule of a scenario and world size. */
+  /**
+   * A callback for each line that the kernels print, as recorded, in the first schedule of a scenario and world size.
+   */
   readonly onPrint?: OnPrint
 }
 
@@ -133,6 +150,8 @@ export async function check(
     for (const { file, scenarios } of chosen)
       for (const scenario of scenarios) {
         const known = new Set<string>()
+        /** The world sizes at which the recorded kernels have findings. */
+        const hasFindings = new Set<number>()
         const watched = watch(file, scenario, launched, strays, chance)
         for (const ranks of options.ranks === undefined ? scenario.ranks : [options.ranks])
           for (const stage of options.stages) {
@@ -141,16 +160,19 @@ export async function check(
             const checked = await attempt(() => checkOnce(what, watched, options, known, events))
             await turn()
             const problem = checked.error ?? strays.take(scenario)
+            const isOverruled = hasFindings.has(ranks) && checked.value && countOf(checked.value) === 0
             const run: Run = {
               ...(checked.value ?? { ...what, findings: [], repeated: 0 }),
               ...(problem !== undefined && noteProblem(problemOf(problem, scenario, chance.seen), known)),
+              ...(isOverruled && { isOverruled: true as const }),
             }
+            if (stage === RECORDED && countOf(run) > 0) hasFindings.add(ranks)
             runs.push(run)
             lastRun.set(scenario, run)
             events.onRun?.(run)
           }
       }
-    // Reports errors that occurred after the line of their scenario was printed.
+    // Reports errors that occurred after the result of their scenario was printed.
     for (const [scenario, stray] of await strays.rest()) {
       const run = scenario && lastRun.get(scenario)
       if (!run || run.problem !== undefined) continue
@@ -181,8 +203,9 @@ export async function check(
           }
         }),
       ),
-      // Adds launched kernels that are defined in this file but not exported. Imported kernels are left out.
-      ...[...launched].flatMap(([kernel, { file, scenarios, notes }]) =>
+      // Adds launched kernels that are defined in this file but not exported. Kernels that the file imports are not
+      // added.
+      ...[...launched].flatMap(([kernel, { file, scenarios, notes = [] }]) =>
         exported.has(kernel) || kernel.site.position?.file !== resolve(file)
           ? []
           : { file, kernel, scenarios: [...scenarios], notes },
@@ -190,6 +213,8 @@ export async function check(
     ],
   }
 }
+
+const countOf = ({ findings, repeated }: Run): number => findings.length + repeated
 
 function expectSomething({ file, kernels, scenarios, operations }: Source): void {
   if (kernels.length > 0 || scenarios.length > 0) return
@@ -212,7 +237,7 @@ function choose(sources: readonly Source[], name: string | undefined): readonly 
   )
 }
 
-/** Runs `act` and returns either its value or its error. */
+/** Calls `act` and returns either its value or its error. */
 async function attempt<T>(act: () => Promise<T>): Promise<{ readonly value?: T; readonly error?: unknown }> {
   try {
     return { value: await act() }
@@ -238,7 +263,10 @@ function problemOf(error: unknown, scenario: Scenario, seen: Call | undefined): 
 /** The form in which pipelines are roles, which depends on no facts of a launch. */
 const lowered = (recorded: KernelIR): KernelIR => forms[usualTarget].ir(recorded, LOWERED, {})
 
-/** Kernels that the target rejects, by name, with the reason. They are checked at the stage `lowered` instead. */
+/**
+ * Kernels that the target rejects, by name, with the reason. Rejected kernels are checked at the stage `lowered`
+ * instead.
+ */
 type Refused = Map<string, string>
 
 /** Returns a function that transforms the recorded kernels of a scenario to a stage, for the facts of each launch. */
@@ -265,8 +293,8 @@ const givenBy = ({ severalDevices, record, sharedBytes, registers }: CheckOption
   device: { sharedBytes, registers },
 })
 
-/** The facts that specialise the kernels of a run, as text. */
-function factsAt(stage: Stage, options: CheckOptions): Pick<Run, 'facts' | 'factOptions'> {
+/** The facts for which the kernels of a run are specialised, as text. */
+function factsAt(stage: Stage, options: CheckOptions): Pick<Run, 'facts' | 'factOptions' | 'target'> {
   if (stage === RECORDED) return {}
   const { target = usualTarget, severalDevices, record, sharedBytes, registers } = options
   const factOptions = [
@@ -276,11 +304,15 @@ function factsAt(stage: Stage, options: CheckOptions): Pick<Run, 'facts' | 'fact
     ...(sharedBytes === undefined ? [] : [`--shared-bytes ${sharedBytes}`]),
     ...(registers === undefined ? [] : [`--registers ${registers}`]),
   ]
-  return { facts: forms[target].summary(givenBy(options)), ...(factOptions.length > 0 && { factOptions }) }
+  return {
+    target,
+    facts: forms[target].summary(givenBy(options)),
+    ...(factOptions.length > 0 && { factOptions }),
+  }
 }
 
 async function checkOnce(
-  what: Pick<Run, 'file' | 'scenario' | 'ranks' | 'stage' | 'facts' | 'factOptions'>,
+  what: Pick<Run, 'file' | 'scenario' | 'ranks' | 'stage' | 'facts' | 'factOptions' | 'target'>,
   scenario: Scenario,
   options: CheckOptions,
   known: Set<string>,
@@ -332,7 +364,8 @@ interface Launched {
   /** The file of the first scenario that launched the kernel. */
   readonly file: string
   readonly scenarios: Set<string>
-  readonly notes: readonly string[]
+  /** Absent until a launch of the kernel has succeeded. */
+  notes?: readonly string[]
 }
 
 function notesOf(kernel: Kernel, specialisation: Specialisation): readonly string[] {
@@ -341,8 +374,9 @@ function notesOf(kernel: Kernel, specialisation: Specialisation): readonly strin
 }
 
 /**
- * Wraps a scenario. The wrapper notes the launched kernels and yields to the event loop now and then, so that the
- * process can handle signals. It throws if a promise of an earlier run was rejected.
+ * Wraps a scenario in a function that observes its launches. The wrapper notes the launched kernels and yields to the
+ * event loop now and then, so that the process can handle signals. The wrapper throws an error if a promise of an
+ * earlier run was rejected.
  */
 function watch(
   file: string,
@@ -358,15 +392,16 @@ function watch(
       const stray = strays.take(scenario)
       if (stray) throw stray
       const seen = intercepted(world, (launches, go) => {
+        // A launch that fails counts, too: the kernel is not one that no scenario launches.
+        const entries = launches.map(({ kernel, options }) => {
+          const entry: Launched = launched.get(kernel) ?? { file, scenarios: new Set() }
+          launched.set(kernel, entry)
+          entry.scenarios.add(scenario.name)
+          return { kernel, options, entry }
+        })
         go()
-        for (const { kernel, options } of launches) {
-          const known = launched.get(kernel)
-          if (known) known.scenarios.add(scenario.name)
-          else {
-            const notes = notesOf(kernel, { world: world.ranks, meta: options.meta as Meta | undefined })
-            launched.set(kernel, { file, scenarios: new Set([scenario.name]), notes })
-          }
-        }
+        for (const { kernel, options, entry } of entries)
+          entry.notes ??= notesOf(kernel, { world: world.ranks, meta: options.meta as Meta | undefined })
       })
       const value = await chance.watch(() =>
         strays.within(scenario, () => unlessIdle(async () => scenario.run(seen))),

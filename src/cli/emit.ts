@@ -1,7 +1,7 @@
 /**
- * `arke emit`: prints the kernels of a file or of an operation, either as IR after a stage or as the text that a target
- * compiles. For the same facts, a world launches exactly this text (test/cuda/emitted.test.ts,
- * test/targets/cpu/emitted.test.ts).
+ * Implements `arke emit`, which prints the kernels of a file or of an operation, either as IR after a stage or as the
+ * source code that a target compiles. For the same facts, a world launches exactly the printed code
+ * (test/cuda/emitted.test.ts, test/targets/cpu/emitted.test.ts).
  */
 import type { KernelIR } from '../ir/node.ts'
 import { print, type PrintOptions } from '../ir/print.ts'
@@ -20,7 +20,10 @@ import { expectStage } from './options.ts'
 
 export interface EmitOptions extends PrintOptions {
   readonly kernel?: string
-  /** A stage of the target. If no target is given, a stage of `usualTarget`. */
+  /**
+   * The compiler stage to print, which must be a stage of the target. If no target is given, the stage must be one of
+   * `usualTarget`.
+   */
   readonly stage?: string
   readonly target?: StagedTarget
   readonly ranks: number
@@ -30,16 +33,22 @@ export interface EmitOptions extends PrintOptions {
   readonly meta?: readonly string[]
   /** Extents of tensors in the form NAME=4096x4096. */
   readonly extents?: readonly string[]
-  /** For a file: the names of packed tensors. For an operation: true if its weights are packed. */
+  /**
+   * The names of packed tensors, if kernels of a file are printed. If an operation is printed, the value is true if its
+   * weights are packed.
+   */
   readonly packed?: readonly string[] | boolean
-  /** Generate code for the processor of this computer. */
+  /** True to generate code for the processor of this computer. */
   readonly thisCpu?: boolean
   readonly oneDevice?: boolean
   readonly severalDevices?: boolean
-  /** The host signals flags of the kernel. For an operation, this follows from the flags that it allocates. */
+  /**
+   * True if the host signals flags of the kernel. For an operation, the flags that it allocates determine whether the
+   * host signals them.
+   */
   readonly hostSignals?: boolean
   readonly record?: boolean
-  /** Limits of a GPU that is only described; by default those of an H200. */
+  /** Limits of a GPU that is not present; by default those of an H200. */
   readonly sharedBytes?: number
   readonly registers?: number
   /** The variant of an operation. */
@@ -50,7 +59,7 @@ export interface EmitOptions extends PrintOptions {
   readonly shard?: string
 }
 
-/** Options that only some forms depend on, with their spelling on the command line. */
+/** Options that matter only for some forms of a kernel, with their spelling on the command line. */
 const spelled = {
   extents: '--extents',
   packed: '--packed',
@@ -86,10 +95,10 @@ function expectApplicable(options: EmitOptions): void {
   if (stage !== undefined) expectStage(target, stage, stageNames(target))
   const facts = [...new Set(Object.values(descriptions).flatMap((one) => one.options))]
   if (options.target === undefined && (stage === undefined || stage === RECORDED))
-    refuse(options, facts, 'the kernel as written does not depend on it; add --target, or --stage')
+    refuse(options, facts, 'the kernel as written does not depend on this option; add --target or --stage')
   const own = descriptions[target].options
   const unlike = facts.filter((name) => !own.includes(name))
-  refuse(options, unlike, `${target} kernels do not depend on it; leave it out`)
+  refuse(options, unlike, `${target} kernels do not depend on this option; leave it out`)
 }
 
 /** A kernel to print, with the facts of its launch. */
@@ -142,7 +151,7 @@ export function emit(source: Source, options: EmitOptions): Emitted {
   return emitAll(items, options)
 }
 
-/** Emits the kernels that the variants of an operation launch, on a machine that is only described. */
+/** Emits the kernels that the variants of an operation launch, on a machine that is not present. */
 export async function emitOperation(definition: AnyOperation, options: EmitOptions): Promise<Emitted> {
   refuse(
     options,

@@ -1,4 +1,4 @@
-/** The commands that take a file with kernels and scenarios: `check`, `emit` and `run`. */
+/** Declares the commands that take a file with kernels and scenarios: `check`, `emit` and `run`. */
 import { Option, type Command } from 'commander'
 import { descriptions } from '../targets/descriptions.ts'
 import { irStageNames, stagedTargets, stageNames, usualTarget, type StagedTarget } from '../targets/stages.ts'
@@ -21,6 +21,7 @@ import type { Source } from './load.ts'
 import { checkDefaults, checkedStages, expectStage, members, whole } from './options.ts'
 import { checkOutputs } from './output.ts'
 import type { RunCommand } from './run.ts'
+import { stageHelp } from './stageHelp.ts'
 
 interface CheckCommand {
   readonly scenario?: string
@@ -39,7 +40,7 @@ interface CheckCommand {
   readonly out?: string
 }
 
-/** Options of `check` that only some targets have. */
+/** The options of `check` that only some targets have. */
 const gpuOptions = [
   ['severalDevices', '--several-devices'],
   ['sharedBytes', '--shared-bytes'],
@@ -91,7 +92,7 @@ export function addCheck(program: Command): void {
       'for cuda: registers of a multiprocessor (default: those of an H200)',
       whole(1),
     )
-    .option('--record', 'for a world that records')
+    .option('--record', 'check the kernels of a world that records; they also write the events of the ledger')
     .option('--json', 'print one JSON document')
     .option(...outOption)
     .addHelpText(
@@ -107,8 +108,7 @@ H200 with all ranks on one device. Extents are those of the scenario's tensors, 
 allocates for it. docs/memory-model.md lists the hardware effects that
 the checker does not model.
 
-Stages:
-${stagedTargets.map((target) => `  ${target.padEnd(7)} ${irStageNames(target).join(', ')}`).join('\n')}
+${stageHelp(irStageNames)}
 
 Exits with 1 if anything was found, and with 2 if a scenario or a kernel could not be checked. Notes are not findings. Notes name,
 for example, products that would not use the matrix unit of a GPU, and fragments that would not fit in its registers.`,
@@ -123,7 +123,7 @@ for example, products that would not use the matrix unit of a GPU, and fragments
       const given = { severalDevices, sharedBytes, registers }
       for (const [name, option] of gpuOptions)
         if (given[name] && !descriptions[target].options.includes(name))
-          throw new UsageError(`${option}: ${target} kernels do not depend on it; leave it out`)
+          throw new UsageError(`${option}: ${target} kernels do not depend on this option; leave it out`)
       checkOutputs({ out: options.out }, files)
       const output = outputOf(options)
       const { print, style } = output
@@ -169,9 +169,9 @@ for example, products that would not use the matrix unit of a GPU, and fragments
           for (const kernel of found.kernels) {
             for (const note of kernel.notes) print(`${style.warning('note:')} ${note}`)
             if (kernel.problem) process.stderr.write(`${problem(kernel.problem)}\n`)
-            else if (kernel.scenarios.length === 0) print(report.unlaunchedNote(kernel))
+            else if (report.isUnlaunched(kernel, found)) print(report.unlaunchedNote(kernel))
           }
-          print(report.closingLine(found, style))
+          if (report.isAnythingChecked(found)) print(report.closingLine(found, style))
         }
         await output.done(interrupt)
         return found
@@ -216,18 +216,18 @@ export function addEmit(program: Command): void {
     .option('--registers <n>', 'cuda: registers of a multiprocessor (default: those of an H200)', whole(1))
     .option(
       '--packed [tensors...]',
-      'native, wasm: tensors that are packed; for an operation: pack its weights',
+      'native, wasm: the named tensors are packed; for an operation, without names, its weights are packed',
     )
     .addOption(
       new Option(
         '--group <ranks>',
-        'native, wasm: the ranks of the group that launches it, such as 0,1,3 (default: the whole world)',
+        'the ranks of the group that launches the kernel, such as 0,1,3 (default: the whole world)',
       )
         .argParser(members(mostRanks))
         .conflicts('ranks'),
     )
     .option('--this-cpu', 'native: for the processor of this computer (default: any with AVX2)')
-    .option('--record', 'for a world that records')
+    .option('--record', 'print the kernels of a world that records; they also write the events of the ledger')
     .option('--ranks <n>', 'world size for which the kernel is specialised, 1 to 64', ranks, 2)
     .option('--meta <key=value...>', "meta-parameters that differ from the kernel's defaults")
     .option('--variant <names>', 'for an operation: variants, separated by commas (default: all)')
@@ -247,8 +247,9 @@ Examples:
   arke emit examples/07-all-gather-gemm.ts --target cuda --stage decide
   arke emit all-gather-gemm --variant fused --shape M=16,N=3584,K=8192 --dtype bf16 --ranks 8 --target cuda
 
-Stages:
-${stagedTargets.map((target) => `  ${target.padEnd(7)} ${stageNames(target).join(', ')}, text`).join('\n')}
+${stageHelp(stageNames)}
+
+Without --stage, --target prints the code that is generated after the last stage.
 
 For cuda and native, the printed code equals the code that a world compiles for the same facts, byte by byte. A comment in the code
 states these facts. An operation is emitted for an H200 or for CPU threads. Notes on stderr name products that do not use the matrix

@@ -1,21 +1,22 @@
 #!/usr/bin/env node
 /**
- * The `arke` command. Exit codes: 0 success, 1 findings, 2 the command or its input is wrong (with one line on stderr),
- * 130 ended by SIGINT, 143 ended by SIGTERM. The code of a command is loaded when the command is used.
+ * Implements the `arke` command. The exit codes are: 0 success, 1 findings, 2 the command or its input is wrong (with
+ * one line on stderr), 130 ended by SIGINT, 143 ended by SIGTERM. The code of a command is loaded when the command is
+ * used.
  */
-import { Command, CommanderError } from 'commander'
+import { Command, CommanderError, Option } from 'commander'
 import type { AuditCommand } from './audit.ts'
 import { outOption, outputOf, problem, showSourcePositions, version } from './common.ts'
-import { describeError } from './errors.ts'
+import { describeError, UsageError } from './errors.ts'
 import { interruptible } from './interrupt.ts'
 import { addCheck, addEmit, addRun } from './kernelCommands.ts'
 import { addBench, addOperations, addTune } from './operationCommands.ts'
-import { positive, whole } from './options.ts'
+import { positive, regularExpression, whole } from './options.ts'
 import { checkOutputs, writesFiles } from './output.ts'
 
 /**
- * A closed pipe is not an error, because its reader may stop reading early. It ends a command that only prints. Another
- * command goes on, because its files are still wanted.
+ * A closed pipe is not an error, because its reader may stop reading early. A closed pipe ends a command that only
+ * prints. A command that writes files continues, because its files are still needed.
  */
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') process.exit(2)
@@ -52,6 +53,13 @@ program
 
 addCheck(program)
 
+const pageOptions = new Set<string>()
+/** Refuses --html together with --no-html, because the parser would silently use the last of them. */
+const pageOption = (given: string): void => {
+  if (pageOptions.add(given).size > 1)
+    throw new UsageError('--html and --no-html contradict each other; leave out one of them')
+}
+
 program
   .command('audit')
   .description(
@@ -59,7 +67,7 @@ program
   )
   .argument(
     '[path...]',
-    'traces, folders or globs: PyTorch .json(.gz), Nsight Systems .sqlite, rocprofv3 .json',
+    'traces, folders, globs or archives: PyTorch .json(.gz), Nsight Systems .sqlite, rocprofv3 .json, .tar(.gz), .zip',
   )
   .option('--steps <a..b>', 'only the steps from a to b, as numbered by the traced program')
   .option('--json', 'print one JSON document, and write no page unless --html is given')
@@ -69,6 +77,8 @@ program
     'the file of the page (default: arke-report.html; no page with --json or --compare)',
   )
   .option('--no-html', 'write no page')
+  .on('option:html', () => pageOption('--html'))
+  .on('option:no-html', () => pageOption('--no-html'))
   .option('--trace <file>', 'write one Chrome trace of all ranks with aligned clocks, for Perfetto')
   .option(
     '--compare <other>',
@@ -80,6 +90,30 @@ program
     'memory bandwidth of the devices, for devices that Arke does not know',
     positive,
   )
+  .addOption(
+    new Option(
+      '--window <which>',
+      'launched: leave out device work at the beginning whose launch was not recorded; all: keep it',
+    ).choices(['launched', 'all']),
+  )
+  .option(
+    '--csv <dir>',
+    'also write tables as CSV files: ranks, steps, kernels, operators, collectives, fixes, …',
+  )
+  .option(
+    '--comm <regex>',
+    'kernels whose names match also count as communication, for libraries that Arke does not know',
+    regularExpression,
+  )
+  .option(
+    '--redact',
+    'leave out the names of hosts, paths, users, Python frames and annotations in all outputs',
+  )
+  .option(
+    '--unpack-limit <GB>',
+    'the most that is unpacked from archives (.tar, .tar.gz, .zip; default: 64 GB)',
+    positive,
+  )
   .option('--demo', 'generate and audit the traces of an 8-rank job in which one rank is slow')
   .addHelpText(
     'after',
@@ -89,6 +123,7 @@ Examples:
   arke audit traces/                                  all ranks of a job
   arke audit 'run7/rank*.json.gz' --steps 5..8
   arke audit before/ --compare after/
+  arke audit traces/ --csv tables/                    kernels, operators, collectives, … as CSV
   arke audit trace.json.gz --json --out before.json
   arke audit before.json --compare after.json
 
@@ -144,6 +179,17 @@ program
       process.exitCode = 1
   })
 
+/** Commander prints the help of all commands for `help NAME` with an unknown name, so it gets the name as the command. */
+function withoutUnknownHelp(args: readonly string[]): readonly string[] {
+  const [first, name] = args
+  const isUnknown =
+    first === 'help' &&
+    name !== undefined &&
+    !/^-|^help$/.test(name) &&
+    !program.commands.some((one) => one.name() === name)
+  return isUnknown ? [name] : args
+}
+
 // Reports an error of the author's code that nothing catches as one line instead of a stack trace.
 const told = new Set<string>()
 const tell = (reason: unknown): void => {
@@ -157,7 +203,7 @@ process.on('uncaughtException', tell)
 
 try {
   if (process.argv.length <= 2) program.outputHelp()
-  else await program.parseAsync()
+  else await program.parseAsync(withoutUnknownHelp(process.argv.slice(2)), { from: 'user' })
 } catch (error) {
   if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : 2
   else {

@@ -1,10 +1,11 @@
-/** The commands about operations: `bench`, `tune` and `operations`. */
+/** Declares the commands about operations: `bench`, `tune` and `operations`. */
 import type { Command } from 'commander'
 import type { AnyOperation } from '../operation/definition.ts'
 import type { BenchCommand } from './bench.ts'
 import { layoutOption, outOption, outputOf, prepareForAuthor, ranks, shardOption, version } from './common.ts'
 import { UsageError } from './errors.ts'
 import { interruptible } from './interrupt.ts'
+import type { Source } from './load.ts'
 import { positive, whole } from './options.ts'
 import { checkOutputs } from './output.ts'
 import type { TuneCommand } from './tune.ts'
@@ -19,7 +20,9 @@ interface Choosing {
   readonly write?: string
 }
 
-/** The operation that `bench` or `tune` is given by name or in a file, which no output may overwrite. */
+/**
+ * The operation that the user names for `bench` or `tune`, or the file that defines it, which no output may overwrite.
+ */
 async function operationFor(argument: string, options: Choosing): Promise<AnyOperation> {
   const { findOperation, splitName } = await import('./operationFile.ts')
   const { out, report, trace, write } = options
@@ -28,7 +31,7 @@ async function operationFor(argument: string, options: Choosing): Promise<AnyOpe
   return (await findOperation(argument, options.operation)).operation
 }
 
-/** The options of `bench` that describe points of an operation. */
+/** The options of `bench` and `tune` that describe points of an operation. */
 const ofOperations = [
   'operation',
   'variant',
@@ -39,10 +42,40 @@ const ofOperations = [
   'sweep',
   'skew',
   'pack',
-  'seed',
+  'write',
 ]
-/** The most runs of a scenario that `bench` measures. */
+/** The maximum number of runs of a scenario that `bench` measures. */
 const mostRuns = 50
+
+/**
+ * The scenarios of a file that exports no operation, with the options for scenarios. For any other argument, the result
+ * is undefined.
+ */
+async function scenariosFor(
+  argument: string,
+  options: Choosing,
+  command: Command,
+): Promise<Source | undefined> {
+  const { findScenarios, splitName } = await import('./operationFile.ts')
+  const { out, report, trace, write, scenario } = options
+  checkOutputs({ out, report, trace, write }, [splitName(argument)[0]])
+  prepareForAuthor(options)
+  const source = await findScenarios(argument)
+  if (!source) {
+    if (scenario === undefined) return undefined
+    throw new UsageError(
+      `--scenario ${scenario}: chooses a scenario of a file that exports no operation; leave it out`,
+    )
+  }
+  const wrong = ofOperations.find((name) => isGiven(command, name))
+  if (wrong !== undefined)
+    throw new UsageError(
+      `--${wrong === 'pack' ? 'no-pack' : wrong}: describes an operation, and ${argument} exports scenarios; leave it out`,
+    )
+  return source
+}
+
+const isGiven = (command: Command, name: string): boolean => command.getOptionValueSource(name) === 'cli'
 
 /** Measures the scenarios of a file that exports no operation. Returns false for any other argument. */
 async function benchedScenarios(
@@ -50,34 +83,43 @@ async function benchedScenarios(
   options: BenchCommand & Choosing,
   command: Command,
 ): Promise<boolean> {
-  const { findScenarios, splitName } = await import('./operationFile.ts')
-  checkOutputs({ out: options.out, report: options.report, trace: options.trace }, [splitName(argument)[0]])
-  prepareForAuthor(options)
-  const { scenario } = options
-  const source = await findScenarios(argument)
-  if (!source) {
-    if (scenario === undefined) return false
-    throw new UsageError(
-      `--scenario ${scenario}: chooses a scenario of a file that exports no operation; leave it out`,
-    )
-  }
-  const isGiven = (name: string): boolean => command.getOptionValueSource(name) === 'cli'
-  const wrong = ofOperations.find(isGiven)
-  if (wrong !== undefined)
-    throw new UsageError(
-      `--${wrong === 'pack' ? 'no-pack' : wrong}: describes an operation, and ${argument} exports scenarios; leave it out`,
-    )
+  const source = await scenariosFor(argument, options, command)
+  if (!source) return false
+  if (isGiven(command, 'seed'))
+    throw new UsageError(`--seed: scenarios choose their own inputs; leave it out`)
   const { runCommand } = await import('./run.ts')
   const { Progress } = await import('./progress.ts')
   const output = outputOf(options)
-  const { target, seconds, json, out, report, trace } = options
+  const { scenario, target, seconds, json, out, report, trace } = options
   const asked = { scenario, target, seconds, json, out, report, trace, runs: mostRuns }
-  const sized = { ...asked, ...(isGiven('ranks') && { ranks: options.ranks }) }
+  const sized = { ...asked, ...(isGiven(command, 'ranks') && { ranks: options.ranks }) }
   const progress = new Progress(process.stderr)
   await interruptible(async (interrupt) => {
     const result = await runCommand(source, sized, version, output.print, progress, interrupt, output.style)
     await output.done(interrupt)
     if (result.scenarios.some(({ problem }) => problem !== undefined)) process.exitCode = 1
+  })
+  return true
+}
+
+/** Tunes the scenarios of a file that exports no operation. Returns false for any other argument. */
+async function tunedScenarios(
+  argument: string,
+  options: TuneCommand & Choosing,
+  command: Command,
+): Promise<boolean> {
+  const source = await scenariosFor(argument, options, command)
+  if (!source) return false
+  const { tuneScenarios } = await import('./tuneScenarios.ts')
+  const { Progress } = await import('./progress.ts')
+  const output = outputOf(options)
+  const { scenario, target, seconds, seed, json, out, report } = options
+  const asked = { scenario, target, seconds, seed, json, out, report }
+  const sized = { ...asked, ...(isGiven(command, 'ranks') && { ranks: options.ranks }) }
+  const progress = new Progress(process.stderr)
+  await interruptible(async (interrupt) => {
+    await tuneScenarios(source, sized, version, output.print, progress, interrupt, output.style)
+    await output.done(interrupt)
   })
   return true
 }
@@ -124,7 +166,7 @@ export function addBench(program: Command): void {
   )
     .option(
       '--skew <percentages>',
-      'delay the last rank by these percentages of the time of the first variant',
+      'delay the start of the last rank by these percentages of the time of the first variant',
       '0',
     )
     .option(
@@ -145,7 +187,7 @@ Examples:
   arke bench all-gather-gemm
   arke bench all-gather-gemm --shape M=64,N=1024,K=2048 --skew 0,5,20 --report bench.html
   arke bench flash-decode --sweep KV=256..65536 --dtype bf16 --json --out decode.json
-  arke bench mine.ts --ranks 4 --report mine.html     its operation, or else its scenarios
+  arke bench mine.ts --ranks 4 --report mine.html     measures the operation of the file, or its scenarios if it exports no operation
 
 Every timed execution starts behind a gate on the device, which opens when all ranks have arrived and all work is enqueued. Variants
 run interleaved. Before timing, outputs are compared with a float64 reference.`,
@@ -173,8 +215,16 @@ export function addTune(program: Command): void {
   )
     .option('--seconds <s>', 'how long to measure each variant of a point', positive, 3)
     .option('--seed <s>', 'seed of the random inputs', whole(1, 2 ** 20), 1)
+    .option(
+      '--scenario <name>',
+      'only the scenario of this name, of a file that exports scenarios and no operation (default: all)',
+    )
     .option('--json', 'print one JSON document')
     .option(...outOption)
+    .option(
+      '--report <file>',
+      'write a page with the ledgers of the default and of the best tiles, side by side',
+    )
     .option('--write <file.ts>', 'also write the table of this device as a source file')
     .addHelpText(
       'after',
@@ -182,13 +232,16 @@ export function addTune(program: Command): void {
 Examples:
   arke tune all-gather-gemm --sweep M=1..1024
   arke tune flash-decode --target cuda --ranks 8 --dtype bf16 --shape KV=32768 --variant bsp,fused
+  arke tune mine.ts --report tuned.html     its operation, or else the numbers that its scenarios name
 
 The results of all candidates are first compared with a float64 reference. The candidates then run interleaved, and the faster half
 is kept until one candidate is left. If this candidate is faster than the default (statistically significant), it is stored in
-tuned.json under ARKE_CACHE or ~/.cache/arke. With --target cuda, notes name products that do not use the matrix unit, and fragments
+tuned.json under ARKE_CACHE or ~/.cache/arke. Otherwise the default is stored there, in place of an earlier result. The default and the best tiles are then recorded, for their ledgers. A scenario with
+{ tune: { BLOCK: [64, 128] } } is tuned in the same way, and arke run and arke bench use the numbers. With --target cuda, notes name products that do not use the matrix unit, and fragments
 that do not fit in registers.`,
     )
-    .action(async (argument: string, options: TuneCommand & Choosing) => {
+    .action(async (argument: string, options: TuneCommand & Choosing, command: Command) => {
+      if (await tunedScenarios(argument, options, command)) return
       const { tuneCommand } = await import('./tune.ts')
       const { Progress } = await import('./progress.ts')
       const operation = await operationFor(argument, options)
@@ -206,9 +259,14 @@ export function addOperations(program: Command): void {
   program
     .command('operations')
     .description('list the operations with their variants, extents and layouts')
-    .addHelpText('after', '\nExample:\n  arke operations')
-    .action(async () => {
-      const { operationTable } = await import('./operations.ts')
-      outputOf().print(operationTable())
+    .option('--json', 'print one JSON document')
+    .option(...outOption)
+    .addHelpText('after', '\nExamples:\n  arke operations\n  arke operations --json --out operations.json')
+    .action(async (options: { readonly json?: boolean; readonly out?: string }) => {
+      const { operationDocument, operationTable } = await import('./operations.ts')
+      checkOutputs({ out: options.out })
+      const output = outputOf(options)
+      output.print(options.json ? JSON.stringify(operationDocument(version), undefined, 2) : operationTable())
+      await output.done()
     })
 }

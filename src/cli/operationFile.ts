@@ -1,8 +1,9 @@
 /**
- * Finds the operation that a command is given: the name of a shipped operation, or a file that exports operations. Of a
- * file with several operations, `FILE#NAME` or `--operation NAME` chooses one.
+ * Finds the operation that the user names: a shipped operation, or an operation that a file exports. If a file exports
+ * several operations, `FILE#NAME` or `--operation NAME` chooses one.
  */
 import { existsSync } from 'node:fs'
+import type { Kernel } from '../lang/kernel.ts'
 import type { AnyOperation } from '../operation/definition.ts'
 import { operationCalled, operationNamed, type LayoutOptions } from './benchOptions.ts'
 import { UsageError } from './errors.ts'
@@ -10,7 +11,7 @@ import { isFileName, load, type Source } from './load.ts'
 
 export interface Found {
   readonly operation: AnyOperation
-  /** The file that exports the operation. Absent for a shipped operation. */
+  /** The file that exports the operation. The file is absent for a shipped operation. */
   readonly file?: string
 }
 
@@ -36,8 +37,9 @@ export async function findOperation(argument: string, wanted: string | undefined
 }
 
 /**
- * What `arke emit` prints: a shipped operation, an operation of a file, or the kernels of a file. A file with both is
- * meant as an operation if the argument names one, or if an option describes one.
+ * Determines what `arke emit` prints: a shipped operation, an operation of a file, or the kernels of a file. `FILE#NAME`
+ * selects one operation or one kernel; an operation comes before a kernel of the same name. If a file exports both
+ * kernels and operations and the argument names none, an operation is printed if an option describes one.
  */
 export async function emitted(
   argument: string,
@@ -46,12 +48,14 @@ export async function emitted(
 ): Promise<{ readonly operation: AnyOperation } | { readonly source: Source }> {
   const shipped = existsSync(argument) ? undefined : operationNamed(argument)
   if (shipped) return { operation: shipped }
+  if (!isFileName(argument) && !existsSync(argument)) return { operation: operationCalled(argument) }
   const [file, name] = splitName(argument)
   const source = await load(file)
   const { variant, shape, dtype, layout, shard } = options
+  if (name !== undefined && !source.operations.some((one) => one.name === name))
+    return { source: { ...source, kernels: [kernelIn(source, name)] } }
   const isDescribed = [name, variant, shape, dtype, layout, shard].some((one) => one !== undefined)
-  const isMeant = name !== undefined || source.kernels.length === 0 || isDescribed
-  return isMeant && (source.operations.length > 0 || name !== undefined)
+  return source.operations.length > 0 && (isDescribed || source.kernels.length === 0)
     ? { operation: operationIn(source, name) }
     : { source }
 }
@@ -62,12 +66,24 @@ export function splitName(argument: string): readonly [file: string, name: strin
   return at < 0 ? [argument, undefined] : [argument.slice(0, at), argument.slice(at + 1)]
 }
 
-/** The operation of that name, or the only one. */
+/** The kernel with that name in a file that has no operation of that name. */
+function kernelIn({ file, kernels, operations }: Source, name: string): Kernel {
+  const found = kernels.find((one) => one.name === name)
+  if (found) return found
+  const listed = (what: string, all: readonly { readonly name: string }[]): string[] =>
+    all.length === 0 ? [] : [`${what} ${all.map((one) => one.name).join(', ')}`]
+  const there = [...listed('the operations', operations), ...listed('the kernels', kernels)]
+  throw new UsageError(
+    `${file}: has no operation or kernel ${name}; it has ${there.join(' and ') || 'neither operations nor kernels'}`,
+  )
+}
+
+/** The operation with that name, or the only operation of the file. */
 function operationIn({ file, operations, scenarios }: Source, name: string | undefined): AnyOperation {
   if (operations.length === 0)
     throw new UsageError(
       scenarios.length > 0
-        ? `${file}: exports scenarios, which have no tiles to choose among; measure them with arke bench ${file}, or define an operation with variants`
+        ? `${file}: exports scenarios and no operation; leave the name of an operation out`
         : `${file}: exports no operation; export what defineOperation(…) returns`,
     )
   const names = operations.map((one) => one.name)

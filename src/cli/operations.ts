@@ -1,5 +1,19 @@
-/** `arke operations`: lists the operations that can be measured and tuned. */
+/** Implements `arke operations`, which lists the operations that can be measured and tuned. */
+import { operandDTypes } from '../operation/definition.ts'
 import { commandName, operations } from '../ops/operations.ts'
+
+/** The document that `--json` prints. */
+export const operationDocument = (version: string): unknown => ({
+  arke: version,
+  operations: operations.map((definition) => {
+    const { title, variants, defaults, dtypes = operandDTypes, aliases = {}, layouts = {} } = definition
+    return {
+      name: commandName(definition),
+      ...{ title, variants, shape: defaults.shape, aliases, dtypes, dtype: defaults.dtype, layouts },
+      packs: definition.packs,
+    }
+  }),
+})
 
 export function operationTable(): string {
   const blocks = operations.map((definition) => {

@@ -1,7 +1,8 @@
-/** Formats the outcome of a check as text, in which findings quote their source lines, and as JSON. */
+/** Formats the outcome of a check as JSON, and as text in which findings quote their source lines. */
 import { readFileSync } from 'node:fs'
 import type { Site } from '../ir/site.ts'
 import { plain, type Style } from '../report/style.ts'
+import { lastStage, type StagedTarget } from '../targets/stages.ts'
 import type { Cut, Party } from '../targets/check/findings.ts'
 import type { Checked, CheckedKernel, FoundBy, Run, Search } from './check.ts'
 import { arke, quote } from './invocation.ts'
@@ -13,10 +14,20 @@ export const plural = (count: number, what: string): string => `${count} ${what}
 export const stageOf = ({ stage, facts }: Pick<Run, 'stage' | 'facts'>): string =>
   facts === undefined ? stage : `${stage} (${facts})`
 
+/** What runs the code that a target generates. */
+const runner: Readonly<Record<StagedTarget, string>> = { cuda: 'a GPU', native: 'a CPU', wasm: 'a CPU' }
+
+/** Says what a run explores: the kernel as recorded, or as a device would run it, for the last IR stage. */
+function exploredIn(run: Run): string {
+  const { target, stage, facts } = run
+  if (target === undefined || stage !== lastStage(target)) return stageOf(run)
+  return `as ${runner[target]} would run it (${stage}, the last IR stage for ${facts})`
+}
+
 /** Formats the outcome of a run as one line, for example "2 ranks, recorded: …: ok". */
 export function runLine(run: Run, style: Style = plain): string {
   const { search, random, findings, repeated, problem } = run
-  const where = `${plural(run.ranks, 'rank')}, ${stageOf(run)}`
+  const where = `${plural(run.ranks, 'rank')}, ${exploredIn(run)}`
   if (problem !== undefined) return `${where}: not checked: ${run.isKnownProblem ? 'as above' : problem}`
   // If the search has a finding, no random schedules run after the search.
   const parts = [
@@ -38,14 +49,18 @@ export function runLine(run: Run, style: Style = plain): string {
   const refused = (run.asLowered ?? []).map(
     (why) => `\n    checked as lowered, because a GPU refuses it: ${why}`,
   )
-  return [where, parts.join('; '), verdict].join(': ') + refused.join('')
+  const overruled = run.isOverruled ? '; the recorded kernel decides, and it has findings' : ''
+  return [where, parts.join('; '), verdict].join(': ') + overruled + refused.join('')
 }
 
-/** True if schedules within the bounds were left out for a reason other than a finding. */
+/** True if the search omitted schedules within its bounds for a reason other than a finding. */
 const isIncomplete = ({ search, random, interrupted }: Run): boolean =>
   interrupted === true || (search?.cuts.length ?? 0) + (random?.cuts.length ?? 0) > 0
 
-/** Describes the search. Equivalent interleavings are tried only once, so a complete search may try a single one. */
+/**
+ * Describes the extent of a search for a reader. Equivalent interleavings are tried only once, so a complete search may
+ * try a single one.
+ */
 function searchPart({ complete, cuts, schedules, preemptions }: Search, isFound: boolean): string {
   const tried = plural(schedules, 'distinct interleaving')
   if (complete) return `exhaustive up to ${plural(preemptions, 'preemption')} (${tried})`
@@ -97,12 +112,21 @@ function again(
   return how.join(' ')
 }
 
+/** A scenario that failed may launch the kernel after the line at which it failed. */
+export const isUnlaunched = ({ file, scenarios }: CheckedKernel, { runs }: Checked): boolean =>
+  scenarios.length === 0 &&
+  !runs.some((run) => run.file === file && (run.problem !== undefined || run.findings.length > 0))
+
 export function unlaunchedNote({ kernel, file }: CheckedKernel): string {
   return (
     `note: no scenario in ${file} launches ${kernel.name}: it was recorded, verified and lowered, but not run. ` +
     `To run it, export scenario('…', { ranks: 2 }, async (world) => { world.launch(${kernel.name}, …) })`
   )
 }
+
+/** False if there was no scenario to run and no kernel could be recorded: then the error is the whole outcome. */
+export const isAnythingChecked = ({ runs, kernels, interrupted }: Checked): boolean =>
+  interrupted === true || runs.length > 0 || kernels.some(({ problem }) => problem === undefined)
 
 export function closingLine(checked: Checked, style: Style = plain): string {
   const findings = checked.runs.reduce((sum, run) => sum + run.findings.length, 0)
@@ -129,7 +153,7 @@ function sourceLine(file: string, line: number): string | undefined {
   return files.get(file)?.[line - 1]?.replace(/\s+$/, '')
 }
 
-/** The source line with its number, and a mark below the column. */
+/** The source line with its number, and a mark below the column of the finding. */
 export function quoted(site: Site): string[] | undefined {
   const at = site.position
   const text = at && sourceLine(at.file, at.line)
@@ -139,9 +163,10 @@ export function quoted(site: Site): string[] | undefined {
   return [`${number} | ${text}`, `${' '.repeat(number.length)} | ${blank}^`]
 }
 
-/** The whole outcome as plain data for `--json`. */
+/** The whole outcome as plain data for `--json`. Older readers expect `version` in place of `arke`. */
 export function toJson(checked: Checked, version: string): unknown {
   return {
+    arke: version,
     version,
     ...(checked.interrupted && { interrupted: true }),
     kernels: checked.kernels.map(({ file, kernel, scenarios, notes, problem }) => ({

@@ -1,9 +1,10 @@
 /**
- * `arke run`: runs the scenarios of a file on real ranks of a target, with recording, and prints the tax ledger of each
- * rank. A scenario runs once to compile its kernels, and then a few times. The ledger and the page show the run of
- * median length, and the trace shows all runs. A scenario that fails is reported with its error and its line, and the
- * next one runs.
+ * Implements `arke run`, which runs the scenarios of a file on real ranks of a target, with recording, and prints the
+ * tax ledger of each rank. `arke run` runs a scenario once to compile its kernels, and then a few times. The ledger and
+ * the HTML page show the run of median length, and the trace shows all runs. If a scenario fails, `arke run` reports
+ * its error with the source line and continues with the next scenario.
  */
+import { resolve } from 'node:path'
 import { plural } from '../report/format.ts'
 import { sentenceOf } from '../report/headline.ts'
 import { reportPage, type ReportRun } from '../report/runs/recordedPage.ts'
@@ -15,26 +16,28 @@ import { recordedRun, type RecordedRun } from '../runs/recorded.ts'
 import type { BenchResult, RunLedger } from '../runs/results.ts'
 import { writeChrome } from '../timeline/chrome.ts'
 import type { Timeline } from '../timeline/timeline.ts'
-import { borrowed } from '../world/borrowed.ts'
 import { openWorld } from '../world/open.ts'
 import type { OnPrint } from '../world/prints.ts'
-import type { Scenario, World } from '../world/world.ts'
+import { tunedNumbers } from '../tune/scenario.ts'
+import { namedNumbers } from '../tune/tables.ts'
+import type { Chosen, Scenario, World } from '../world/world.ts'
 import { expectRecording, fastestTarget, heapFor, machineOf, stallsOn } from './bench.ts'
-import { describeError, UsageError } from './errors.ts'
+import { UsageError } from './errors.ts'
 import type { Source } from './load.ts'
 import { checkOutputs, writeOutput } from './output.ts'
 import { printAbove, type Progress } from './progress.ts'
-import { Strays, turn, unlessIdle } from './strays.ts'
+import { closed, plan, problemOf, runOnce } from './scenarioRuns.ts'
+import { Strays } from './strays.ts'
 
 export interface RunCommand {
-  /** If set, run only the scenario of this name. */
+  /** If set, only the scenario with this name runs. */
   readonly scenario?: string
   readonly target?: string
-  /** If set, replaces the world sizes of the scenarios. */
+  /** If set, the given world sizes replace those of the scenarios. */
   readonly ranks?: number
-  /** The most recorded runs of each scenario. */
+  /** The maximum number of recorded runs of each scenario. */
   readonly runs: number
-  /** If set, a scenario is not repeated after so many seconds, but runs at least three times. */
+  /** If set, a scenario is not repeated after this many seconds, but runs at least three times. */
   readonly seconds?: number
   readonly json?: boolean
   readonly out?: string
@@ -42,7 +45,7 @@ export interface RunCommand {
   readonly trace?: string
 }
 
-/** The outcome of one scenario at one world size. Times are in nanoseconds. */
+/** The outcome of one scenario at one world size. All times in the outcome are in nanoseconds. */
 export interface ScenarioRun {
   readonly file: string
   readonly scenario: string
@@ -52,9 +55,11 @@ export interface ScenarioRun {
   /** The number of kernels on the busiest rank, and of stretches between host waits. */
   readonly launches: number
   readonly stretches: number
-  /** The ledgers of the run of median length. Empty if the scenario failed. */
+  /** The numbers with which the scenario ran, if they were tuned. Absent if the scenario ran with its defaults. */
+  readonly chosen?: Chosen
+  /** The ledgers of the run of median length. The ledgers are empty if the scenario failed. */
   readonly ledgers: readonly (RunLedger & { readonly rank: number })[]
-  /** The differences between the recorded kernels and those that run when nothing is recorded. */
+  /** The differences between the recorded kernels and those that run without recording. */
   readonly recordedUnlike: readonly string[]
   /** The reason why the scenario failed, with the author's line. */
   readonly problem?: string
@@ -66,11 +71,14 @@ export interface RunResult {
   readonly target: string
   readonly machine: BenchResult['machine']
   readonly scenarios: readonly ScenarioRun[]
-  /** A signal ended the command before all scenarios had run. */
+  /** True if a signal ended the command before all scenarios had run. */
   readonly interrupted?: true
 }
 
-/** After `interrupt` the function prints the results so far and returns. It throws if there are no results. */
+/**
+ * If `interrupt` aborts the run, the function prints the results so far and returns. If there are no results after an
+ * interrupt, the function throws an error.
+ */
 export async function runCommand(
   source: Source,
   command: RunCommand,
@@ -88,11 +96,11 @@ export async function runCommand(
       `--trace shows one scenario at one world size, and these are ${planned.length}; choose with --scenario and --ranks`,
     )
   const target = command.target ?? (await fastestTarget())
-  expectRecording(target, 'it does not record')
+  expectRecording(target, 'this target cannot record')
   const say = (line: string): void => {
     if (!json) print(line)
   }
-  // The kernels print in the first run of a scenario only.
+  // The command shows the output of `t.print` in the first run of a scenario only.
   let isFirst = false
   const printLine = printAbove(progress)
   const onPrint: OnPrint = (line) => {
@@ -113,9 +121,11 @@ export async function runCommand(
       const title = `${scenario.name}, ${plural(ranks, 'rank')}`
       progress.show(() => `${title} on ${target}`)
       let ended: Ended
+      let chosen: Chosen | undefined
       try {
         interrupt?.throwIfAborted()
         const world = await open(true, ranks, scenario.residency)
+        chosen = tunedNumbers(resolve(source.file), scenario, world.machine)
         ended = await runScenario(world, scenario, {
           ...{
             runs: command.runs,
@@ -124,6 +134,7 @@ export async function runCommand(
             strays,
             interrupt,
           },
+          chosen,
           onRun(n) {
             isFirst = n === 0
             progress.show(() => `${title} on ${target}: run ${n} of ${command.runs}`)
@@ -140,15 +151,21 @@ export async function runCommand(
       scenarios.push({
         ...{ file: source.file, scenario: scenario.name, ranks, walls, recordedUnlike },
         ...{ launches: run?.launches ?? 0, stretches: run?.stretches ?? 0 },
+        ...(chosen && { chosen }),
         ledgers: (run?.ranks ?? []).map(({ rank, ledger }) => ({ rank, ...ledger })),
         ...(problem !== undefined && { problem }),
       })
       say(style.heading(`${source.file}: ${title} on ${target}`))
       if (!run || problem !== undefined) {
-        say(`  ${style.bad('failed')}: ${problem}\n`)
+        say(
+          `  ${style.bad('failed')}: ${problem?.replaceAll('\n', '\n  ')}${chosen ? ` (with ${namedNumbers(chosen)}, which was tuned here)` : ''}\n`,
+        )
         continue
       }
-      const note = noteOn(run, walls)
+      const note = [
+        noteOn(run, walls),
+        ...(chosen ? [`It ran with ${namedNumbers(chosen)}, which was tuned here.`] : []),
+      ].join(' ')
       shown.push({ name: title, run, note })
       say(`  ${sentenceOf(recordedHeadline(run))}`)
       if (run.wall > 0) say(ledgerTable(run, style))
@@ -191,29 +208,8 @@ function noteOn({ launches, stretches, wall }: RecordedRun, walls: readonly numb
   )
 }
 
-/** The scenarios to run, each with a world size. */
-function plan(
-  { file, scenarios, operations }: Source,
-  { scenario: name, ranks }: Pick<RunCommand, 'scenario' | 'ranks'>,
-): readonly { readonly scenario: Scenario; readonly ranks: number }[] {
-  if (scenarios.length === 0)
-    throw new UsageError(
-      operations.length > 0
-        ? `${file}: exports operations and no scenario; measure them with arke bench ${file}, or export what scenariosOf(…) returns`
-        : `${file}: exports no scenario; export what scenario(…) returns`,
-    )
-  const wanted = scenarios.filter((one) => name === undefined || one.name === name)
-  if (wanted.length === 0)
-    throw new UsageError(
-      `--scenario ${JSON.stringify(name)}: there is no such scenario; there is ${scenarios.map((one) => JSON.stringify(one.name)).join(', ')}`,
-    )
-  return wanted.flatMap((scenario) =>
-    (ranks === undefined ? scenario.ranks : [ranks]).map((size) => ({ scenario, ranks: size })),
-  )
-}
-
 interface Ended {
-  /** The run of median length. Absent if the scenario failed. */
+  /** The run of median length. The run is absent if the scenario failed. */
   readonly run?: RecordedRun
   readonly timeline?: Timeline
   readonly walls: readonly number[]
@@ -228,31 +224,30 @@ interface Running {
   readonly strays: Strays<Scenario>
   readonly interrupt: AbortSignal | undefined
   readonly onRun: (n: number) => void
+  /** The numbers that were tuned for it, if any. */
+  readonly chosen: Chosen | undefined
 }
 
-/** Runs a scenario on a world that records, and closes the world. Throws only after an interrupt. */
+/**
+ * Runs a scenario on a world that records, and closes the world. The function throws an error only after an interrupt.
+ */
 async function runScenario(
   world: World,
   scenario: Scenario,
-  { runs, seconds = Infinity, bandwidth, strays, interrupt, onRun }: Running,
+  { runs, seconds = Infinity, bandwidth, strays, interrupt, onRun, chosen }: Running,
 ): Promise<Ended> {
   const found: RecordedRun[] = []
   let timeline: Timeline | undefined
   let problem: string | undefined
   try {
-    // The first run compiles the kernels. It is checked like the others, but not recorded in the ledger.
+    // The first run compiles the kernels. The results of the first run are checked like those of the other runs, but
+    // its times are not in the ledger.
     const start = performance.now()
     const isOver = (n: number): boolean => n > 3 && performance.now() - start > 1000 * seconds
     for (let n = 0; n <= runs && !isOver(n); n++) {
       await breathe(interrupt)
       onRun(n)
-      const { world: lent, giveBack } = borrowed(world)
-      await strays.within(scenario, () => unlessIdle(async () => scenario.run(lent)))
-      await world.synchronize()
-      await turn()
-      const stray = strays.take(scenario)
-      if (stray) throw stray
-      giveBack()
+      await runOnce(world, scenario, strays, chosen)
       const now = world.timeline()
       if (n > 0) found.push(recordedRun(now, { bandwidth, after: timeline }))
       timeline = now
@@ -269,19 +264,4 @@ async function runScenario(
   return problem === undefined
     ? { run, timeline, walls, recordedUnlike }
     : { walls: [], recordedUnlike: [], problem }
-}
-
-/** Closes the world. A world that has failed or was interrupted may throw again, which says nothing new. */
-async function closed(world: World, interrupt: AbortSignal | undefined): Promise<void> {
-  try {
-    await world.close()
-  } catch {
-    interrupt?.throwIfAborted()
-  }
-}
-
-/** The error of a scenario in one sentence that begins with the author's line. */
-function problemOf(error: unknown, { site }: Scenario): string {
-  const said = describeError(error)
-  return /^\S+:\d+:\d+: /.test(said) || !site ? said : `${site}: ${said}`
 }

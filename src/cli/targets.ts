@@ -1,5 +1,9 @@
-/** `arke targets`: lists the targets, and for each target that cannot be used on this machine the reason. */
+/**
+ * Implements `arke targets`, which lists the targets, and for each target that cannot be used on this machine the
+ * reason.
+ */
 import { plain, type Style } from '../report/style.ts'
+import type { StagedTarget } from '../targets/stages.ts'
 
 export interface TargetStatus {
   readonly name: string
@@ -8,17 +12,22 @@ export interface TargetStatus {
 }
 
 export async function targetStatus(): Promise<TargetStatus[]> {
-  const [{ cudaStatus }, { wasmStatus }, { nativeStatus }] = await Promise.all([
-    import('../targets/cuda/open.ts'),
-    import('../targets/wasm/world.ts'),
-    import('../targets/native/world.ts'),
-  ])
+  const others = Object.entries(statuses).map(async ([name, status]) => ({ name, ...(await status()) }))
   return [
-    { name: 'check', usable: true, about: 'interprets kernels under many schedules; needs nothing' },
-    { name: 'wasm', ...wasmStatus() },
-    { name: 'native', ...nativeStatus() },
-    { name: 'cuda', ...cudaStatus() },
+    {
+      name: 'check',
+      usable: true,
+      about: 'interprets kernels under many schedules; needs no other software',
+    },
+    ...(await Promise.all(others)),
   ]
+}
+
+/** The status of each target. A target is loaded only when it is asked. */
+const statuses: Readonly<Record<StagedTarget, () => Promise<Omit<TargetStatus, 'name'>>>> = {
+  wasm: async () => (await import('../targets/wasm/world.ts')).wasmStatus(),
+  native: async () => (await import('../targets/native/world.ts')).nativeStatus(),
+  cuda: async () => (await import('../targets/cuda/open.ts')).cudaStatus(),
 }
 
 export function targetTable(targets: readonly TargetStatus[], style: Style = plain): string {

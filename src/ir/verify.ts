@@ -1,15 +1,13 @@
 /**
  * The specification of the IR, which is verified after recording and after every pass.
  *
- *  1. A node's inputs are defined before it, in its block or in an enclosing block.
- *  2. A node's type is the type that its op infers from the inputs, attributes and blocks.
- *  3. A `result` belongs to a control node, and each `param` belongs to exactly one block.
- *  4. A role captures no fragment: registers belong to the warps that computed them. (Scalars are uniform.)
- *  5. `roles` are not nested.
- *  6. Shared tiles and barriers are declared at the top of the kernel, because they exist for the whole program.
- *  7. A lowered kernel contains no `pipeline`.
- *  8. `last` without an index is not in a loop, a branch or another `last`, because it counts one arrival per program.
- *  9. An op that a stage inserts occurs only after that stage.
+ * 1. A node's inputs are defined before it, in its block or in an enclosing block. 2. A node's type is the type that
+ *    its op infers from the inputs, attributes and blocks. 3. A `result` belongs to a control node, and each `param`
+ *    belongs to exactly one block. 4. A role captures no fragment, because registers belong to the warps that computed
+ *    them. (Scalars are uniform.) 5. `roles` are not nested. 6. Shared tiles and barriers are declared at the top of
+ *    the kernel, because they exist for the whole program. 7. A lowered kernel contains no `pipeline`. 8. `last`
+ *    without an index is not in a loop, a branch or another `last`, because it counts one arrival per program. 9. An op
+ *    that a stage inserts occurs only after that stage.
  * 10. `words.take` is inside `until`, and `once` is inside a loop: they are meant for repeated code.
  * 11. An op that needs another node has it: `drain` a store or copy by an engine in its role, words the epoch of their flags.
  * 12. All loops with clusters have clusters of one shape.
@@ -25,7 +23,7 @@ import { sameType, typeName } from './type.ts'
 interface Place {
   readonly inRole: Block | undefined
   readonly inLoop: boolean
-  /** True inside a branch, and in the block of a `last`, which only some programs execute. */
+  /** True inside a branch and inside the block of `last`, which only some programs execute. */
   readonly isChosen: boolean
   readonly inUntil: boolean
   /** True inside a loop whose iterations are divided among the threads of a role. */
@@ -33,7 +31,7 @@ interface Place {
   readonly depth: number
 }
 
-/** The kernel as written. */
+/** The recorded kernel, before any compiler stage. */
 const RECORDED = 'recorded'
 
 /** True if no thread of a role may execute the node alone. */
@@ -109,7 +107,8 @@ function expectValid(ir: KernelIR): void {
         node,
         `is ${place.inLoop ? 'in a loop' : 'in a branch or in another last'}, but counts one arrival per program: put it outside, or count arrivals per index with { at, of, arrivals }`,
       )
-    if (allowed === 'inside loops' && !place.inLoop) fail(node, 'is outside loops, where nothing is repeated')
+    if (allowed === 'inside loops' && !place.inLoop)
+      fail(node, 'is outside loops, but only makes sense in repeated code')
     if (allowed === 'inside until' && !place.inUntil)
       fail(node, 'is outside `until`, so that a missing word would not be loaded again')
     if (place.isApart && areTogether(node))

@@ -1,4 +1,5 @@
-/** The inputs of `t.random`: the words of a seed and of a counter. */
+/** Records `t.random`: its inputs are the words of a seed and of a counter. */
+import type { DType } from '../ir/dtype.ts'
 import type { Node } from '../ir/node.ts'
 import { KernelError, Site } from '../ir/site.ts'
 import type { Recorder } from './recorder.ts'
@@ -6,12 +7,12 @@ import { constant, stretch, Value, type Rank } from './value.ts'
 
 type Word<R extends Rank> = Value<'i32' | 'u32', R>
 
-/** A seed: a number below 2^53, or its lower 32 bits and optionally its upper 32 bits. */
+/** The seed of random numbers is a number below 2^53, or its lower 32 bits and optionally its upper 32 bits. */
 export type Seed = number | Word<0> | readonly [low: number | Word<0>, high: number | Word<0>]
 
 /**
- * A counter: one to four words of 32 bits, the lowest first; missing words are 0. The first word determines the shape of
- * the result, and the others are broadcast to it.
+ * A counter of random numbers: one to four words of 32 bits, the lowest first; missing words are 0. The first word of
+ * the counter determines the shape of the result, and the other words are broadcast to this shape.
  */
 export type Counter<R extends Rank> = Word<R> | readonly [Word<R>, ...(number | Word<0> | Word<NoInfer<R>>)[]]
 
@@ -33,7 +34,7 @@ function wordsOf(recorder: Recorder, given: readonly unknown[], count: number, w
   })
 }
 
-/** The inputs of the op `random`: four words of the counter and two of the key, all of the same shape. */
+/** The inputs of the op `random`: four words of the counter and two words of the key, all of the same shape. */
 export function randomInputs(recorder: Recorder, seed: Seed, counter: Counter<Rank>): Node[] {
   const seeds = typeof seed === 'number' ? halves(seed) : asList<unknown>(seed)
   const words = [
@@ -41,6 +42,26 @@ export function randomInputs(recorder: Recorder, seed: Seed, counter: Counter<Ra
     ...wordsOf(recorder, seeds, 2, 'the seed'),
   ]
   return words.map((word) => stretch(word, words[0].shape).node)
+}
+
+/**
+ * Emits the op `random` and converts the word `word` of each counter's block of random bits to the dtype. The `inputs`
+ * are those of `randomInputs`.
+ */
+export function randomOf<D extends 'u32' | 'f32', R extends Rank>(
+  recorder: Recorder,
+  dtype: D,
+  inputs: readonly Node[],
+  word: number,
+): Value<D, R> {
+  const bits = new Value<'u32', R>(recorder, recorder.emit('random', inputs, { word }))
+  if (dtype === 'u32') return bits as Value<DType, R> as Value<D, R>
+  if (dtype === 'f32')
+    return bits
+      .shr(8)
+      .to('f32')
+      .mul(2 ** -24) as Value<DType, R> as Value<D, R>
+  throw new KernelError(`random: makes u32 or f32, not ${String(dtype)}`, Site.here())
 }
 
 function halves(seed: number): number[] {

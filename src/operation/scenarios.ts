@@ -1,18 +1,24 @@
 /**
- * Scenarios that run the variants of an operation and compare every rank with the reference: for `arke check`, which
- * needs a small shape, and for `arke run`.
+ * Builds scenarios that run the variants of an operation and compare every rank with the reference, for `arke check`
+ * (which needs a small shape) and for `arke run`.
  */
 import { scenario, type Scenario, type ScenarioOptions } from '../world/world.ts'
 import type { OperationDefinition, OperationOptions } from './definition.ts'
 
-export interface OperationScenarioOptions<Options extends OperationOptions> extends ScenarioOptions {
+export interface OperationScenarioOptions<Options extends OperationOptions> extends Omit<
+  ScenarioOptions,
+  'tune'
+> {
   /** The options that differ from the operation's defaults, such as a small shape and small tiles. */
   readonly options?: Partial<Omit<Options, 'variant'>>
-  /** The number of executions; 2 by default. Contents change between them, so that a stale buffer is found. */
+  /**
+   * The number of executions in a scenario; 2 by default. The contents of the inputs change between executions, so that
+   * a stale buffer is found.
+   */
   readonly executions?: number
 }
 
-/** One scenario per variant, named after the operation and the variant. */
+/** Returns one scenario per variant, named after the operation and the variant. */
 export function scenariosOf<Options extends OperationOptions, Contents>(
   definition: OperationDefinition<Options, Contents>,
   { options = {}, executions = 2, ...rest }: OperationScenarioOptions<Options> = {},

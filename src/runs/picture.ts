@@ -1,7 +1,7 @@
 /**
- * What the processors of one rank do in a window. The spans of a processor follow each other without gaps from the
- * beginning of the window to its end. They are divided as in src/taxes/processors.ts. After its last kernel, a rank
- * waits for the last rank that shares launches with it. A rank without kernels is vacant.
+ * Computes what the processors of one rank do in a time window. The time spans of a processor follow each other without
+ * gaps from the beginning of the window to its end. Each time span has one category of src/taxes/processors.ts. After
+ * its last kernel, a rank waits for the last rank that shares launches with it. A rank without kernels is vacant.
  */
 import { type BusyPart, type IdlePart, type Part, partNames } from '../taxes/ledger.ts'
 import { chosenWork, type Ending, windowTime } from '../taxes/processors.ts'
@@ -13,7 +13,7 @@ import type { Picture, RunPart, Span } from './results.ts'
 
 type Tracks = Picture['ranks'][number]['tracks']
 
-/** An interval on one rank's timeline, in the time of that rank. */
+/** A time interval on one rank's timeline, in the time of that rank. */
 export interface RankWindow {
   readonly from: number
   readonly to: number
@@ -41,7 +41,7 @@ export function tracksOf(rank: RankTimeline, names: readonly string[], window: R
   const ofRank = labelsOfRank(
     pauses,
     named(ending.vacant, () =>
-      kernels.length === 0 ? 'no kernel runs on this rank' : 'nothing is left to run',
+      kernels.length === 0 ? 'no kernel runs on this rank' : 'no more work to run',
     ),
   )
   const finish = named(ending.wait, () => 'finished, waiting for the last rank')
@@ -61,7 +61,7 @@ export function tracksOf(rank: RankTimeline, names: readonly string[], window: R
   })
 }
 
-/** Maps the parts of the audit to the coarser parts of a run's ledger. */
+/** Maps the categories of time in the audit to the coarser categories in the ledger of a run. */
 export const runPart: Readonly<Record<Part, RunPart>> = {
   compute: 'useful',
   transfer: 'transfer',
@@ -78,7 +78,7 @@ export const runPart: Readonly<Record<Part, RunPart>> = {
 }
 
 type Named = Omit<Span, 'part'>
-/** The events that label a part of the time, and the label for times without such an event. */
+/** The events that label a category of time, and the label for times without a labelling event. */
 type Labels = readonly [events: readonly Named[], otherwise: string]
 
 const interval = (from: number, to: number): Intervals => Float64Array.from(from < to ? [from, to] : [])
@@ -90,8 +90,8 @@ const named = (set: Intervals, label: (to: number) => string): Named[] =>
   }))
 
 /**
- * Labels for the times in which no program reports anything. Each of the `pauses` is named after the kernel that ends
- * it.
+ * Labels for the times in which no program has recorded an event. Each idle interval in `pauses` is named after the
+ * kernel that ends it.
  */
 function labelsOfRank(
   pauses: readonly Named[],
@@ -104,7 +104,7 @@ function labelsOfRank(
   return {
     dispatch: paused((name) => `dispatch: the host is launching ${name}`),
     hostBlocked: paused((name) => `the host waits for the device before it launches ${name}`),
-    hostAbsent: paused((name) => `the host does something else before it launches ${name}`),
+    hostAbsent: paused((name) => `the host does other work before it launches ${name}`),
     gap: [paused((name) => `gap before ${name}`)[0], 'a kernel starts or ends: no program runs'],
     dependency: paused((name) => `${name} waits for an event of another stream`),
     unattributed: paused((name) => `idle before ${name}, whose launch was not recorded`),
@@ -114,7 +114,7 @@ function labelsOfRank(
 
 type BusyLabels = Readonly<Record<Exclude<BusyPart, 'vacant'>, Labels>>
 
-/** Labels for a rank whose programs recorded nothing. */
+/** Labels for a rank whose programs recorded no events. */
 function labelsOutside(
   { events }: RankTimeline,
   names: readonly string[],
@@ -125,7 +125,7 @@ function labelsOutside(
     kernels.map((event) => ({
       from: events.start[event],
       to: end(events, event),
-      label: `${names[events.name[event]]}, inside which nothing was recorded`,
+      label: `${names[events.name[event]]}, inside which no event was recorded`,
     })),
     '',
   ]
@@ -142,7 +142,7 @@ function labelsInside(
 ): BusyLabels {
   const inside = (worker: WorkerTrack, kind: Kind): Named[] => eventsIn(rank, names, worker, kind, [from, to])
   const all = (kind: Kind): Named[] => tracks.flatMap((worker) => inside(worker, kind))
-  // A processor does what those of its programs do that are not blocked.
+  // The activity of a processor is that of its programs that are not blocked.
   const unblocked = tracks.flatMap((worker) =>
     labelled(clip(worker.unblocked, from, to), inside(worker, Kind.annotation), 'a role of the program'),
   )
@@ -177,8 +177,8 @@ function eventsIn(
 }
 
 /**
- * Splits a set of intervals at the events that lie in it. If several events overlap, the event that started last gives
- * the label.
+ * Splits a set of time intervals at the events that lie in it. If several events overlap, the event that started last
+ * gives the label.
  */
 function labelled(set: Intervals, events: readonly Named[], otherwise: string): Named[] {
   const sorted = [...events].sort((a, b) => a.from - b.from || b.to - a.to)
@@ -197,7 +197,7 @@ function labelled(set: Intervals, events: readonly Named[], otherwise: string): 
   return spans
 }
 
-/** Sorts spans, makes their times relative to the window, and joins adjacent spans with the same part and label. */
+/** Sorts spans, makes their times relative to the window, and joins adjacent spans with the same category and label. */
 function finished(spans: readonly Span[], origin: number): Span[] {
   const joined: Span[] = []
   for (const { from, to, part, label } of [...spans].sort((a, b) => a.from - b.from)) {

@@ -1,11 +1,12 @@
 /**
- * What the command line must know about a target before it opens a world: the options that its kernels depend on, the machine for which
- * operations choose tiles without a world, and the memory of a measurement. Each target states this in its own folder. The command line
- * reads these records and never branches on the name of a target.
+ * Describes what the command line must know about a target before it opens a world: the options on which its kernels
+ * depend, the machine for which operations choose tiles without a world, and the memory of a measurement. Each target
+ * provides its description in its own folder. The command line reads target descriptions and never branches on the name
+ * of a target.
  */
 import type { Machine } from '../world/machine.ts'
 
-/** Facts that specialise the kernels of some targets, as options of `arke emit` and `arke check`. */
+/** Facts for which some targets specialise kernels, as options of `arke emit` and `arke check`. */
 export type FactOption =
   | 'extents'
   | 'packed'
@@ -18,22 +19,27 @@ export type FactOption =
   | 'sharedBytes'
   | 'registers'
 
-/** What may differ from the usual device of a target: facts of a device that is only described. */
+/** The facts in which a described device may differ from the usual device of a target. */
 export interface GivenDevice {
-  /** Scratch memory of a program, in bytes. */
+  /** The scratch memory of a program, in bytes. */
   readonly sharedBytes?: number
-  /** Registers that the programs on a processor share. */
+  /** The number of registers that the programs on a processor share. */
   readonly registers?: number
 }
 
 export interface TargetDescription {
-  /** The options that the target's kernels depend on. */
+  /**
+   * The place of the target among those that measurements choose by default: the usable one with the lowest number. A
+   * target without a number is measured only if the user names it.
+   */
+  readonly preference?: number
+  /** The options on which the target's kernels depend. */
   readonly options: readonly FactOption[]
   /**
-   * The machine that operations are given if there is no world. With `severalDevices`, each rank has its own device; a target without
-   * that option ignores it.
+   * The machine record that operations receive if there is no world. With `severalDevices`, each rank has its own
+   * device; a target without that option ignores it.
    */
   machine(ranks: number, severalDevices: boolean, given?: GivenDevice): Machine
-  /** Bytes of heap per rank for a measurement that has this many worlds open at the same time. */
+  /** The number of heap bytes per rank for a measurement that has the given number of worlds open at the same time. */
   measuredHeap(ranks: number, worlds: number): number
 }

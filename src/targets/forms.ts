@@ -1,9 +1,11 @@
 /**
- * Each target's forms of a kernel: its IR after a stage, what follows the IR, and the text that a world of the target compiles.
- * `arke emit` prints these forms and `arke check` explores the IR. A world launches what the same facts give.
+ * Computes each target's forms of a kernel: its IR after a stage, and the text that a world of the target compiles.
+ * `arke emit` prints the forms of a kernel, and `arke check` explores its IR. For the same facts, a world launches the
+ * form of a kernel that `arke emit` prints.
  */
 import type { KernelIR } from '../ir/node.ts'
 import { limitsOf } from '../world/machine.ts'
+import { isEvenlyAscending } from '../world/members.ts'
 import type { Machine } from './cpu/code.ts'
 import { cpuHeader, isScattered, type CpuFacts } from './cpu/facts.ts'
 import { lowerKernel } from './cpu/lower/lower.ts'
@@ -23,48 +25,58 @@ import { sourceOf } from './native/render.ts'
 import type { StagedTarget } from './stages.ts'
 import { wasmMachine } from './wasm/engine.ts'
 
-/** Facts about the world and the arguments of a launch. A target uses those that specialise its kernels. */
+/**
+ * Facts about the world and the arguments of a launch. A target uses those facts for which it specialises its kernels.
+ */
 export interface Given {
-  /** Extents by the name of a tensor; others are 1024. */
+  /** The extents by the name of a tensor; extents that are not given are 1024. */
   readonly shapes?: Shapes
-  /** Parameters whose tensors are packed. */
+  /** The parameters of the kernel whose tensors are packed. */
   readonly packed?: readonly string[]
-  /** The world records. */
+  /** True if the world records. */
   readonly record?: boolean
   /** The ranks of the group that launches the kernel; by default the whole world. */
   readonly group?: readonly number[]
-  /** Ranks may be on several devices; otherwise all are on one. */
+  /** True if ranks may be on several devices; by default, all ranks are on one device. */
   readonly severalDevices?: boolean
-  /** The host signals flags of the kernel. */
+  /** True if the host signals flags of the kernel. */
   readonly hostSignals?: boolean
-  /** What differs from the target's usual device, which is an H200 for cuda. */
+  /** The facts in which the device differs from the target's usual device, which is an H200 for cuda. */
   readonly device?: GivenDevice
-  /** The processor of a native world; by default one with AVX2, whatever the computer. */
+  /**
+   * The processor of a native world. By default, the processor of a native world is one with AVX2, whatever the
+   * computer.
+   */
   readonly processor?: Machine
 }
 
-/** A kernel as text, and the notes for its author, which the text states as comments. */
+/** The generated code of a kernel, and the notes for the kernel's author, which the code contains as comments. */
 export interface Emitted {
   readonly text: string
   readonly notes: readonly string[]
 }
 
 export interface Forms {
-  /** The kernel after one of the target's IR stages. */
+  /** The kernel after one of the IR stages of the target. */
   ir(recorded: KernelIR, stage: string, given: Given): KernelIR
-  /** The printed stage that follows the IR: `decide` or `code`. */
+  /** The printed stage after the last IR stage: `decide` or `code`. */
   printed(recorded: KernelIR, given: Given): string
   text(recorded: KernelIR, given: Given): Emitted
   /** The notes of `text`, without the text. */
   notes(recorded: KernelIR, given: Given): readonly string[]
-  /** The facts in short, for a line of results. */
+  /** A short description of the facts, for a line of results. */
   summary(given: Given): string
 }
 
 function cudaFacts(recorded: KernelIR, given: Given): EmitFacts {
-  const { shapes, record = false, severalDevices = false, hostSignals, device } = given
+  const { shapes, record = false, severalDevices = false, hostSignals, device, group } = given
   const world = { record, oneDevice: !severalDevices, device: limitsOf(describedGpu(device)) }
-  return specialise({ ...world, ...(hostSignals && { hostSignals }) }, shapesOf(recorded, shapes))
+  const facts = {
+    ...world,
+    ...(hostSignals && { hostSignals }),
+    ...(!isEvenlyAscending(group) && { scattered: true }),
+  }
+  return specialise(facts, shapesOf(recorded, shapes))
 }
 
 const cuda: Forms = {
@@ -86,7 +98,7 @@ const cuda: Forms = {
     `cuda, ${['H200', ...limitsText(limitsOf(describedGpu(device)))].join(' with ')}, ${severalDevices ? 'several devices' : 'one device'}${record ? ', recording' : ''}`,
 }
 
-/** The printed text does not depend on the computer that prints it, unless its processor is asked for. */
+/** The printed code does not depend on the computer that prints it, unless the user asks for its processor. */
 const avx2 = machineOf('#define __AVX2__ 1\n#define __FMA__ 1', defaultCaches)
 
 function codeText(recorded: KernelIR, facts: CpuFacts): string {
@@ -94,7 +106,7 @@ function codeText(recorded: KernelIR, facts: CpuFacts): string {
   return `${header.join('')}${printCode(lowerKernel(recorded, facts).module)}`
 }
 
-/** The forms of a CPU target with this machine, whose text is `textOf`. */
+/** The forms of a CPU target with this machine. The function `textOf` renders their text. */
 function cpu(
   name: string,
   machineOf: (given: Given) => Machine,
@@ -121,7 +133,9 @@ const native = cpu(
   (recorded, facts) => sourceOf(lowerKernel(recorded, facts).module),
 )
 
-/** WebAssembly is bytes: Code is its text. */
+/**
+ * The generated WebAssembly is binary, so the readable form of a kernel for wasm is its intermediate language, Code.
+ */
 const wasm = cpu('wasm', () => wasmMachine, codeText)
 
 export const forms: Readonly<Record<StagedTarget, Forms>> = { cuda, native, wasm }

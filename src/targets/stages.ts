@@ -1,61 +1,72 @@
 /**
- * The stages of each target, in order: their names, and what each makes of a kernel. The passes behind them are in ir/stages.ts,
- * cpu/stages.ts and cuda/stages.ts. This file loads no target, so that the command line can name stages at once.
+ * Lists the compiler stages of each target in order, with their names and a description of their effect. The passes of
+ * these stages are in ir/stages.ts, cpu/stages.ts and cuda/stages.ts. This file loads no target, so that the command
+ * line can list stages quickly.
  */
 const recorded = 'the kernel as written'
-const prints = 'programs store what they print in a buffer, which two more parameters refer to'
+const prints = 'programs store printed numbers in a buffer, to which two additional parameters refer'
 const simplified =
   'constants are folded, dead code is removed, and a put with a signal becomes a copy and a signal'
 
-/** Stages that only the cuda target has, all of them IR. */
+/** Compiler stages that only the cuda target has; the result of each is IR. */
 export const cudaOnly = {
-  complete: 'copies in flight that TMA cannot make become copies that are complete at once',
+  complete:
+    'asynchronous copies that neither the TMA nor cp.async can execute become ordinary copies, which are complete at once',
   courier:
-    'a courier role, on idle warps, sends what the consumer would send to other ranks before its first product',
+    'an additional role (the courier) on idle warps takes over the data that the consumer sends to other ranks before its first matrix product',
   clusters:
-    'the programs of a cluster fetch a tile once for all of them, where the extents and the copies allow it',
+    'a cluster of programs fetches a tile once for all its programs, if the extents and the copies allow it',
   layouts:
-    'a value that is needed in two layouts is converted; partial results of several warps are combined',
-  words: 'f32 words carry the epochs of flags (flag-in-data), where a tensor allows it',
+    'values that are needed in two layouts are converted, and partial results of several warps are combined',
+  words:
+    'flags are replaced by epochs in the low bits of f32 data (flag-in-data words), if a tensor allows it',
   order:
-    'threads of a role synchronise, accesses by TMA and the matrix unit are fenced, and TMA stores are awaited',
+    'threads of a role synchronise, accesses by TMA and the matrix unit are fenced, and copies in flight are awaited',
 } as const
 
-const complete = 'copies in flight become copies that are complete at once'
+const complete = 'asynchronous copies become ordinary copies, which are complete at once'
 const cpu = { recorded, prints, simplified, complete } as const
 const lowered = 'pipelines become roles with rings of buffers, asynchronous copies and barriers'
 
-/** Stages that are IR: verified, printed by `arke emit --stage` and explored by `arke check --stage`. */
+/**
+ * Compiler stages whose result is IR: verified, printed by `arke emit --stage` and explored by `arke check --stage`.
+ */
 const irStages = {
   cuda: { recorded, prints, simplified, lowered, ...cudaOnly },
   native: cpu,
   wasm: cpu,
 } as const
 
-const code = 'typed statements over locals and vectors, which become C++ or WebAssembly'
+const code = 'typed statements over local variables and vectors, which become C++ or WebAssembly'
 
-/** What follows the IR and can be printed, too. Then comes the target's text. */
+/** The printable stage that follows the IR stages. The target's generated code follows the printable stage. */
 const printedStages = {
-  cuda: { decide: 'the decisions by which the last stage becomes text' },
+  cuda: { decide: 'the decisions by which the last stage becomes source code' },
   native: { code },
   wasm: { code },
 } as const
 
 export type StagedTarget = keyof typeof irStages
-/** The target of `arke check` and `arke emit` if none is given. */
+/** The default target of `arke check` and `arke emit`. */
 export const usualTarget: StagedTarget = 'cuda'
 export const stagedTargets = Object.keys(irStages) as StagedTarget[]
 
 export const isStaged = (name: string): name is StagedTarget => Object.hasOwn(irStages, name)
 
-/** The names of the IR stages of a target, from the kernel as written to the one that becomes text or code. */
+/** The names of the IR stages of a target, from the kernel as written to the last IR before code generation. */
 export const irStageNames = (target: StagedTarget): string[] => Object.keys(irStages[target])
 
-/** All that `arke emit --stage` prints for a target. */
+/** The names of all stages that `arke emit --stage` prints for a target. */
 export const stageNames = (target: StagedTarget): string[] => [
   ...irStageNames(target),
   ...Object.keys(printedStages[target]),
 ]
 
-/** The IR from which a target's text or code is made. */
+/** What the kernel is after a stage of the target. */
+export function stageDescription(target: StagedTarget, stage: string): string {
+  const described: Readonly<Record<string, string>> = { ...irStages[target], ...printedStages[target] }
+  return described[stage]
+}
+
+/** The last IR stage, from which the target's code is generated. */
 export const lastStage = (target: StagedTarget): string => irStageNames(target).at(-1)!

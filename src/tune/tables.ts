@@ -4,11 +4,13 @@
  */
 export type Numbers = Readonly<Record<string, number>>
 
-/** The properties of a problem for which tiles are chosen. */
+/** The facts about a problem that determine the choice of tiles. */
 export interface Asked {
   readonly operation: string
   readonly variant?: string
-  /** The layout options of the operation, such as { shard: 'K' }. Tiles of one layout serve no other layout. */
+  /**
+   * The layout options of the operation, such as { shard: 'K' }. Tiles for one layout are not used for another layout.
+   */
   readonly layout?: Readonly<Record<string, string>>
   readonly dtype: string
   readonly ranks: number
@@ -17,22 +19,30 @@ export interface Asked {
   /** The name of the GPU that the rank runs on, or the name of the target. */
   readonly device: string
   readonly shape: Numbers
-  /** Of the operation's definition. Without it, tiles serve only the shape they were measured at. */
+  /**
+   * The classes of shapes in the operation's definition. If the classes are absent, tiles are used only for the shape
+   * at which they were measured.
+   */
   readonly growing?: Growing
 }
 
 /**
  * How the extents of an operation that grow with the amount of work form classes. A growing extent is rounded up to a
- * power of two. If it is `neighbouring`, tiles of a neighbouring class may be used, too.
+ * power of two. If an extent is marked `neighbouring`, tiles of a neighbouring class may be used, too.
  */
 export type Growing = Readonly<Record<string, 'rounded' | 'neighbouring'>>
 
-/** The tiles measured on one device, by setting, such as `allGatherGemm pull K bf16 8x16`, and class of shapes. */
+/**
+ * The tiles measured on one device, indexed by setting (such as `allGatherGemm pull K bf16 8x16`) and class of shapes.
+ */
 export type Table = Readonly<Record<string, Readonly<Record<string, Numbers>>>>
 /** Tables of tiles, keyed by device name. */
 export type Tables = Readonly<Record<string, Table>>
 
-/** An operation always states the same layout options, so their values suffice, in the order of their names. */
+/**
+ * An operation always states the same layout options, so the values of these options, in the order of their names,
+ * identify the layout.
+ */
 export function settingOf({ operation, variant, layout = {}, dtype, ranks, processors }: Asked): string {
   const values = Object.keys(layout)
     .sort()
@@ -40,7 +50,7 @@ export function settingOf({ operation, variant, layout = {}, dtype, ranks, proce
   return [operation, variant, ...values, dtype, `${ranks}x${processors}`].filter(Boolean).join(' ')
 }
 
-/** The class of a shape, or the class a number of doublings away from it. */
+/** The class of a shape, or of the shape whose neighbouring extents are doubled `doublings` times. */
 export function classOf({ shape, growing = {} }: Pick<Asked, 'shape' | 'growing'>, doublings = 0): string {
   const extents = Object.entries(shape).map(([name, extent]) => {
     if (!Object.hasOwn(growing, name)) return [name, extent]
@@ -49,7 +59,7 @@ export function classOf({ shape, growing = {} }: Pick<Asked, 'shape' | 'growing'
   return namedNumbers(Object.fromEntries(extents))
 }
 
-/** Returns the tables with the newly found tiles added. Settings and classes are sorted by name. */
+/** Returns the tables with the newly found tiles added. Settings and classes of the tables are sorted by name. */
 export function withTiles(tables: Tables, found: readonly { asked: Asked; tiles: Numbers }[]): Tables {
   const all: Record<string, Record<string, Record<string, Numbers>>> = {}
   const put = (device: string, setting: string, name: string, tiles: Numbers): void => {
@@ -82,7 +92,7 @@ export function tableSource(name: string, device: string, table: Table): string 
     ),
     '  },',
   ])
-  return `/** The fastest tiles on ${device}, by setting and class of shapes. Written by tuning. */
+  return `/** The fastest tiles on ${device}, by setting and class of shapes. Only tuning writes this file. */
 import type { Table } from './tables.ts'
 
 export const ${name}: Table = {${lines.length === 0 ? '' : `\n${lines.join('\n')}\n`}}

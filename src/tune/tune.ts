@@ -1,7 +1,7 @@
 /**
  * Finds the fastest tiles of an operation on a world. Every candidate's result is first compared with the reference.
- * After that, the candidates run interleaved behind the start gate, on inputs that rotate over more memory than the
- * caches hold. Candidates that a target rejects or computes wrongly are dropped.
+ * After the comparison, the candidates run interleaved behind the start gate, on inputs that rotate over more memory
+ * than the caches hold. Candidates that a target rejects or computes wrongly are dropped.
  */
 import { KernelError } from '../ir/site.ts'
 import type { Operation, OperationDefinition, OperationOptions } from '../operation/definition.ts'
@@ -24,18 +24,24 @@ export interface TuneOptions<Options extends OperationOptions> {
   readonly now: () => number
   /** True if every worker of every rank has its own core, so that start gates may spin. */
   readonly spin: boolean
-  /** Bytes over which inputs rotate. By default, more than the caches of the world's machine hold. */
+  /**
+   * The number of bytes over which inputs rotate. By default, inputs rotate over more bytes than the caches of the
+   * world's machine hold.
+   */
   readonly rotate?: number
-  /** True to pack weights into the target's layout before the measurement. By default, weights are packed. */
+  /**
+   * True to pack weights into the target's layout before the measurement. By default, weights are packed before the
+   * measurement.
+   */
   readonly pack?: boolean
   readonly seed?: number
   /**
-   * Ends tuning early. After an interrupt, the result is the fastest candidate so far. If nothing was timed yet, `tune`
-   * throws the reason of the signal.
+   * An abort signal that ends tuning early. After the abort, the result is the fastest candidate so far. If no
+   * candidate was timed before the abort, `tune` throws the reason of the signal.
    */
   readonly interrupt?: AbortSignal
   readonly onProgress?: (what: string, done: number) => void
-  /** Called with the launches of one execution that uses the chosen tiles. */
+  /** A callback that receives the launches of one execution with the chosen tiles. */
   readonly onChosen?: (launches: readonly Launch[]) => void
 }
 
@@ -44,7 +50,7 @@ export interface Dropped {
   readonly why: string
 }
 
-/** The result of tuning. Times are in nanoseconds. */
+/** The result of tuning an operation. All times in the result of tuning are in nanoseconds. */
 export interface Tuned {
   readonly asked: Asked
   readonly fallback: { readonly tiles: Numbers; readonly time: Quantity }
@@ -55,8 +61,8 @@ export interface Tuned {
   readonly tried: number
   readonly dropped: readonly Dropped[]
   /**
-   * Present only after an interrupt. In this case `best` is the fastest candidate so far and may not be significantly
-   * faster than the default.
+   * The field `interrupted` is present only after an interrupt. After an interrupt, `best` is the fastest candidate so
+   * far and may not be significantly faster than the default.
    */
   readonly interrupted?: true
 }
@@ -88,15 +94,8 @@ export async function tune<Options extends OperationOptions, Contents>(
   await gate.prepare()
   const make = (of: Numbers, inputs?: Operation['inputs']): Operation<Contents> =>
     definition.make(world, { ...options, tiles: of, stream: stream.id }, inputs)
-  const sets = [make(tiles[0])]
-  const bytes = world.ranks * Object.values(sets[0].inputs).reduce((sum, input) => sum + bytesOf(input), 0)
-  while (sets.length * bytes < rotate && sets.length < mostSets) sets.push(make(tiles[0]))
-  const contents = sets[0].random(seed)
-  for (const operation of sets) {
-    await breathe(interrupt)
-    operation.fill(contents)
-    if (pack) await operation.pack()
-  }
+  const filling = { rotate, pack, seed, interrupt }
+  const { sets, contents } = await inputSets(world, () => make(tiles[0]), filling)
   const { rows } = sampleOf(sets[0], world.localRanks.length, seed)
   const references = new Map<number, Float64Array>()
 
@@ -140,7 +139,7 @@ export async function tune<Options extends OperationOptions, Contents>(
       definition.make(onlySeen, { ...options, tiles: best, stream: stream.id }, sets[0].inputs).launch()
       settings.onChosen(launched)
     } catch (error) {
-      // The candidates may have left too little memory for another operation. The tuning result is still valid.
+      // The candidates may have left too little memory for another operation. The result of tuning is still valid.
       if (!isAboutTiles(error)) throw error
     }
   }
@@ -155,12 +154,36 @@ export async function tune<Options extends OperationOptions, Contents>(
   }
 }
 
+/**
+ * Makes an operation on as many sets of inputs as exceed the caches (`rotate` bytes), and fills all of them with the same
+ * contents.
+ */
+export async function inputSets<Contents>(
+  world: World,
+  make: () => Operation<Contents>,
+  options: Required<Pick<TuneOptions<OperationOptions>, 'rotate' | 'pack' | 'seed'>> & {
+    readonly interrupt: AbortSignal | undefined
+  },
+): Promise<{ readonly sets: readonly Operation<Contents>[]; readonly contents: Contents }> {
+  const { rotate, pack, seed, interrupt } = options
+  const sets = [make()]
+  const bytes = world.ranks * Object.values(sets[0].inputs).reduce((sum, input) => sum + bytesOf(input), 0)
+  while (sets.length * bytes < rotate && sets.length < mostSets) sets.push(make())
+  const contents = sets[0].random(seed)
+  for (const operation of sets) {
+    await breathe(interrupt)
+    operation.fill(contents)
+    if (pack) await operation.pack()
+  }
+  return { sets, contents }
+}
+
 const isAboutTiles = (error: unknown): error is Error =>
   [KernelError, WorldError, RangeError, WrongResult].some((kind) => error instanceof kind)
 
 /**
- * The part of an operation that tuning times. For `bsp` with a gather, only the matrix product is timed, because the
- * tiles belong to the product and the gather only adds noise.
+ * The steps of an operation that tuning measures. For `bsp` with a gather, only the matrix product is timed, because
+ * the tiles belong to the product and the gather only adds noise.
  */
 export function timedPart(operation: Pick<Operation, 'variant' | 'steps' | 'launch'>): Timed {
   const { steps, variant } = operation

@@ -1,4 +1,7 @@
-/** Validates the arguments, grid and stream of a launch, in the same way on every target. Errors name the line of the launch. */
+/**
+ * Validates the arguments, grid and stream of a launch, in the same way on every target. An error about a launch names
+ * the source line of the launch.
+ */
 import { sizeOf, wholeClusters } from '../ir/clusters.ts'
 import { dtypes, round, type DType } from '../ir/dtype.ts'
 import type { KernelIR } from '../ir/node.ts'
@@ -16,19 +19,22 @@ import {
 
 export type Handle = SymmetricTensor | SymmetricFlags | PackedTensor
 
-/** The argument that a rank passes: the given value, or the result of the given function for that rank. */
+/** The argument of a launch on one rank: the given value, or the result of the given function for that rank. */
 export const argumentOf = (given: unknown, rank: number): unknown =>
   typeof given === 'function' ? (given as (rank: number) => unknown)(rank) : given
 
-/** True if the host signals flags among these arguments of a rank. A GPU then makes flags visible to the host. */
+/**
+ * True if the arguments of a rank include flags that the host signals. If the host signals flags of a launch, a GPU
+ * makes its flags visible to the host.
+ */
 export const hostSignals = (args: readonly unknown[]): boolean =>
   (args as readonly (Partial<SymmetricFlags> | number)[]).some(
     (one) => typeof one === 'object' && one.kind === 'flags' && one.signaller === 'host',
   )
 
 /**
- * Throws unless the arguments match the parameters of the kernel. `wrongHandle` returns the problem with a handle, or
- * undefined if there is none.
+ * Throws an error unless the arguments of a launch match the parameters of the kernel. The function `wrongHandle`
+ * describes the problem with a tensor or flag handle, or returns undefined if the handle is valid.
  */
 export function expectArguments(
   kernel: Kernel,
@@ -71,8 +77,8 @@ export function expectArguments(
 }
 
 /**
- * Throws if the kernel signals flags that only the host signals, or replaces their waits by flag-in-data words.
- * `flags`: the flag sets that the kernel was given, by parameter.
+ * Throws an error if the kernel signals flags that only the host signals, or replaces their waits by flag-in-data
+ * words. The argument `flags` holds the flag sets that the kernel was given, by parameter.
  */
 export function expectSignallers(
   { name: kernel, carried }: KernelIR,
@@ -91,8 +97,9 @@ export function expectSignallers(
 }
 
 /**
- * The problem with the value of a scalar argument, or undefined if the dtype can hold it. A float is rounded to the
- * dtype; an infinity and NaN are floats. An integer must be exact, because targets would truncate or wrap it differently.
+ * Describes the problem with the value of a scalar argument, or returns undefined if the dtype can hold the value. A
+ * number passed as a float argument is rounded to the dtype; infinities and NaN are allowed. A number passed as an
+ * integer argument must be exact, because targets would truncate or wrap it differently.
  */
 export function scalarProblem(dtype: DType, value: unknown): string | undefined {
   if (typeof value !== 'number') return `must be a number of dtype ${dtype}`
@@ -107,8 +114,8 @@ export function scalarProblem(dtype: DType, value: unknown): string | undefined 
 }
 
 /**
- * Throws if two parameters refer to the same memory and the kernel writes it, because targets assume that parameters do
- * not alias. `memory` maps each argument to its storage, or to a number for scalars.
+ * Throws an error if two parameters refer to the same memory and the kernel writes it, because targets assume that
+ * parameters do not alias. The function `memory` maps each argument to its storage, or to a number for scalars.
  */
 export function expectDistinct(
   kernel: string,
@@ -127,7 +134,10 @@ export function expectDistinct(
   }
 }
 
-/** The number of programs of a launch on a rank. A kernel with clusters takes whole clusters. */
+/**
+ * The number of programs of a launch on a rank. The number of programs of a kernel with clusters is rounded down to
+ * whole clusters.
+ */
 export function gridOf(
   grid: PerRank<number> | 'resident',
   rank: number,
@@ -148,7 +158,7 @@ export function gridOf(
   return programs
 }
 
-/** Checks the ranks of a launch on a group. `expectLocal` checks a rank of the world. */
+/** Checks the ranks of a launch on a group. The function `expectLocal` checks a rank of the world. */
 export function expectLaunchRanks(
   ranks: readonly number[] = [],
   members: Members,
@@ -166,8 +176,8 @@ export const streamNumber = (stream: LaunchOptions['stream']): number =>
   stream === undefined ? 0 : typeof stream === 'number' ? stream : stream.id
 
 /**
- * The problem with passing a flag set to a launch on another group than its own. Undefined if there is none: epochs are
- * counted by rank of one group.
+ * Describes the problem with passing a flag set to a launch on a group other than its own. The result is undefined if
+ * the flag set belongs to the group of the launch. A flag set counts epochs only for the ranks of one group.
  */
 export function wrongGroup(handle: Handle, members: Members): string | undefined {
   if (handle.kind !== 'flags' || handle.members === members) return undefined
@@ -176,8 +186,8 @@ export function wrongGroup(handle: Handle, members: Members): string | undefined
 }
 
 /**
- * Throws if two launches of a co-launch set are on the same stream of the same rank, where one would queue behind the
- * other.
+ * Throws an error if two launches of a co-launch set are on the same stream of the same rank, because one would wait
+ * for the other to end.
  */
 export function expectApart(
   launches: readonly { readonly kernel: { readonly name: string }; readonly options: LaunchOptions }[],
@@ -191,7 +201,7 @@ export function expectApart(
       const other = taken.get(place)
       if (other !== undefined)
         throw misuse(
-          `${other} and ${kernel.name} are launched together on ${place}, where one follows the other: give each its own stream`,
+          `${other} and ${kernel.name} are launched together on ${place}, where one would wait for the other: give each its own stream`,
         )
       taken.set(place, kernel.name)
     }

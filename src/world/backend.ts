@@ -1,6 +1,6 @@
 /**
- * The interface between a world (heapWorld.ts) and a target that runs kernels: its memory, its queues and its code.
- * Contract:
+ * The interface between a world (heapWorld.ts) and the backend of a target. The backend provides memory, launch queues
+ * and compiled code. The contract of a backend:
  *
  *   memory   There is one heap per rank, and allocations have the same offset on each. Calls complete before they
  *            return. They are not ordered with launches.
@@ -48,59 +48,65 @@ export interface HeapMemory {
   readonly bytes: number
   write(rank: number, offset: number, dtype: StorageDType, contents: ArrayLike<number>): void
   /**
-   * Like `write`, for words that kernels may poll (`isWords`). Each word is written atomically, after all earlier
-   * writes. If this function is absent, `write` has these properties.
+   * Writes elements like `write`, but for words that kernels may poll (`isWords`). Each polled word is written
+   * atomically, after all earlier writes. If the function `writeWords` is absent, `write` itself writes words
+   * atomically and in order.
    */
   writeWords?(rank: number, offset: number, dtype: StorageDType, contents: ArrayLike<number>): void
-  /** Reads words that kernels may store, each atomically and with acquire order. If absent, `read` does. */
+  /**
+   * Reads words that kernels may store. Each word is read atomically and with acquire order. If the function
+   * `readWords` is absent, `read` itself reads words atomically and with acquire order.
+   */
   readWords?(rank: number, offset: number, dtype: StorageDType, count: number): Float64Array
   fill(rank: number, offset: number, dtype: StorageDType, count: number, value: number): void
   read(rank: number, offset: number, dtype: StorageDType, count: number): Float64Array
   copy(rank: number, offset: number, fromRank: number, fromOffset: number, bytes: number): void
 }
 
-/** A kernel with its arguments on one rank and stream. */
+/** A kernel with its arguments on one rank and one stream. */
 export interface Wanted {
   readonly kernel: Kernel
   readonly ir: KernelIR
-  /** The rank in the world, and the group of the launch. */
+  /** The rank in the world, and the group on which the kernel is launched. */
   readonly rank: number
   readonly members: Members
   readonly stream: number
-  /** The arguments as the caller passed them. */
+  /** The arguments of the launch as the caller passed them. */
   readonly given: Readonly<Record<string, Handle | number>>
-  /** The same arguments, with each handle replaced by its storage. */
+  /** The arguments of the launch, with each handle replaced by its storage. */
   readonly values: Readonly<Record<string, Stored | number>>
-  /** The arguments that are flags. */
+  /** The arguments of the launch that are flag sets. */
   readonly flags: Readonly<Record<string, SymmetricFlags>>
 }
 
-/** Compiled code for one kernel with its arguments on one rank. */
+/** The compiled code of one kernel with its arguments on one rank. */
 export interface Loaded<P extends Part> {
-  /** The number of programs that can be resident on the rank at once. */
+  /** The number of programs of this kernel that can be resident on the rank at the same time. */
   readonly resident: number
-  /** A line at which programs wait for each other, or undefined if they never do. */
+  /** A source line at which programs of the kernel wait for each other, or undefined if they never do. */
   readonly waiting: Waiting | undefined
-  /** Lays out a launch of `grid` programs. */
+  /** Prepares a launch of `grid` programs. */
   part(grid: number): P
 }
 
-/** A per-rank launch with its arguments laid out. It can be enqueued any number of times. */
+/**
+ * A per-rank launch whose arguments are prepared for the device. A prepared launch can be enqueued any number of times.
+ */
 export interface Part {
   readonly kernel: Kernel
   readonly rank: number
   readonly grid: number
-  /** The arguments of the last launch. Set only if the world records. */
+  /** The arguments of the last launch. A backend stores the arguments of launches only if the world records. */
   given?: Given
-  /** Sets a scalar argument for all later launches. */
+  /** Sets a scalar argument for all later launches of this prepared launch. */
   setNumber(name: string, value: number): void
-  /** Releases the launch, which will not be enqueued again. */
+  /** Releases a prepared launch, which will not be enqueued again. */
   close(): void
 }
 
 /**
- * A target that runs kernels. `P` is a per-rank launch. `M` is a position in a queue; an event has one position per
- * rank.
+ * The backend of a target that runs kernels. The type `P` is a prepared launch on one rank. The type `M` is a position
+ * in a launch queue; an event has one position per rank.
  */
 export interface Backend<P extends Part, M> {
   readonly target: string
@@ -108,27 +114,37 @@ export interface Backend<P extends Part, M> {
   readonly machine: Machine
   readonly memory: HeapMemory
   readonly isIdle: boolean
-  /** A callback that the world sets. The backend calls it when no launch is running or pending, and after a reset. */
+  /**
+   * A callback that the world sets on the backend. The backend calls this callback when no launch is running or
+   * pending, and after a reset.
+   */
   onIdle: () => void
   /** The resolution of the backend's clock in nanoseconds. */
   readonly clockTick: number
-  /** For a recording world: how its kernels differ from those of a world that does not record, apart from the log. */
+  /**
+   * The differences between the kernels of a world that records and those of a world that does not, apart from the code
+   * that writes the log.
+   */
   readonly unlike: ReadonlySet<string>
   expectRunning(): void
-  /** Throws if kernels cannot be launched on this group. */
-  expectGroup?(members: readonly number[]): void
 
   load(wanted: Wanted): Loaded<P>
   /** Compiles a kernel in advance, without specialising it for arguments if `wanted` is empty. */
   prepare(ir: KernelIR, wanted: readonly Wanted[]): Promise<void>
-  /** Throws if these launches, which may wait for each other, might not be resident together. */
+  /** Throws an error if these launches, which may wait for each other, might not be resident together. */
   expectTogether?(parts: readonly P[]): void
-  /** Enqueues launches. None of them waits for another of them to end. */
+  /**
+   * Enqueues launches that are independent of each other. The backend may assume that no launch in the list waits for
+   * the end of another.
+   */
   enqueue(parts: readonly P[]): void
-  /** Called before the host writes a tensor that pending launches may use. */
+  /** The world calls this function before the host writes a tensor that pending launches may use. */
   beforeWrite?(stored: Stored, name: string, rank: number): void
 
-  /** Wakes the programs that wait for the flag at this offset, which the host has signalled. Absent if they poll. */
+  /**
+   * Wakes the programs that wait for the flag at this offset, which the host has signalled. The function that wakes
+   * programs is absent if programs poll.
+   */
   wake?(rank: number, offset: number): void
 
   /** The current position of a stream's queue on each rank. */
@@ -136,8 +152,8 @@ export interface Backend<P extends Part, M> {
   /** Makes later launches on a stream start after the given positions, each on its own rank. */
   follow(stream: number, marks: readonly M[]): void
   /**
-   * Milliseconds from the last position in `from` to the last position in `to`, on the same ranks. Undefined if some
-   * position has not been reached.
+   * The time in milliseconds from the last position in `from` to the last position in `to`, on the same ranks. The time
+   * between two positions is undefined if some position has not been reached.
    */
   elapsed(from: readonly M[], to: readonly M[]): number | undefined
 
@@ -146,16 +162,16 @@ export interface Backend<P extends Part, M> {
   reachMarks(marks: readonly M[]): Promise<void>
   /** The recorded timeline, or undefined if the world does not record. */
   timeline(ranks: readonly number[]): Timeline | undefined
-  /** True if a reset must clear the words of a tensor because they hold epochs (flag-in-data). */
+  /** True if a reset must clear a tensor because its flag-in-data words hold epochs. */
   isCounting?(stored: Stored): boolean
   /**
-   * After a stop, restores the state before the first launch and calls `clear`, which writes memory. Otherwise waits
-   * for all launches.
+   * After a stop, restores the state before the first launch and calls `clear`, which sets memory to its initial
+   * contents. If the world has not been stopped, `reset` waits for all launches.
    */
   reset(clear: () => void): Promise<void>
   /**
-   * Waits for all launches, calls `release` and then frees all resources. `heapReached` is the highest heap offset that
-   * was ever allocated.
+   * Waits for all launches, calls `release` and then frees all resources. The argument `heapReached` is the highest
+   * heap offset that was ever allocated.
    */
   close(release: () => void, heapReached: number): Promise<void>
 }

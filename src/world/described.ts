@@ -1,31 +1,41 @@
 /**
- * A world of a machine that is only described: it has no memory and runs nothing. It hands out tensors and notes the launches, so that
- * the kernels an operation would launch there can be printed and compared on any computer.
+ * A described world stands for a machine that is not present: it has no memory and runs nothing. A described world
+ * creates tensors and notes launches, so that the kernels that an operation would launch on that machine can be printed
+ * and compared on any computer.
  */
+import type { StorageDType } from '../ir/dtype.ts'
 import { argumentOf, hostSignals } from './arguments.ts'
 import { isCached, type Machine } from './machine.ts'
 import {
   launchOf,
+  type Allocator,
   type Launch,
+  type PackedTensor,
   type Stream,
   type StreamEvent,
   type SymmetricFlags,
+  type SymmetricTensor,
+  type TensorOptions,
   type World,
 } from './world.ts'
 
 export interface DescribedWorld {
   readonly world: World
-  /** In the order in which they were launched. */
+  /** The noted launches, in the order in which they were launched. */
   readonly launches: readonly Launch[]
+}
+
+/** An operation that needs memory or launched kernels cannot be described. */
+const unavailable = (method: string) => (): never => {
+  throw new RangeError(
+    `world.${method} needs a machine: this world is only described, and notes the launches of an operation`,
+  )
 }
 
 export function describedWorld(machine: Machine): DescribedWorld {
   const launches: Launch[] = []
   const ranks = machine.processors.length
-  const tensor = (dtype: string, shape: readonly number[], ...rest: unknown[]): unknown => {
-    const { name = 'tensor' } = (rest.at(-1) ?? {}) as { name?: string }
-    return { kind: 'tensor', name, dtype, shape: [...shape] }
-  }
+  const allocator = describedAllocator()
   const event: StreamEvent = { kind: 'event', synchronize: () => Promise.resolve(), elapsed: () => 1 }
   const stream: Stream = {
     kind: 'stream',
@@ -34,39 +44,72 @@ export function describedWorld(machine: Machine): DescribedWorld {
     wait: () => {},
     synchronize: () => Promise.resolve(),
   }
-  const world = {
+  const everyRank = Array.from({ length: ranks }, (_, rank) => rank)
+  const world: World = {
+    ...allocator,
     target: machine.family,
     ranks,
-    localRanks: Array.from({ length: ranks }, (_, rank) => rank),
+    members: everyRank,
+    localRanks: everyRank,
     clockTick: 1,
     machine,
-    empty: tensor,
-    zeros: tensor,
-    full: tensor,
-    flags: (
-      shape: readonly number[] = [],
-      { name = 'flags', arrivals = 1, signaller }: Partial<SymmetricFlags> = {},
-    ) => ({ kind: 'flags', name, shape, arrivals, ...(signaller && { signaller }) }),
+    recordedUnlike: [],
+    defaultStream: stream,
+    on: () => allocator,
     launch: (...args: Parameters<typeof launchOf>) => void launches.push(launchOf(...args)),
-    launchTogether: (together: readonly Launch[]) => void launches.push(...together),
-    // Where tiles are in caches, weights are packed; elsewhere they stay as they are.
-    pack: (source: object) =>
-      Promise.resolve(isCached(machine) ? { ...source, kind: 'packed', source } : source),
+    launchTogether: (together) => void launches.push(...together),
+    // If tiles are held in caches, weights are packed; on other machines, weights keep their layout.
+    pack: <D extends StorageDType>(source: SymmetricTensor<D>) =>
+      Promise.resolve(
+        (isCached(machine) ? { ...source, kind: 'packed', source } : source) as PackedTensor<D>,
+      ),
+    prepare: () => Promise.resolve(),
     stream: () => stream,
     synchronize: () => Promise.resolve(),
+    barrier: () => Promise.resolve(),
+    reset: () => Promise.resolve(),
     write: () => {},
     free: () => {},
+    signal: () => {},
+    group: unavailable('group'),
+    read: unavailable('read'),
+    peek: unavailable('peek'),
+    copy: unavailable('copy'),
+    broadcast: unavailable('broadcast'),
+    timeline: unavailable('timeline'),
+    close: () => Promise.resolve(),
+    [Symbol.asyncDispose]: () => Promise.resolve(),
   }
-  return { world: world as unknown as World, launches }
+  return { world, launches }
 }
 
-/** A launch as data: what specialises its kernel. */
+/** Allocates names, dtypes and shapes, without contents. */
+function describedAllocator(): Allocator {
+  const tensor = <D extends StorageDType>(
+    dtype: D,
+    shape: readonly number[],
+    { name = 'tensor' }: TensorOptions = {},
+  ) => ({ kind: 'tensor', name, dtype, shape: [...shape] }) as unknown as SymmetricTensor<D>
+  return {
+    empty: tensor,
+    zeros: tensor,
+    arange: tensor,
+    rand: tensor,
+    randn: tensor,
+    full: (dtype, shape, _value, options) => tensor(dtype, shape, options),
+    from: (dtype, shape, _contents, options) => tensor(dtype, shape, options),
+    flags: (shape = [], { name = 'flags', arrivals = 1, signaller } = {}) =>
+      ({ kind: 'flags', name, shape, arrivals, ...(signaller && { signaller }) }) as SymmetricFlags,
+  }
+}
+
+/** A noted launch as plain data: the facts for which its kernel would be specialised. */
 export interface LaunchFacts {
-  /** Extents by the name of a tensor. */
+  /** The extents of each tensor, by the tensor's name. */
   readonly shapes: Readonly<Record<string, readonly number[]>>
-  /** Parameters whose tensors are packed. */
+  /** The parameters of the kernel whose tensors are packed. */
   readonly packed: readonly string[]
-  /** The host signals flags of the kernel. */
+  /** True if the host signals flags of the kernel. */
   readonly hostSignals: boolean
 }
 

@@ -1,15 +1,17 @@
 /**
- * The world of every target that runs kernels: tensors and flags on the ranks' heaps, launches, streams and events. A
- * `Backend` supplies memory, queues and code. Freed memory is reused once no launch is running or pending.
+ * Implements the world of every target that runs kernels: tensors and flags on the ranks' heaps, launches, streams and
+ * events. A `Backend` of the target supplies memory, launch queues and compiled code. Freed memory is reused once no
+ * launch is running or pending.
  */
 import { dtypes } from '../ir/dtype.ts'
 import type { KernelIR } from '../ir/node.ts'
+import { elements } from '../ir/type.ts'
 import type { Kernel, Meta, Params } from '../lang/kernel.ts'
 import type { Timeline } from '../timeline/timeline.ts'
 import { expectApart, wrongGroup } from './arguments.ts'
 import type { Backend, HeapFlags, HeapTensor, Part, Stored, Wanted } from './backend.ts'
 import { bytesText, granule, Heap, OutOfHeap } from './heap.ts'
-import { elements, HostWorld, isWords } from './host.ts'
+import { HostWorld, isWords } from './host.ts'
 import { Launches } from './launches.ts'
 import type { Machine } from './machine.ts'
 import { PrintBuffers } from './printBuffers.ts'
@@ -32,10 +34,10 @@ interface CodeWanted {
   readonly wanted: readonly Wanted[]
 }
 
-/** Bytes of a flag set's two epoch words, aligned to eight bytes. */
+/** The size of a flag set's two epoch words in bytes, aligned to eight bytes. */
 const epochBytes = 8
 
-/** `L` is a per-rank launch and `E` a position in a queue, as in `Backend`. */
+/** The type `L` is a per-rank launch and `E` is a position in a launch queue, as in `Backend`. */
 export abstract class HeapWorld<
   L extends Part,
   E,
@@ -49,7 +51,10 @@ export abstract class HeapWorld<
   #leaving: Stored[] = []
   readonly #launches: Launches<L>
   readonly #prints: PrintBuffers
-  /** The launches that `wantedFor` collects instead of enqueueing them. Undefined at other times. */
+  /**
+   * The launches that `wantedFor` collects instead of enqueueing them. Outside of `wantedFor`, the list of collected
+   * launches is undefined.
+   */
   #collected: Launch[] | undefined
   readonly #marks = new WeakMap<StreamEvent, readonly E[]>()
 
@@ -87,7 +92,7 @@ export abstract class HeapWorld<
     return this.backend.clockTick
   }
 
-  // Allocation
+  // Allocation of memory
 
   #allocate(name: string, bytes: number, alignment: number): number {
     this.backend.expectRunning()
@@ -102,10 +107,6 @@ export abstract class HeapWorld<
           : ''
       throw new WorldError(`${name}: ${error.message}${more}. Free tensors, or open the world with more heap`)
     }
-  }
-
-  protected override expectGroup(members: readonly number[]): void {
-    this.backend.expectGroup?.(members)
   }
 
   protected override place({ name, dtype, shape }: SymmetricTensor, alignment: number): HeapTensor {
@@ -189,7 +190,7 @@ export abstract class HeapWorld<
     this.backend.memory.copy(toRank, target.offset, fromRank, source.offset, source.bytes)
   }
 
-  // Launches
+  // Launches of kernels
 
   override launch<P extends Params, M extends Meta>(
     kernel: Kernel<P, M>,
@@ -234,7 +235,7 @@ export abstract class HeapWorld<
     }
   }
 
-  /** Returns the code that the launches in `launches` need, without launching anything. */
+  /** Returns the compiled code that the launches in `launches` need, without launching anything. */
   protected wantedFor(launches: () => void): readonly CodeWanted[] {
     const collected: Launch[] = (this.#collected = [])
     try {
@@ -245,7 +246,7 @@ export abstract class HeapWorld<
     return collected.map((launch) => this.#wanted(launch))
   }
 
-  // Streams and events
+  // Streams and events of the world
 
   protected override newStream(): number {
     return this.#launches.streams++
@@ -295,7 +296,7 @@ export abstract class HeapWorld<
     return elapsed
   }
 
-  // Waiting and the end
+  // Waiting for launches, and closing the world
 
   override async synchronize(): Promise<void> {
     this.expectSymmetric()

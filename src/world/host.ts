@@ -1,18 +1,20 @@
 /**
- * The part of a world that all targets share: handles, symmetric allocation, ranks, and the functions built on reading
+ * The base class of the worlds of all targets: handles, symmetric allocation, ranks, and the functions built on reading
  * and writing one rank's copy of a tensor. A target defines where elements are stored, how kernels are launched and how
  * the host waits.
  */
 import { dtypes, type StorageDType } from '../ir/dtype.ts'
+import { elements } from '../ir/type.ts'
 import type { Kernel, Meta, Params } from '../lang/kernel.ts'
 import type { Timeline } from '../timeline/timeline.ts'
+import { allocatorOf, expectFlags, expectLength, expectTensor, type Contents } from './allocator.ts'
 import type { Handle } from './arguments.ts'
 import './disposal.ts'
 import { GroupWorld, type GroupHost } from './group.ts'
-import { granule, mostAlignment } from './heap.ts'
+import { granule } from './heap.ts'
+import { HostSignals } from './hostSignals.ts'
 import type { Machine } from './machine.ts'
 import { expectMembers, groupName, inGroup, type Members } from './members.ts'
-import { normal, uniform } from './random.ts'
 import { Requests, type Disagreement } from './symmetric.ts'
 import {
   misuse,
@@ -23,9 +25,7 @@ import {
   type LaunchArguments,
   type LaunchOptions,
   type PackedTensor,
-  type PerRank,
   type PrepareOptions,
-  type RandomOptions,
   type Stream,
   type SymmetricFlags,
   type SymmetricTensor,
@@ -33,19 +33,15 @@ import {
   type World,
 } from './world.ts'
 
-export const elements = (shape: readonly number[]): number => shape.reduce((n, extent) => n * extent, 1)
-
 /**
- * True if a host write consists of words that a kernel may poll. Each such word is written atomically, after all
- * earlier host writes. Longer writes are copies, which are not ordered with the accesses of kernels.
+ * True if a host write consists of words that a kernel may poll. The host writes each word that a kernel may poll
+ * atomically, after all its earlier writes. Longer host writes are copies, which are not ordered with the accesses of
+ * kernels.
  */
 export const isWords = (dtype: StorageDType, count: number): boolean =>
   dtypes[dtype].bytes === 4 && count <= 4
 
-/** The initial contents of a new tensor on a rank: undefined, one value for all elements, or the elements. */
-type Contents = undefined | number | PerRank<ArrayLike<number>>
-
-/** `Stored` is a target's record of an allocation. The same memory always has the same object. */
+/** The type `Stored` is a target's record of an allocation. The same memory always has the same `Stored` object. */
 export abstract class HostWorld<Stored extends object = object> implements World {
   abstract readonly target: string
   abstract readonly machine: Machine
@@ -63,7 +59,7 @@ export abstract class HostWorld<Stored extends object = object> implements World
   readonly #requests: Requests<SymmetricTensor | SymmetricFlags>
   readonly #stored = new Map<SymmetricTensor | SymmetricFlags, Stored>()
   readonly #freed = new WeakSet<object>()
-  /** The groups that exist, by the text of their members, and the lists of their members. */
+  /** The groups of the world, by the text of their members, and the lists of their members. */
   readonly #groups = new Map<string, World>()
   readonly #lists = new WeakSet<readonly number[]>()
   #seeds = 0
@@ -84,15 +80,15 @@ export abstract class HostWorld<Stored extends object = object> implements World
     return 0
   }
 
-  // Functions that a target implements
+  // Functions that each target implements
 
   /** Allocates a tensor on every rank. */
   protected abstract place(tensor: SymmetricTensor, alignment: number): Stored
   /** Allocates a flag set on every rank, with all flags zero. */
   protected abstract placeFlags(flags: SymmetricFlags): Stored
-  /** Releases a freed allocation. Launches that use it may still be running. */
+  /** Releases the memory of a freed allocation. Launches that use the freed memory may still be running. */
   protected abstract remove(stored: Stored): void
-  /** Writes all elements of a rank's copy. */
+  /** Writes all elements of a rank's copy of a tensor. */
   protected abstract fill(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void
   protected abstract contents(tensor: SymmetricTensor, rank: number): Float64Array
   abstract launch<P extends Params, M extends Meta>(
@@ -105,9 +101,9 @@ export abstract class HostWorld<Stored extends object = object> implements World
     kernel: Kernel<P, M>,
     options?: PrepareOptions<P, M>,
   ): Promise<void>
-  /** The number of a new stream. */
+  /** The number of a newly created stream. */
   protected abstract newStream(): number
-  /** Stream `id`, with events that are measured on these ranks. */
+  /** The stream with number `id`, whose events measure time on the given ranks. */
   protected abstract streamOf(id: number, members: readonly number[]): Stream
   abstract synchronize(): Promise<void>
   abstract reset(): Promise<void>
@@ -117,7 +113,7 @@ export abstract class HostWorld<Stored extends object = object> implements World
   }
   abstract close(): Promise<void>
 
-  // Streams
+  // Streams of the world
 
   get defaultStream(): Stream {
     return (this.#default ??= this.streamOf(0, this.everyRank))
@@ -128,10 +124,7 @@ export abstract class HostWorld<Stored extends object = object> implements World
     return this.streamOf(this.newStream(), this.everyRank)
   }
 
-  // Groups
-
-  /** Throws if the target cannot launch on this group. */
-  protected expectGroup(_members: readonly number[]): void {}
+  // Groups of ranks
 
   group(members: readonly number[]): World {
     expectMembers(members, this.ranks)
@@ -139,7 +132,6 @@ export abstract class HostWorld<Stored extends object = object> implements World
     let group = this.#groups.get(key)
     if (!group) {
       const own = key === this.everyRank.join() ? this.everyRank : Object.freeze([...members])
-      if (own !== this.everyRank) this.expectGroup(own)
       this.#lists.add(own)
       this.#groups.set(key, (group = new GroupWorld(this.#groupHost, own)))
     }
@@ -153,7 +145,10 @@ export abstract class HostWorld<Stored extends object = object> implements World
     defaultStream: (members) => this.streamOf(0, members),
   }
 
-  /** The members of the group of a launch, the same list for the same group. Undefined for the whole world. */
+  /**
+   * The members of the group of a launch; the same group always has the same list object. The list of members is
+   * undefined if the launch is on the whole world.
+   */
   protected membersOf({ group }: Pick<LaunchOptions, 'group'>): Members {
     if (group === undefined || group.members === this.everyRank) return undefined
     if (!Array.isArray(group?.members))
@@ -163,41 +158,16 @@ export abstract class HostWorld<Stored extends object = object> implements World
     return group.members
   }
 
-  // Allocation
+  // Allocation of tensors and flags
 
-  /** Allocates as these ranks. Of a group, only the copies of its members are filled. */
+  /** Allocates memory on behalf of the given ranks. On a group, only the copies of its members are filled. */
   #as(ranks: readonly number[], members?: Members): Allocator {
-    const make = <D extends StorageDType>(
-      dtype: D,
-      shape: readonly number[],
-      contents: Contents,
-      options: TensorOptions = {},
-    ): SymmetricTensor<D> => this.#tensor(ranks, members, dtype, shape, contents, options)
-    const random =
-      (what: string, generator: typeof uniform) =>
-      <D extends StorageDType>(
-        dtype: D,
-        shape: readonly number[],
-        options: RandomOptions = {},
-      ): SymmetricTensor<D> => {
-        if (dtypes[dtype]?.kind !== 'float')
-          throw misuse(`${what} of ${dtype}: random tensors need a floating-point dtype`)
-        const seed = options.seed ?? ++this.#seeds
-        if (!Number.isSafeInteger(seed))
-          throw misuse(`a seed of ${seed}: it must be a whole number below 2^53`)
-        return make(dtype, shape, (rank) => drawn(elements(shape), generator(seed, rank)), options)
-      }
-    return {
-      empty: (dtype, shape, options) => make(dtype, shape, undefined, options),
-      full: (dtype, shape, value, options) => make(dtype, shape, value, options),
-      zeros: (dtype, shape, options) => make(dtype, shape, 0, options),
-      arange: (dtype, shape, options) =>
-        make(dtype, shape, () => Float64Array.from({ length: elements(shape) }, (_, i) => i), options),
-      rand: random('rand', uniform),
-      randn: random('randn', normal),
-      from: (dtype, shape, contents, options) => make(dtype, shape, contents, options),
-      flags: (shape = [], options = {}) => this.#flags(ranks, members, shape, options),
-    }
+    return allocatorOf({
+      tensor: (dtype, shape, contents, options) =>
+        this.#tensor(ranks, members, dtype, shape, contents, options),
+      flags: (shape, options) => this.#flags(ranks, members, shape, options),
+      nextSeed: () => ++this.#seeds,
+    })
   }
 
   on(rank: number): Allocator {
@@ -213,17 +183,7 @@ export abstract class HostWorld<Stored extends object = object> implements World
     contents: Contents,
     options: TensorOptions,
   ): SymmetricTensor<D> {
-    if (!Object.hasOwn(dtypes, dtype) || (dtype as string) === 'bool')
-      throw misuse(`a tensor of ${String(dtype)}: tensors cannot hold this dtype`)
-    if (!isShape(shape) || shape.length < 1 || shape.length > 4)
-      throw misuse(
-        `a tensor of shape ${shapeText(shape)}: it must have one to four extents, each a whole number, 0 or more`,
-      )
-    const alignment = options.alignment ?? granule
-    if (!Number.isInteger(Math.log2(alignment)) || alignment < granule || alignment > mostAlignment)
-      throw misuse(
-        `an alignment of ${alignment} bytes: it must be a power of two from ${granule} to ${mostAlignment}`,
-      )
+    const alignment = expectTensor(dtype, shape, options)
     const aligned = alignment === granule ? '' : ` aligned to ${alignment} bytes`
     const tensor = this.#allocate(ranks, `${dtype}[${shape.join(', ')}]${aligned}`, (number) => {
       const made: SymmetricTensor<D> = {
@@ -254,18 +214,8 @@ export abstract class HostWorld<Stored extends object = object> implements World
     shape: readonly number[],
     options: FlagsOptions,
   ): SymmetricFlags {
-    if (!isShape(shape) || shape.length > 3)
-      throw misuse(
-        `flags of shape ${shapeText(shape)}: it must have up to three extents, each a whole number, 0 or more`,
-      )
-    const arrivals = options.arrivals ?? 1
-    if (!Number.isInteger(arrivals) || arrivals < 1)
-      throw misuse(`flags of ${arrivals} arrivals per epoch: it must be a whole number, 1 or more`)
+    const arrivals = expectFlags(shape, options)
     const { signaller } = options
-    if (signaller !== undefined && (signaller as unknown) !== 'host')
-      throw misuse(
-        `a signaller of ${JSON.stringify(signaller)}: it must be 'host', or left out if kernels signal the flags`,
-      )
     const where = members ? ` on ${groupName(members)}` : ''
     return this.#allocate(ranks, `flags[${shape.join(', ')}] of ${arrivals} arrivals${where}`, (number) => {
       const made: SymmetricFlags = {
@@ -293,7 +243,8 @@ export abstract class HostWorld<Stored extends object = object> implements World
   }
 
   /**
-   * Throws if ranks have allocated differently. With 'so far', a rank may have made fewer allocations than the others.
+   * Throws an error if ranks have made different allocations. With the argument 'so far', a rank may have made fewer
+   * allocations than other ranks.
    */
   protected expectSymmetric(when: 'so far' | 'now' = 'now'): void {
     const disagreement = this.#requests.disagreement(when)
@@ -310,8 +261,8 @@ export abstract class HostWorld<Stored extends object = object> implements World
   }
 
   /**
-   * Returns a function that frees what was allocated on this world and its groups since, and makes allocations without
-   * a seed draw the same numbers again.
+   * Returns a function that frees everything that was allocated on the world and its groups since the call of this
+   * function, and restarts the random numbers of allocations without a seed.
    */
   lend(): () => void {
     const before = new Set(this.#stored.keys())
@@ -322,20 +273,20 @@ export abstract class HostWorld<Stored extends object = object> implements World
     }
   }
 
-  /** Throws an error that lists the different allocations. */
+  /** Throws an error that lists the allocations that differ between ranks. */
   protected asymmetric({ message, parties }: Disagreement): never {
     const lines = parties.map(({ who, what, site }) => `  ${site ?? '(unknown line)'}  ${who} ${what}`)
     throw new WorldError([message, ...lines].join('\n'))
   }
 
-  // Ranks and handles
+  // Ranks of the world, and handles of tensors and flags
 
   protected expectRank(rank: number): void {
     if (!Number.isInteger(rank) || rank < 0 || rank >= this.ranks)
       throw misuse(`there is no rank ${rank} in a world of ${this.ranks}`)
   }
 
-  /** Throws unless the memory of the rank is accessible from this process. */
+  /** Throws an error unless the memory of the rank is accessible from this process. */
   protected expectLocal(rank: number): void {
     this.expectRank(rank)
     if (!this.localRanks.includes(rank))
@@ -344,7 +295,7 @@ export abstract class HostWorld<Stored extends object = object> implements World
       )
   }
 
-  /** The storage of a handle of this world. */
+  /** The storage of a tensor or flag handle of this world. */
   protected stored(handle: Handle): Stored {
     return this.#stored.get(handle.kind === 'packed' ? handle.source : handle)!
   }
@@ -353,7 +304,10 @@ export abstract class HostWorld<Stored extends object = object> implements World
     return this.#stored.values()
   }
 
-  /** The problem with a handle that was freed or that belongs to another world. Undefined if the handle is valid. */
+  /**
+   * Describes the problem with a handle that was freed or that belongs to another world. The result is undefined if the
+   * handle is valid.
+   */
   protected wrongHandle(handle: Handle): string | undefined {
     const own = handle.kind === 'packed' ? handle.source : handle
     if (this.#stored.has(own)) return undefined
@@ -365,9 +319,9 @@ export abstract class HostWorld<Stored extends object = object> implements World
     if (problem) throw new WorldError(`${handle.name} ${problem}`)
   }
 
-  // Reading and writing
+  // Reading and writing of tensors by the host
 
-  /** Sets all elements of a rank's copy to one value. */
+  /** Sets all elements of a rank's copy of a tensor to one value. */
   protected fillWith(tensor: SymmetricTensor, rank: number, value: number): void {
     this.fill(tensor, rank, new Float64Array(elements(tensor.shape)).fill(value))
   }
@@ -386,36 +340,28 @@ export abstract class HostWorld<Stored extends object = object> implements World
     return this.present(tensor, rank)
   }
 
-  /** The elements of a rank's copy while launches may be running. Words are loaded with acquire order. */
+  /**
+   * Reads the elements of a rank's copy of a tensor while launches may be running. Words that kernels may store are
+   * loaded with acquire order.
+   */
   protected abstract present(tensor: SymmetricTensor, rank: number): Float64Array
 
   signal(flags: SymmetricFlags, rank: number, at: readonly number[] = []): void {
     this.expectLocal(rank)
     this.expectHandle(flags)
-    if (flags.signaller !== 'host')
-      throw misuse(
-        `${flags.name} is signalled by kernels, which count its epochs: allocate it with { signaller: 'host' } to signal it from the host`,
-      )
-    const { shape, name } = flags
-    if (at.length !== shape.length || !at.every((i, axis) => isExtent(i) && i < shape[axis]))
-      throw misuse(`there is no flag [${at.join(', ')}] in ${name} of shape [${shape.join(', ')}]`)
-    const index = at.reduce((sum, i, axis) => sum * shape[axis] + i, 0)
-    let counts = this.#signalled.get(flags)
-    if (!counts) this.#signalled.set(flags, (counts = new Map()))
-    const key = rank * elements(shape) + index
-    const count = (counts.get(key) ?? 0) + 1
-    this.post(flags, rank, index, count >>> 0)
-    counts.set(key, count)
+    this.#signals.signal(flags, rank, at, (index, value) => this.post(flags, rank, index, value))
   }
-  /** How often the host has signalled each flag, by rank and index. No kernel signals these flags. */
-  #signalled = new WeakMap<SymmetricFlags, Map<number, number>>()
+  readonly #signals = new HostSignals()
 
-  /** Stores the value of a flag with release order at system scope, and wakes the programs that wait for it. */
+  /**
+   * Stores the value of a host-signalled flag with release order at system scope, and wakes the programs that wait for
+   * it.
+   */
   protected abstract post(flags: SymmetricFlags, rank: number, index: number, value: number): void
 
-  /** Must be called when all flags have become zero. */
+  /** Resets the counts of host signals; must be called when all flags have become zero. */
   protected forgetSignals(): void {
-    this.#signalled = new WeakMap()
+    this.#signals.forget()
   }
 
   write(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void {
@@ -425,7 +371,7 @@ export abstract class HostWorld<Stored extends object = object> implements World
     this.overwrite(tensor, rank, contents)
   }
 
-  /** Like `fill`, but launches may be running. */
+  /** Fills a tensor like `fill`, but while launches may be running. */
   protected overwrite(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void {
     this.fill(tensor, rank, contents)
   }
@@ -460,12 +406,15 @@ export abstract class HostWorld<Stored extends object = object> implements World
     }
   }
 
-  /** Copies all elements. Both tensors have the same dtype and number of elements. */
+  /**
+   * Copies all elements of one tensor to another. The source and the target of the copy have the same dtype and number
+   * of elements.
+   */
   protected move(from: SymmetricTensor, fromRank: number, to: SymmetricTensor, toRank: number): void {
     this.fill(to, toRank, this.contents(from, fromRank))
   }
 
-  /** By default packing keeps the tensor, for targets without a special layout. */
+  /** By default, packing a tensor returns the tensor itself, for targets without a special layout. */
   async pack<D extends StorageDType>(tensor: SymmetricTensor<D>): Promise<PackedTensor<D>> {
     this.expectHandle(tensor)
     await this.synchronize()
@@ -485,28 +434,11 @@ export abstract class HostWorld<Stored extends object = object> implements World
 const longestPoll = 5
 let yielded = performance.now()
 
-/** Lets the event loop run from time to time, so that a polling host does not hold up timers and signals. */
+/**
+ * Lets the event loop run from time to time, so that a polling host does not delay timers and signals of the process.
+ */
 async function yieldSometimes(): Promise<void> {
   if (performance.now() - yielded < longestPoll) return
   await new Promise((resolve) => setTimeout(resolve))
   yielded = performance.now()
-}
-
-function expectLength({ name, shape }: SymmetricTensor, rank: number, contents: ArrayLike<number>): void {
-  if (contents.length !== elements(shape))
-    throw new WorldError(
-      `${name} is [${shape.join(', ')}], ${elements(shape)} elements, but ${contents.length} were given for rank ${rank}`,
-    )
-}
-
-const isShape = (shape: unknown): shape is readonly number[] => Array.isArray(shape) && shape.every(isExtent)
-
-const shapeText = (shape: unknown): string => (Array.isArray(shape) ? `[${shape.join(', ')}]` : String(shape))
-
-const isExtent = (extent: number): boolean => Number.isInteger(extent) && extent >= 0
-
-function drawn(count: number, next: () => number): Float32Array {
-  const values = new Float32Array(count)
-  for (let i = 0; i < count; i++) values[i] = next()
-  return values
 }

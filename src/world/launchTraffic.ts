@@ -1,20 +1,20 @@
 /**
- * The memory traffic of recorded launches: bytes written to each rank's copy of a tensor, and bytes that the rank
- * itself reads back. The numbers come from the kernel's traffic (src/ir/traffic.ts). They are computed on demand and
- * cached, so a recording world only stores the arguments of each launch.
+ * Computes the memory traffic of recorded launches: the bytes written to each rank's copy of a tensor, and the bytes
+ * that the rank itself reads back. The byte counts come from the analysis of the kernel's traffic (src/ir/traffic.ts).
+ * The byte counts are computed on demand and cached, so a world that records only stores the arguments of each launch.
  */
 import { dtypes } from '../ir/dtype.ts'
 import type { KernelIR } from '../ir/node.ts'
 import { trafficOfCopies } from '../ir/traffic.ts'
+import { elements } from '../ir/type.ts'
 import type { TensorBytes } from '../timeline/timeline.ts'
 import { argumentOf, type Handle } from './arguments.ts'
-import { elements } from './host.ts'
 import { inGroup, type Members } from './members.ts'
 import type { Launch, SymmetricTensor } from './world.ts'
 
 /**
  * A launch on some ranks of a group, with the number of programs and the arguments per rank of the group. Ranks that do
- * not take part have no entry.
+ * not take part in the launch have no entry.
  */
 export interface Given {
   readonly ir: KernelIR
@@ -42,20 +42,25 @@ export function givenTo(
 }
 
 /**
- * The most loop iterations that are enumerated per memory access. The limit takes about a second; tiles of large
- * tensors need thousands.
+ * The maximum number of loop iterations that are enumerated per memory access. Enumerating the maximum number of
+ * iterations takes about a second; the tiles of large tensors need thousands of iterations.
  */
 const limit = 2 ** 20
 
 type Copies = ReturnType<typeof trafficOfCopies>
 
 export class LaunchTraffic {
-  /** Traffic per kernel. The key is the rank with its number of programs, extents and scalars, as JSON text. */
+  /**
+   * The cached traffic of a kernel. The key of the cache is the rank with its number of programs, extents and scalars,
+   * as JSON text.
+   */
   readonly #copies = new Map<KernelIR, Map<string, Copies>>()
   readonly #known = new WeakMap<Given, Map<number, readonly TensorBytes[]>>()
   readonly #numbers = new Map<SymmetricTensor, number>()
 
-  /** The traffic that the launch causes, on all its ranks together, to the copies of one rank of the world. */
+  /**
+   * The bytes that a launch, on all its ranks together, writes to and reads from the copies of one rank of the world.
+   */
   of(given: Given, rank: number): readonly TensorBytes[] {
     let known = this.#known.get(given)
     if (!known) this.#known.set(given, (known = new Map()))
@@ -84,7 +89,7 @@ export class LaunchTraffic {
       }))
   }
 
-  /** The traffic that the programs of one rank cause to the copies of all ranks. */
+  /** The bytes that the programs of one rank write to and read from the copies of all ranks. */
   #copiesOf({ ir, programs, args }: Given, by: number): Copies {
     const given = Object.entries(args.get(by)!)
     const extents = Object.fromEntries(

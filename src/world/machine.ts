@@ -1,13 +1,13 @@
 /**
- * Machines described as data: the facts about a machine that operations, tuning, `auto`, limits and benchmarks may use.
- * That code branches on these facts and never on the name of a target. A machine record does not need a world:
- * `sharedOut` and `oneEach` build one from the description of a device, so that the same rules work for a machine that
- * is not present.
+ * Describes machines as data: the facts about a machine that operations, tuning, `auto`, limits and benchmarks may use.
+ * Code outside the targets branches on the facts in a machine record and never on the name of a target. A machine
+ * record does not need a world: `sharedOut` and `oneEach` build one from the description of a device, so that the same
+ * rules work for a machine that is not present.
  */
 
 /**
- * A cache and the ranks that share it. `ranks` is absent if each processor has its own, or if it is unknown which ranks
- * share it.
+ * A cache and the ranks that share it. `ranks` is absent if each processor has its own cache, or if it is unknown which
+ * ranks share the cache.
  */
 export interface CacheDomain {
   readonly level: number
@@ -15,121 +15,139 @@ export interface CacheDomain {
   readonly ranks?: readonly number[]
 }
 
-/** The capabilities of a machine. Each one is the reason for a branch in the code. */
+/** The capabilities of a machine. Each capability is the reason for a branch in the code of operations. */
 export interface Capabilities {
-  /** True if products of f16 and bf16 run on a matrix unit. */
+  /** True if matrix products of f16 and bf16 run on a matrix unit. */
   readonly matrixUnit: boolean
   /**
    * True if one thread of a program starts the asynchronous copies for the whole program. Each flag that this thread
-   * polls delays the copies that follow, so few flags are better than many.
+   * polls delays the copies that follow, so a kernel with few flags is faster.
    */
   readonly copyEngine: boolean
   /**
-   * True if accessing a flag or counter of a peer costs about as much as accessing a local one, as on cores of one
-   * processor. Ranks can then steal each other's work, synchronise, and send the same data to all ranks at little cost.
+   * True if accessing a flag or counter of another rank costs about as much as accessing a local one, as on cores of
+   * one processor. With cheap remote flags, ranks can steal each other's work, synchronise, and send the same data to
+   * all ranks at little cost.
    */
   readonly nearPeers: boolean
   /**
-   * True if several programs may share one processor at the same time. Otherwise each program has a processor to
-   * itself.
+   * True if several programs may share one processor at the same time. If this capability is false, each program has a
+   * processor to itself.
    */
   readonly sharedProcessors: boolean
   /** True if launches wait in queues of the device, which have limited capacity, and if a polling loop never sleeps. */
   readonly deviceQueues: boolean
 }
 
-/** What the programs that are resident on one processor share. */
+/** The resources that the programs on one processor share. */
 export interface ProcessorLimits {
   readonly programs: number
   readonly threads: number
-  /** 32-bit registers. Each of the equal partitions of the processor has its share of them. */
+  /**
+   * The number of 32-bit registers of a processor. Each of the equal partitions of the processor has an equal share of
+   * the registers.
+   */
   readonly registers: number
   readonly partitions: number
   /** The registers of a warp are allocated in multiples of this number. */
   readonly registerUnit: number
-  /** Scratch memory in bytes, of which the system reserves some for each program. */
+  /** The scratch memory of a processor in bytes, some of which the system reserves for each program. */
   readonly sharedBytes: number
   readonly reservedBytes: number
   /** The scratch memory of a program is allocated in multiples of this number of bytes. */
   readonly sharedUnit: number
 }
 
-/** The tiles of matrix products that a target supports on a device with scratch memory. */
+/** The tile sizes of matrix products that a target supports on a device with scratch memory. */
 export interface ProductLimits {
   /** The bytes of scratch memory that a program needs besides its tiles, for staged output and barriers. */
   readonly besideTiles: number
   /**
-   * The numbers of rows that a tile may have. For a product of `m` rows, the first list applies whose first number is at
-   * least `m`, otherwise the last list.
+   * The numbers of rows that a tile of a matrix product may have. For a matrix product of `m` rows, the first list
+   * applies whose first number is at least `m`; if there is none, the last list applies.
    */
   readonly tileRows: readonly (readonly number[])[]
 }
 
-/** The device of a rank, independent of the number of ranks. */
+/** The device of a rank, described independently of the number of ranks. */
 export interface Device {
   /**
-   * The name by which tables of tuned tiles identify the device. On a CPU it is the name of the target, because code of
-   * different targets has different tiles on the same processor.
+   * The name by which tables of tuned tiles identify the device. On a CPU, the name is that of the target, because the
+   * code of different targets needs different tile sizes on the same processor.
    */
   readonly name: string
-  /** The model of the processor, if it is known and is not the name. */
+  /** The model of the processor, if it is known and differs from the name. */
   readonly model?: string
   /**
-   * The target whose code the device runs. Measurements on one machine of a family apply to other machines of that
-   * family.
+   * The target whose code the device runs (its family). Measurements on one machine of a family may be used for other
+   * machines of that family.
    */
   readonly family: string
   /** The number of threads that run in lockstep (a warp or wave), or 1 if there are no such threads. */
   readonly warp: number
   /**
-   * Scratch memory that a program can declare, in bytes. Absent if tiles are held in caches; tiles are then sized for
-   * the caches, and data that is stored and soon read again stays in a cache.
+   * The scratch memory that a program can declare, in bytes. The field for scratch memory is absent if tiles are held
+   * in caches. If tiles are held in caches, they are sized for the caches, and data that is stored and soon read again
+   * stays in a cache.
    */
   readonly sharedBytes?: number
-  /** Absent if tiles are held in caches. */
+  /** The tile sizes of matrix products; absent if tiles are held in caches. */
   readonly products?: ProductLimits
-  /** Absent if each program has a processor to itself. */
+  /** The limits of one processor are absent if each program has a processor to itself. */
   readonly perProcessor?: ProcessorLimits
   /**
-   * For machines that hold tiles in caches: the number of steps along the inner axis of a product for which a panel of
-   * the right operand fills half of the L1 cache. The number was found by measurement.
+   * The number of steps along K for which a panel of the right operand of a matrix product fills half of the L1 cache,
+   * on machines that hold tiles in caches. The number of steps was found by measurement.
    */
   readonly panelSteps?: number
   /**
-   * Measured memory read bandwidth of all processors together, in bytes per second. Absent if not measured. CPU worlds never state it:
-   * measuring takes longer than opening a world, and it depends on the other programs of the computer. `readBandwidth` (src/runs) measures it.
+   * The measured memory read bandwidth of all processors together, in bytes per second. The bandwidth is absent if it
+   * was not measured. Worlds on a CPU never state the bandwidth: measuring takes longer than opening a world, and the
+   * result depends on the other programs of the computer. The function `readBandwidth` (src/runs) measures the
+   * bandwidth.
    */
   readonly bandwidth?: number
-  /** Measured rate of bf16 products on all processors, in floating-point operations per second. */
+  /**
+   * The measured bandwidth at which one program reads memory while other programs leave it enough bandwidth, in bytes
+   * per second. The bandwidth is absent if it was not measured.
+   */
+  readonly programBandwidth?: number
+  /** The measured rate of bf16 matrix products on all processors, in floating-point operations per second. */
   readonly flops?: number
   /**
-   * Link bandwidth between two memories, per direction, in bytes per second. Absent if neither measured nor specified.
+   * The bandwidth of a link between two memories, per direction, in bytes per second. The link bandwidth is absent if
+   * it was neither measured nor specified.
    */
   readonly link?: number
-  /** Measured host time of one launch on one rank, in nanoseconds. Absent if not measured, as on every CPU. */
+  /**
+   * The measured host time of one launch on one rank, in nanoseconds. The launch time is absent if it was not measured,
+   * as on every CPU.
+   */
   readonly launchCost?: number
   readonly capabilities: Capabilities
 }
 
-/** What is known of a device only if it has been measured. */
-export type Measured = Pick<Device, 'bandwidth' | 'flops' | 'link' | 'launchCost'>
+/** Facts about a device that are known only if they have been measured. */
+export type Measured = Pick<Device, 'bandwidth' | 'programBandwidth' | 'flops' | 'link' | 'launchCost'>
 
-/** The machine on which the ranks of a world run. All ranks have the same kind of device. */
+/** The machine on which the ranks of a world run. All ranks of a world have the same kind of device. */
 export interface Machine extends Device {
   /**
    * The number of processors of each rank: those of its GPU or of its share of a GPU, or worker threads of a CPU.
    */
   readonly processors: readonly number[]
   /**
-   * Ranks grouped by the memory that holds their heaps. With one group, all ranks share one memory. There are links
-   * between groups.
+   * Ranks grouped by the memory that holds their heaps. If there is one group, all ranks share one memory. If there are
+   * several groups, physical links connect them.
    */
   readonly memories: readonly (readonly number[])[]
-  /** The known caches. Empty if the system does not tell of any. */
+  /** The known caches of the machine. The list of caches is empty if the system reports none. */
   readonly caches: readonly CacheDomain[]
 }
 
-/** A whole device as sold. `processors` and `cacheBytes` describe the whole device. */
+/**
+ * A whole device, before it is divided among ranks. The fields `processors` and `cacheBytes` describe the whole device.
+ */
 export interface DeviceDescription extends Device {
   readonly processors: number
   readonly cacheBytes: number
@@ -137,7 +155,7 @@ export interface DeviceDescription extends Device {
 
 const upTo = (ranks: number): number[] => Array.from({ length: ranks }, (_, rank) => rank)
 
-/** The machine of ranks that share one device and its memory, each with the same number of processors. */
+/** The machine record of ranks that share one device and its memory, each with the same number of processors. */
 export function sharedOut(
   { cacheBytes, ...device }: DeviceDescription,
   ranks: number,
@@ -151,7 +169,7 @@ export function sharedOut(
   }
 }
 
-/** The machine of ranks that have one whole device each, with links between the devices. */
+/** The machine record of ranks that have one whole device each, with links between the devices. */
 export function oneEach({ cacheBytes, ...device }: DeviceDescription, ranks: number): Machine {
   return {
     ...device,
@@ -162,13 +180,13 @@ export function oneEach({ cacheBytes, ...device }: DeviceDescription, ranks: num
 }
 
 /**
- * The number of processors of the rank that has the fewest. A kernel can rely on this number if all ranks launch
- * equally many programs.
+ * The number of processors of the rank that has the fewest. A kernel can rely on the smallest number of processors if
+ * all ranks launch equally many programs.
  */
 export const fewestProcessors = ({ processors }: Pick<Machine, 'processors'>): number =>
   Math.min(...processors)
 
-/** The facts about a device that limit the programs on it. */
+/** The facts about a device that limit how many programs it can run. */
 export type DeviceLimits = Required<Pick<Device, 'warp' | 'sharedBytes' | 'perProcessor'>>
 
 export function limitsOf({ name, warp, sharedBytes, perProcessor }: Device): DeviceLimits {
@@ -177,7 +195,7 @@ export function limitsOf({ name, warp, sharedBytes, perProcessor }: Device): Dev
   return { warp, sharedBytes, perProcessor }
 }
 
-/** What a program of a kernel needs. */
+/** The resources that one program of a kernel needs. */
 export interface ProgramNeeds {
   readonly threads: number
   readonly sharedBytes: number
@@ -185,8 +203,9 @@ export interface ProgramNeeds {
 }
 
 /**
- * The number of programs of a kernel that fit one processor together, or 0 if not even one program fits. As a driver
- * does, it takes the least of what threads, scratch memory, registers and the number of programs allow.
+ * The number of programs of a kernel that fit on one processor together, or 0 if not even one program fits. As in a GPU
+ * driver, the number of programs is the minimum of four limits: threads, scratch memory, registers and the number of
+ * programs per processor.
  */
 export function programsPerProcessor(
   { warp, sharedBytes, perProcessor }: Pick<Device, 'warp' | 'sharedBytes' | 'perProcessor'>,
@@ -214,8 +233,8 @@ const programsByMemory = (
 }
 
 /**
- * Each warp takes its registers from one partition. A launch is rejected if its program would exceed all registers with
- * a whole number of warps in each partition.
+ * Each warp takes its registers from one partition of the processor. The hardware rejects a launch if its program would
+ * exceed the registers with a whole number of warps in each partition.
  */
 function programsByRegisters(
   { registers, partitions, registerUnit }: ProcessorLimits,
@@ -229,8 +248,9 @@ function programsByRegisters(
 }
 
 /**
- * The number of programs that are resident on a rank at once. `perProcessor` is the number of programs of the kernel that fit one
- * processor together; 1 always fits. It has an effect only if programs share processors.
+ * The number of programs that are resident on a rank at the same time. The argument `perProcessor` is the number of
+ * programs of the kernel that fit on one processor together; 1 program always fits. The argument `perProcessor` has an
+ * effect only if programs share processors.
  */
 export const residentPrograms = (
   { processors, capabilities }: Pick<Machine, 'processors' | 'capabilities'>,
@@ -238,16 +258,19 @@ export const residentPrograms = (
   perProcessor = 1,
 ): number => processors[rank] * (capabilities.sharedProcessors ? perProcessor : 1)
 
-/** Exceeds the caches of common CPUs. Used only if the caches of a machine are unknown. */
+/**
+ * A number of bytes that exceeds the caches of common CPUs. The constant is used only if the caches of a machine are
+ * unknown.
+ */
 const beyondUnknownCaches = 64e6
 
-/** Bytes that no cache of the machine holds, even partly: several times the largest one. */
+/** A number of bytes that no cache of the machine can hold, even partly: several times the largest cache. */
 export const beyondCaches = ({ caches }: Pick<Machine, 'caches'>): number =>
   caches.length === 0 ? beyondUnknownCaches : Math.max(...caches.map(({ bytes }) => 5 * bytes))
 
 /**
- * True if waiting threads may spin: devices poll on their own processors, but CPU ranks share `cores`. If there are more ranks than cores, a
- * thread that spins takes the core of the one it waits for.
+ * True if waiting threads may poll without sleeping: GPU programs poll on their own processors, but CPU ranks share
+ * `cores`. If there are more ranks than cores, a thread that polls occupies the core of the thread that it waits for.
  */
 export const maySpin = (
   { processors, capabilities }: Pick<Machine, 'processors' | 'capabilities'>,
@@ -257,9 +280,12 @@ export const maySpin = (
 /** True if all ranks share one memory. */
 export const isOneMemory = ({ memories }: Pick<Machine, 'memories'>): boolean => memories.length === 1
 
-/** Memory read bandwidth of one rank while all ranks of its memory read, in bytes per second. Infinite if not measured. */
+/**
+ * The memory read bandwidth of one rank while all ranks of its memory read, in bytes per second. The bandwidth is
+ * infinite if it was not measured.
+ */
 export const bandwidthPerRank = ({ bandwidth, memories }: Pick<Machine, 'bandwidth' | 'memories'>): number =>
   bandwidth === undefined ? Infinity : bandwidth / Math.max(...memories.map((ranks) => ranks.length))
 
-/** True if tiles are held in caches instead of scratch memory that a program declares. */
+/** True if tiles are held in caches instead of declared scratch memory. */
 export const isCached = ({ sharedBytes }: Pick<Machine, 'sharedBytes'>): boolean => sharedBytes === undefined

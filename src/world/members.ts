@@ -1,36 +1,42 @@
 /**
- * The members of a rank group, as a list of ranks of the world. The position in the list is the rank in the group, and
- * thus in kernels that are launched on the group. `undefined` stands for the whole world.
+ * The members of a rank group are a list of ranks of the world. A rank's position in this list is its rank in the
+ * group, and thus in kernels that are launched on the group. The value `undefined` stands for the whole world.
  */
 import { misuse } from './world.ts'
 
 export type Members = readonly number[] | undefined
 
-/** The rank of the world that has this rank in the group. */
+/** The rank of the world that corresponds to a rank in a group. */
 export const inWorld = (members: Members, rank: number): number => (members ? members[rank] : rank)
 
-/** The rank in the group of a rank of the world. */
+/** The rank in a group that corresponds to a rank of the world. */
 export const inGroup = (members: Members, rank: number): number => (members ? members.indexOf(rank) : rank)
 
 export const groupName = (members: readonly number[]): string => `group [${members.join(', ')}]`
 
-/** Example: "rank 5", or "rank 5 (rank 1 of group [4, 5])". `rank` is a rank of the world. */
+/**
+ * Formats a rank for messages, for example "rank 5", or "rank 5 (rank 1 of group [4, 5])". The argument `rank` is a
+ * rank of the world.
+ */
 export const rankName = (rank: number, members?: Members): string =>
   members ? `rank ${rank} (rank ${members.indexOf(rank)} of ${groupName(members)})` : `rank ${rank}`
 
-/** Throws unless the group has this rank. The world checks its own ranks. */
+/** Throws an error unless the group has this rank. The world itself checks ranks of the whole world. */
 export function expectPlace(members: Members, rank: number): void {
   if (members && members[rank] === undefined)
     throw misuse(`there is no rank ${rank} in ${groupName(members)}`)
 }
 
-/** Members at constant distance: rank r of the group is rank `first` + `step` x r of the world. */
+/** Group members at a constant distance: rank r of the group is rank `first` + `step` x r of the world. */
 export interface Spacing {
   readonly first: number
   readonly step: number
 }
 
-/** Undefined if the distances between members differ. A single member has the step of the whole world, 1. */
+/**
+ * The result is undefined if the distances between the members differ. A group with a single member has the step of the
+ * whole world, 1.
+ */
 export function spacingOf(members: Members): Spacing | undefined {
   if (!members) return { first: 0, step: 1 }
   const step = members.length > 1 ? members[1] - members[0] : 1
@@ -39,7 +45,16 @@ export function spacingOf(members: Members): Spacing | undefined {
     : undefined
 }
 
-/** Throws unless the argument of `group` is a list. */
+/**
+ * True if each rank of the group follows the previous one at the same distance. A tensor map of all their copies of a
+ * tensor needs this distance.
+ */
+export function isEvenlyAscending(members: Members): boolean {
+  const spacing = spacingOf(members)
+  return spacing !== undefined && spacing.step > 0
+}
+
+/** Throws an error unless the argument of `group` is a list. */
 export function expectList(members: unknown): asserts members is readonly number[] {
   if (!Array.isArray(members))
     throw misuse(`group takes a list of ranks, such as [0, 1], not ${JSON.stringify(members)}`)

@@ -1,27 +1,28 @@
 /**
- * Residency: the number of programs of a launch that run at the same time. Programs that wait for each other make
- * progress only if all of them are resident. A launch that does not fit is therefore rejected, because it would hang.
+ * Checks residency, the number of programs of a launch that can run at the same time. Programs that wait for each other
+ * make progress only if all of them are resident. A launch that does not fit is therefore rejected, because it would
+ * hang.
  */
 import type { Site } from '../ir/site.ts'
 import type { Machine } from './machine.ts'
 import { rankName, type Members } from './members.ts'
 import { WorldError } from './world.ts'
 
-/** A line at which programs of a kernel may wait for each other. */
+/** A source line at which programs of a kernel may wait for each other. */
 export interface Waiting {
   readonly site: Site | undefined
 }
 
 /**
- * The message for `grid` programs that do not fit a rank with room for `resident` programs, of which `running` are
- * taken. `rank` is the name of the rank, and `where` names the line of the wait.
+ * The message of the error for `grid` programs that do not fit on a rank with room for `resident` programs, of which
+ * `running` are already running. The argument `rank` is the name of the rank, and `where` names the line of the wait.
  */
 export function doesNotFit(grid: number, resident: number, rank: string, running = 0, where = ''): string {
   const others = running > 0 ? ` beside ${running} that may be waiting` : ''
-  return `${grid} programs${others} do not fit: ${resident} run at once on ${rank}, and a program that waits for one that has not started waits forever${where}. Launch at most ${Math.max(resident - running, 0)}, or grid: 'resident'`
+  return `${grid} programs${others} do not fit: ${resident} run at once on ${rank}, and a program that waits for a program that has not started waits forever${where}. Launch at most ${Math.max(resident - running, 0)}, or grid: 'resident'`
 }
 
-/** Throws if the programs of a launch may wait for each other and cannot all be resident on the rank. */
+/** Throws an error if the programs of a launch may wait for each other and cannot all be resident on the rank. */
 export function expectResident(
   kernel: string,
   waiting: Waiting | undefined,
@@ -40,20 +41,20 @@ export interface Spread {
   readonly rank: number
   readonly grid: number
   readonly kernel: { readonly name: string }
-  /** The number of programs of this launch that fit one processor at once. */
+  /** The number of programs of this launch that fit on one processor together. */
   readonly programsPerProcessor: number
 }
 
 /**
- * Throws if the launches of a co-launch set, which may wait for each other, do not fit the processors of their ranks
- * together.
+ * Throws an error if the launches of a co-launch set, which may wait for each other, do not fit together on the
+ * processors of their ranks.
  */
 export function expectTogether(parts: readonly Spread[], machine: Pick<Machine, 'processors'>): void {
   for (const rank of new Set(parts.map((part) => part.rank))) {
     const here = parts.filter((part) => part.rank === rank)
     if (here.length < 2) continue
     const processors = machine.processors[rank]
-    // There are two ways to fit: the programs share processors, or each program has a processor to itself.
+    // A co-launch set can fit in two ways: the programs share processors, or each program has a processor to itself.
     const spread = here.reduce(
       (sum, part) => sum + Math.ceil(part.grid / processors) / part.programsPerProcessor,
       0,

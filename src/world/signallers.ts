@@ -1,32 +1,36 @@
 /**
- * Says who could signal a flag set, for messages about a wait that does not end. A world notes every kernel that it launches on a
- * stream of a rank; `couldSignal` combines the signals in those kernels with the launches that have not ended.
+ * Determines who could signal a flag set, for messages about a wait that does not end. A world notes every kernel that
+ * it launches on a stream of a rank; `couldSignal` combines the signals in those kernels with the launches that have
+ * not ended.
  */
 import type { KernelIR } from '../ir/node.ts'
 import type { Site } from '../ir/site.ts'
 import { rankNames } from '../timeline/ranges.ts'
 import { usesOf } from './uses.ts'
 
-/** A kernel on a stream of a rank. */
+/** A kernel that was launched on a stream of a rank. */
 export interface Launched {
   readonly kernel: string
   readonly rank: number
   readonly stream: number
 }
 
-/** A launch that has not ended. Those of a stream of a rank are in the order of the stream; the first one runs. */
+/**
+ * A launch that has not ended. Launches of one stream and rank are listed in the order of the stream; the first one is
+ * running.
+ */
 export interface Pending extends Launched {
-  /** Where the launch waits itself, if it does. */
+  /** The source line at which the launch itself waits, if it waits. */
   readonly waitsAt?: string
 }
 
-/** A program that waits or computes. */
+/** A program that waits or computes, and what it waits for. */
 interface Doing extends Launched {
   readonly site: string | undefined
   readonly flag?: object
 }
 
-/** Launches that have not ended, with where their programs wait for flags. */
+/** Launches that have not ended, with the source lines at which their programs wait for flags. */
 export const pendingOf = (launches: readonly Launched[], programs: readonly Doing[]): Pending[] =>
   launches.map(({ kernel, rank, stream }) => {
     const waiting = programs.find(
@@ -35,17 +39,17 @@ export const pendingOf = (launches: readonly Launched[], programs: readonly Doin
     return { kernel, rank, stream, waitsAt: waiting?.site }
   })
 
-/** Signals of a flag set at one line, on ranks where the launch is in the same state. */
+/** The signals of a flag set at one source line, on ranks where the launch is in the same state. */
 export interface PossibleSignal {
   readonly kernel: string
-  /** The author's line, where it is known. */
+  /** The source line of the signal, if it is known. */
   readonly site: Site | undefined
   readonly ranks: readonly number[]
-  /** The state of the launch, such as "has ended". */
+  /** The state of the launch that contains the signal, such as "has ended". */
   readonly what: string
 }
 
-/** The kernels that could signal a flag set. If `signals` is empty, no launched kernel signals the flags. */
+/** The kernels that could signal a flag set. If the list `signals` is empty, no launched kernel signals the flags. */
 export interface FlagSignals {
   readonly flag: string
   /** True if only the host signals the flags. */
@@ -59,11 +63,11 @@ interface Noted {
   readonly param: string
 }
 
-/** The launches of a world that signal each of its flag sets. Flag sets are told apart by identity. */
+/** Records which launches of a world signal each of its flag sets. Flag sets are distinguished by object identity. */
 export class Signallers {
   readonly #launches = new WeakMap<object, Map<string, Noted>>()
 
-  /** `flags`: the flag sets that the kernel was given, by parameter. */
+  /** The argument `flags` holds the flag sets that the kernel was given, by parameter. */
   note({ kernel, rank, stream }: Launched, ir: KernelIR, flags: Readonly<Record<string, object>>): void {
     for (const param of usesOf(ir).signals) {
       const set = flags[param]
@@ -73,7 +77,7 @@ export class Signallers {
     }
   }
 
-  /** `pending`: all launches that have not ended. */
+  /** The argument `pending` lists all launches that have not ended. */
   couldSignal(
     flags: { readonly name: string; readonly signaller?: 'host' },
     pending: readonly Pending[],
@@ -98,11 +102,11 @@ function stateOf({ kernel, rank, stream }: Launched, pending: readonly Pending[]
   const queue = pending.filter((one) => one.rank === rank && one.stream === stream)
   const at = queue.findIndex((one) => one.kernel === kernel)
   if (at < 0) return 'has ended'
-  if (at > 0) return `has not started, since it follows ${queue[0].kernel} on its stream`
+  if (at > 0) return `has not started, because it follows ${queue[0].kernel} on its stream`
   return queue[0].waitsAt === undefined ? 'is running' : `waits itself at ${queue[0].waitsAt}`
 }
 
-/** One line for each signal, or one that says that there is none. */
+/** One line of text for each signal, or one line that says that no launch signals the flags. */
 export function signalLines({ flag, byHost, signals }: FlagSignals): string[] {
   if (byHost) return [`only the host signals ${flag}, with world.signal`]
   if (signals.length === 0) return [`no launched kernel signals ${flag}`]

@@ -1,7 +1,8 @@
 /**
- * How a world stops and goes on. Somebody stops it: the watchdog, a fault, a worker that died, an interrupt. What its programs were
- * doing becomes a `WorldStopped`, the same one for everybody, which every call throws until the world is reset; `close` throws it if
- * nobody was told yet. How programs are made to stop is the target's.
+ * Stops a world and lets it resume. A world is stopped by the watchdog, by a fault in a kernel, by a worker thread that
+ * died, or by an interrupt. The state of a stopped world's programs becomes one `WorldStopped` error, which every call
+ * throws until the world is reset. If no call has thrown the error before a stopped world is closed, `close` throws it.
+ * The target defines how running programs are made to stop.
  */
 import { inWorld, rankName, type Members } from './members.ts'
 import { signalLines, type FlagSignals } from './signallers.ts'
@@ -14,7 +15,7 @@ export class Stops {
   #told = false
   #closed = false
 
-  /** Whether it stops or has stopped. */
+  /** True if the world is stopping or has stopped. */
   get isStopping(): boolean {
     return this.#stopping !== undefined
   }
@@ -33,14 +34,17 @@ export class Stops {
       throw new WorldStopped(`${this.#reason}; its ranks are stopping: synchronize says what each was doing`)
   }
 
-  /** What to throw, once everybody has stopped. */
+  /** The error to throw once all ranks have stopped. */
   async throwable(): Promise<WorldStopped> {
     const stopped = await this.#stopping!
     this.#told = true
     return stopped
   }
 
-  /** Stop all ranks, as `end` does; gives the error that tells about it, the same one however often it is called. */
+  /**
+   * Stops all ranks with `end` and returns the error that describes the stop. Every call that stops the world returns
+   * the same error object.
+   */
   stop(reason: string, end: () => Promise<WorldStopped>): Promise<WorldStopped> {
     if (!this.#stopping) {
       this.#reason = reason
@@ -49,7 +53,9 @@ export class Stops {
     return this.#stopping
   }
 
-  /** Nothing runs any more, and whoever called is told so; gives what to throw. */
+  /**
+   * Waits until no program runs any more, marks the error as reported to the caller, and returns the error to throw.
+   */
   failed(reason: string): WorldStopped {
     this.#stopped ??= new WorldStopped(reason)
     this.#stopping ??= Promise.resolve(this.#stopped)
@@ -57,13 +63,16 @@ export class Stops {
     return this.#stopped
   }
 
-  /** Go on. Nothing of what was launched may be left. */
+  /** Resumes the world after a stop. No launch may be pending when the world resumes. */
   resume(): void {
     this.#stopping = this.#stopped = undefined
     this.#told = false
   }
 
-  /** Waits for what was launched by `reach`, then gives everything back by `release`. Throws what nobody was told yet. */
+  /**
+   * Waits for all launches by calling `reach`, and then frees all resources by calling `release`. Throws an error of an
+   * earlier stop that no call has thrown yet.
+   */
   async close(reach: () => Promise<void>, release: () => void | Promise<void>): Promise<void> {
     if (this.#closed) return
     const told = this.#told
@@ -81,28 +90,31 @@ export class Stops {
   }
 }
 
-// Why a world stops
+// The reason for which a world stops.
 
 export const nothingEnded = (milliseconds: number): string =>
-  `nothing has ended for ${milliseconds} ms while launches were pending`
+  `no launch has ended for ${milliseconds} ms while launches were pending`
 
 export const noRoom = (milliseconds: number, pending: number): string =>
   `no launch has ended for ${milliseconds} ms while ${pending} were pending`
 
-// What its programs were doing
+// The state of each program when the world stopped.
 
-/** All programs that run wait, and the world will stop if that goes on. */
+/** The report that all running programs wait, and that the world will stop if they continue to wait. */
 export interface Stall {
-  /** One line: who waits where and for what, who could signal, when the world stops. */
+  /**
+   * The report as one line: which programs wait, at which line and for which flag, who could signal it, and when the
+   * world will stop.
+   */
   readonly message: string
-  /** How long nothing has moved, and when the world stops, in milliseconds. */
+  /** How long no program has made progress, and when the world will stop, in milliseconds. */
   readonly waited: number
   readonly timeout: number
   readonly workers: readonly StoppedWorker[]
   readonly signals: readonly FlagSignals[]
 }
 
-/** Undefined if no program waits for a flag. */
+/** Describes a stall: which programs wait for flags. The result is undefined if no program waits for a flag. */
 export function stallOf(
   waited: number,
   timeout: number,
@@ -123,14 +135,14 @@ export function stallOf(
 
 const seconds = (milliseconds: number): string => `${Number((milliseconds / 1000).toPrecision(1))} s`
 
-/** What a world does with a stall, unless it was opened with another `onStall`. */
+/** The default handling of a stall, if the world was opened without `onStall`. */
 export const reportStall = ({ message }: Stall): void => console.warn(`arke: ${message}`)
 
 type AwaitedFlag = NonNullable<StoppedWorker['flag']>
 type Doing = Pick<StoppedWorker, 'what' | 'flag'>
 
 export const doing = {
-  /** `rank` is the rank of the flag as the kernel numbers it. */
+  /** The argument `rank` is the rank of the flag as the kernel numbers it. */
   waitForFlag: ({ rank, ...flag }: AwaitedFlag, members?: Members): Doing => ({
     what: `waits for ${flag.name} on ${rankName(inWorld(members, rank), members)}: it is ${flag.value}, ${flag.wanted} is wanted`,
     flag: { ...flag, rank: inWorld(members, rank) },

@@ -1,10 +1,11 @@
 /**
- * The host API: a world of ranks with a symmetric heap. One host program allocates, launches and reads back. Every
- * target implements the same interface. The interface does not assume that all ranks are in this process. Methods that
- * access the data of a rank take the rank as an argument, and throw if it is not among `localRanks`.
+ * The host API of Arke: a world of ranks with a symmetric heap. A host program allocates tensors, launches kernels and
+ * reads results back. Every target implements the same `World` interface. The `World` interface does not assume that
+ * all ranks are in this process. Methods that access the data of a rank take the rank as an argument, and throw if it
+ * is not among `localRanks`.
  *
- * An allocation exists on every rank, at the same offset in the rank's heap. On one rank, launches of a stream run in
- * order. A launch orders nothing between ranks: only flags and `barrier` do.
+ * An allocation on a world exists on every rank, at the same offset in the rank's heap. On one rank, launches of a
+ * stream run in order. A launch orders nothing between ranks: only flags and `barrier` do.
  */
 import type { DType, StorageDType } from '../ir/dtype.ts'
 import { Site } from '../ir/site.ts'
@@ -14,7 +15,7 @@ import type { Machine } from './machine.ts'
 import { rankName } from './members.ts'
 import { signalLines, type FlagSignals } from './signallers.ts'
 
-/** The most ranks that a world can have. */
+/** The maximum number of ranks of a world. */
 export const mostRanks = 64
 
 export interface SymmetricTensor<D extends StorageDType = StorageDType> {
@@ -29,16 +30,19 @@ export interface SymmetricFlags {
   readonly name: string
   readonly shape: readonly number[]
   readonly arrivals: number
-  /** 'host' if the host signals the flags (`World.signal`), and no kernel may. */
+  /** 'host' if the host signals the flags (`World.signal`); no kernel may then signal them. */
   readonly signaller?: 'host'
-  /** The members of the group that the flags were allocated on. Absent if it was the whole world. */
+  /**
+   * The members of the group on which the flags were allocated. The list is absent if the flags were allocated on the
+   * whole world.
+   */
   readonly members?: readonly number[]
 }
 
 /**
- * The result of `World.pack`: the elements of a tensor in the layout that the target's products read fastest. A kernel
- * accepts it in place of a tensor. The layout is defined by the target. A target without such a layout returns `source`
- * itself.
+ * The result of `World.pack`: the elements of a tensor in the layout that the target's matrix products read fastest. A
+ * kernel accepts a packed tensor in place of a tensor. The target defines the layout of packed tensors. On a target
+ * without a special layout for matrix products, `World.pack` returns `source` itself.
  */
 export interface PackedTensor<D extends StorageDType = StorageDType> {
   readonly kind: 'packed'
@@ -46,13 +50,13 @@ export interface PackedTensor<D extends StorageDType = StorageDType> {
   readonly dtype: D
   readonly shape: readonly number[]
   /**
-   * The tensor that holds the elements. For a target without a special layout it is the original tensor, which `free`
-   * then frees.
+   * The tensor that holds the elements. On a target without a special layout, `World.pack` returns the original tensor,
+   * which `free` then frees.
    */
   readonly source: SymmetricTensor<D>
 }
 
-/** One value for all ranks, or a function that returns the value for a rank. */
+/** A launch argument: one value for all ranks, or a function that returns the value for a rank. */
 export type PerRank<T> = T | ((rank: number) => T)
 
 export type LaunchArguments<P extends Params> = {
@@ -66,17 +70,17 @@ export type LaunchArguments<P extends Params> = {
 }
 
 export interface LaunchOptions<M extends Meta = Meta> {
-  /** The number of programs per rank, or 'resident' for as many as can be resident at once. */
+  /** The number of programs per rank, or 'resident' for the maximum number that can be resident at the same time. */
   readonly grid: PerRank<number> | 'resident'
-  /** Compile-time parameters that differ from the kernel's defaults. */
+  /** Meta-parameters (compile-time parameters) that differ from the kernel's defaults. */
   readonly meta?: Partial<M>
-  /** The stream of the launch. The default is `World.defaultStream`, stream 0. */
+  /** The stream of the launch. The default stream is `World.defaultStream`, stream 0. */
   readonly stream?: Stream | number
-  /** The ranks that launch. The default is all ranks. */
+  /** The ranks that launch the kernel. By default, all ranks launch the kernel. */
   readonly ranks?: readonly number[]
   /**
-   * A group of the world (`World.group`): the launch is on this group, as with `group.launch`. Ranks in the options,
-   * the arguments and the kernel are ranks of the group.
+   * A group of the world (`World.group`) on which the kernel is launched, as with `group.launch`. In a launch on a
+   * group, ranks in the options, the arguments and the kernel are ranks of the group.
    */
   readonly group?: World
 }
@@ -86,8 +90,8 @@ export type PrepareOptions<P extends Params, M extends Meta> = Pick<LaunchOption
 }
 
 /**
- * One launch of a co-launch set, whose launches may wait for each other. See `World.launchTogether`. Created by
- * `launchOf`.
+ * One launch of a co-launch set, whose launches may wait for each other. The method `World.launchTogether` enqueues the
+ * launches of a co-launch set. The function `launchOf` creates a launch of a co-launch set.
  */
 export interface Launch {
   readonly kernel: Kernel
@@ -104,13 +108,16 @@ export function launchOf<P extends Params, M extends Meta>(
 }
 
 /**
- * A queue of launches on every rank. Launches of one stream run in order. Launches of different streams may run at the
- * same time.
+ * A queue of launches on every rank. Launches of one stream run in order. Launches of different streams may run
+ * concurrently.
  */
 export interface Stream {
   readonly kind: 'stream'
   readonly id: number
-  /** Records an event. The event occurs on a rank when all earlier launches of this stream have ended on that rank. */
+  /**
+   * Records an event in the stream. The event occurs on a rank when all earlier launches of this stream have ended on
+   * that rank.
+   */
   record(): StreamEvent
   /** Makes later launches of this stream wait, on every rank, until the event has occurred on that rank. */
   wait(event: StreamEvent): void
@@ -123,8 +130,9 @@ export interface StreamEvent {
   /** Waits until the event has occurred on all local ranks. */
   synchronize(): Promise<void>
   /**
-   * Milliseconds from another event to this one. Both must have occurred. The time is measured between the last ranks
-   * to reach each event, or on one rank if `rank` is given. The checker has no clock and returns 0.
+   * The time in milliseconds from another event to this event. The time is defined only if both events have occurred.
+   * The time between two events is measured from and to the last rank that reached each event, or on one rank if `rank`
+   * is given. The checker has no clock and returns 0 as the time.
    */
   elapsed(since: StreamEvent, rank?: number): number
 }
@@ -135,27 +143,28 @@ export interface AllocationOptions {
 }
 
 export interface FlagsOptions extends AllocationOptions {
-  /** The signals per epoch; 1 by default. */
+  /** The number of signals that complete an epoch of the flag; 1 by default. */
   readonly arrivals?: number
-  /** 'host' for flags that only the host signals, with `World.signal`. */
+  /** 'host' for flags that only the host signals, with the method `World.signal`. */
   readonly signaller?: 'host'
 }
 
 export interface TensorOptions extends AllocationOptions {
-  /** The alignment on the heap in bytes: a power of two from 256, the default, to 65536. */
+  /** The alignment of the allocation on the heap in bytes: a power of two from 256 (the default) to 65536. */
   readonly alignment?: number
 }
 
 export interface RandomOptions extends TensorOptions {
   /**
-   * The seed. The same seed yields the same elements on every target. By default every call on a world uses a new seed.
+   * The seed of the random contents. The same seed yields the same elements on every target. By default, every call on
+   * a world uses a new seed.
    */
   readonly seed?: number
 }
 
-/** Allocation on all ranks at once, or on one rank (`World.on`). */
+/** The methods that allocate on all ranks at once, or on one rank (`World.on`). */
 export interface Allocator {
-  /** Allocates a tensor whose contents are undefined until they are written. */
+  /** Allocates a tensor whose contents are undefined until a kernel or the host writes them. */
   empty<D extends StorageDType>(
     dtype: D,
     shape: readonly number[],
@@ -190,7 +199,7 @@ export interface Allocator {
     shape: readonly number[],
     options?: RandomOptions,
   ): SymmetricTensor<D>
-  /** Allocates a tensor with the given elements per rank, in row-major order, rounded to the dtype. */
+  /** Allocates a tensor with the given elements on each rank, in row-major order, rounded to the dtype. */
   from<D extends StorageDType>(
     dtype: D,
     shape: readonly number[],
@@ -203,25 +212,34 @@ export interface Allocator {
 export interface World extends Allocator {
   readonly target: string
   readonly ranks: number
-  /** For a group, the ranks of the world that are its ranks 0, 1, and so on. For a world, all its ranks. */
+  /**
+   * The ranks of the world that are the group's ranks 0, 1, and so on. For a whole world, the list of members contains
+   * all its ranks.
+   */
   readonly members: readonly number[]
-  /** The ranks in this process. Only their data can be read and written here. */
+  /**
+   * The ranks whose memory is in this process. Only the data of local ranks can be read and written by this process.
+   */
   readonly localRanks: readonly number[]
-  /** A description of the hardware of the ranks. Operations and tuning branch on it. */
+  /** A description of the hardware of the ranks. Operations and tuning branch on the machine record. */
   readonly machine: Machine
-  /** The resolution of events and recordings in nanoseconds, or 0 if there is no clock. */
+  /** The time resolution of events and recordings in nanoseconds, or 0 if there is no clock. */
   readonly clockTick: number
   /**
-   * Some ranks as a world of their own, such as the ranks of one tensor-parallel or data-parallel group. Rank r of the
-   * group is `members[r]`. Groups may overlap. Operations and collectives take a group in place of a world. A tensor
-   * can be used on any group; a flag set only on the group on which it was allocated.
+   * Returns a rank group: some ranks of this world as a world of their own, such as the ranks of one tensor-parallel or
+   * data-parallel group. Rank r of the group is `members[r]`. Rank groups may overlap. Operations and collectives take
+   * a group in place of a world. A tensor can be used on any group; a flag set only on the group on which it was
+   * allocated.
    */
   group(members: readonly number[]): World
   /**
-   * Allocates as one rank. Every rank must make the same allocations in the same order. If not, the next launch throws.
+   * Returns an allocator that allocates in the name of one rank. Every rank must make the same allocations in the same
+   * order. If the allocations of two ranks differ, the next launch throws an error.
    */
   on(rank: number): Allocator
-  /** Frees an allocation on every rank. Freed memory is reused once the launches so far have ended. */
+  /**
+   * Frees an allocation on every rank. Freed memory is reused once all launches enqueued before the call have ended.
+   */
   free(allocation: SymmetricTensor | SymmetricFlags | PackedTensor): void
   launch<P extends Params, M extends Meta>(
     kernel: Kernel<P, M>,
@@ -229,79 +247,93 @@ export interface World extends Allocator {
     options: LaunchOptions<M>,
   ): void
   /**
-   * Launches a co-launch set, whose launches may wait for each other. Either all are enqueued, on all ranks, or none.
-   * Each needs its own stream or ranks.
+   * Launches a co-launch set, whose launches may wait for each other. A co-launch set is enqueued as a whole: either
+   * all its launches are enqueued, on all ranks, or none. Each launch of a co-launch set needs its own stream or its
+   * own ranks.
    */
   launchTogether(launches: readonly Launch[]): void
   /**
-   * Compiles a kernel in advance, so that the first launch does not have to. On a GPU the code also depends on the
-   * shapes of `args`.
+   * Compiles a kernel in advance, so that the first launch does not have to. On a GPU, the compiled code also depends
+   * on the shapes of `args`.
    */
   prepare<P extends Params, M extends Meta>(
     kernel: Kernel<P, M>,
     options?: PrepareOptions<P, M>,
   ): Promise<void>
   /**
-   * Compiles the kernels that `launches` would launch, and launches nothing. The event loop keeps running meanwhile,
-   * unlike during a launch that has to compile first. Absent on targets that compile quickly.
+   * Compiles the kernels that `launches` would launch, and launches nothing. The event loop keeps running while the
+   * kernels are compiled, unlike during a launch that has to compile first. The method `compile` is absent on targets
+   * that compile quickly.
    */
   compile?(launches: () => void): Promise<void>
-  /** The stream of launches that name none, with id 0. */
+  /** The stream of launches that name no stream; its number is 0. */
   readonly defaultStream: Stream
-  /** Creates a new stream. */
+  /** Creates a new stream on all ranks. */
   stream(): Stream
-  /** Waits until all launches so far have ended, on all local ranks. */
+  /** Waits until all launches enqueued so far have ended, on all local ranks. */
   synchronize(): Promise<void>
-  /** Waits for all launches so far and returns the elements of a rank's copy. */
+  /** Waits for all launches enqueued so far and returns the elements of a rank's copy of a tensor. */
   read(tensor: SymmetricTensor, rank: number): Promise<Float64Array>
   /**
-   * Reads a rank's copy without waiting for launches. Up to four elements of four bytes are acquire loads, so that the
-   * host may poll a word that a kernel stores with release order. Longer reads are weak: a launch that writes the
-   * elements at the same time is a race.
+   * Reads a rank's copy of a tensor without waiting for launches. Up to four elements of four bytes are read by acquire
+   * loads, so that the host may poll a word that a kernel stores with release order. A read of more elements is weak: a
+   * launch that writes the elements at the same time causes a race.
    */
   peek(tensor: SymmetricTensor, rank: number): Promise<Float64Array>
   /**
-   * Signals a flag of a rank whose set was allocated with `signaller: 'host'`. It releases what the host has written
-   * so far, at system scope. The n-th signal of a flag with one arrival ends the wait of the n-th launch that waits.
+   * Signals a flag of a rank whose set was allocated with `signaller: 'host'`. The signal releases everything that the
+   * host has written so far, at system scope. The n-th host signal of a flag with one arrival ends the wait of the n-th
+   * launch that waits for it.
    */
   signal(flags: SymmetricFlags, rank: number, at?: readonly number[]): void
-  /** Overwrites a rank's copy. The write is not ordered with launches that may still be running. */
+  /**
+   * Overwrites the elements of a rank's copy of a tensor. A `write` is not ordered with launches that may still be
+   * running.
+   */
   write(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void
   /**
-   * Waits for all launches so far, then copies a tensor, on every rank or from one rank to another. Dtype and number of
-   * elements must match.
+   * Waits for all launches enqueued so far, then copies a tensor, on every rank or from one rank to another. The dtype
+   * and the number of elements of both tensors must match.
    */
   copy(
     from: SymmetricTensor,
     to: SymmetricTensor,
     ranks?: { readonly from: number; readonly to: number },
   ): Promise<void>
-  /** Waits for all launches so far, then overwrites every rank's copy with the copy of the root. */
+  /** Waits for all launches enqueued so far, then overwrites every rank's copy with the copy of the root rank. */
   broadcast(tensor: SymmetricTensor, root: number): Promise<void>
   /**
-   * Waits for all launches so far, then converts the tensor on every rank into the layout that the target's products
-   * read fastest.
+   * Waits for all launches enqueued so far, then converts the tensor on every rank into the layout that the target's
+   * matrix products read fastest.
    */
   pack<D extends StorageDType>(tensor: SymmetricTensor<D>): Promise<PackedTensor<D>>
-  /** Waits until all ranks have finished all earlier launches. Later work is ordered after all earlier work. */
+  /**
+   * Waits until all ranks have finished all earlier launches. Work that follows the barrier is ordered after all
+   * earlier work.
+   */
   barrier(): Promise<void>
   /**
-   * Makes the world usable after a stop. No launch is pending, and flags and epochs are zero on all ranks. Tensors keep
-   * their contents, except that flag-in-data words become zero.
+   * Makes the world usable after a stop. After a reset, no launch is pending, and flags and epochs are zero on all
+   * ranks. A reset keeps the contents of tensors, except that flag-in-data words become zero.
    */
   reset(): Promise<void>
-  /** The timeline recorded so far, if the world was opened with `record`. Does not wait for launches. */
+  /**
+   * The events recorded so far, if the world was opened with `record`. Reading the timeline does not wait for launches.
+   */
   timeline(): Timeline
   /**
-   * For a world that records: the differences, besides the log, between the launched kernels and the kernels launched
-   * without recording.
+   * The differences between the kernels of a world that records and those of a world that does not, apart from the code
+   * that writes the log.
    */
   readonly recordedUnlike: readonly string[]
   close(): Promise<void>
   [Symbol.asyncDispose](): Promise<void>
 }
 
-/** An error in the use of a world. The message says what was wrong and what to do, after the author's line if it is given. */
+/**
+ * An error in the use of a world. The message says what was wrong and what to do, after the author's source line if it
+ * is known.
+ */
 export class WorldError extends Error {
   constructor(message: string, site?: Site) {
     super(site?.position ? `${site}: ${message}` : message)
@@ -309,7 +341,7 @@ export class WorldError extends Error {
   }
 }
 
-/** An error in the call that the author is making now. */
+/** Throws an error about the call that the author's program is making now. */
 export const misuse = (message: string): WorldError => new WorldError(message, Site.here())
 
 /** Checks the number of ranks of a world. */
@@ -318,24 +350,27 @@ export function expectRanks(ranks: number): void {
     throw misuse(`a world of ${ranks} ranks: it must have 1 to ${mostRanks}`)
 }
 
-/** Checks the number of programs that can be resident on a rank of the checker. */
+/** Checks the number of programs that the checker lets be resident on a rank. */
 export function expectResidency(residency: number | undefined): void {
   if (residency !== undefined && !(Number.isInteger(residency) && residency >= 1))
     throw misuse(`a residency of ${residency} programs: it must be a whole number, 1 or more`)
 }
 
-/** The state of a worker when its world was stopped. */
+/** The state of a worker thread when its world was stopped. */
 export interface StoppedWorker {
-  /** The rank in the world. */
+  /** The rank of the worker in the world. */
   readonly rank: number
-  /** The members of the group on which the kernel was launched. Absent if it was the whole world. */
+  /**
+   * The members of the group on which the kernel was launched. The list is absent if the kernel was launched on the
+   * whole world.
+   */
   readonly members?: readonly number[]
   readonly stream: number
   readonly kernel: string
   readonly program: number
-  /** The source line in the kernel, if known. */
+  /** The source line in the kernel at which the worker was, if known. */
   readonly site: string | undefined
-  /** A description of what the worker was doing at that line. */
+  /** A description of what the worker was doing at that source line. */
   readonly what: string
   /** The flag that the worker was waiting for, if any. */
   readonly flag?: {
@@ -347,13 +382,13 @@ export interface StoppedWorker {
 }
 
 /**
- * Thrown after the ranks were stopped by the watchdog, a fault, a dead worker or an interrupt. `World.reset` makes the
- * world usable again.
+ * The error that is thrown after the watchdog, a fault, a dead worker or an interrupt has stopped the ranks. After a
+ * `WorldStopped`, `World.reset` makes the world usable again.
  */
 export class WorldStopped extends WorldError {
   readonly reason: string
   readonly workers: readonly StoppedWorker[]
-  /** Of each flag set that a worker waited for: who could have signalled it. */
+  /** The launches that could have signalled each flag set for which a worker waited. */
   readonly signals: readonly FlagSignals[]
   constructor(reason: string, workers: readonly StoppedWorker[] = [], signals: readonly FlagSignals[] = []) {
     const lines = workers.map(
@@ -370,57 +405,89 @@ export class WorldStopped extends WorldError {
 }
 
 /**
- * A host program that uses kernels. The checker explores scenarios, `arke check` runs them, and they document how a
- * kernel is meant to be used. A scenario should read results back and compare them with a reference.
+ * A host program that uses kernels. The checker explores scenarios, and scenarios document how a kernel is meant to be
+ * used. A scenario should read results back and compare them with a reference.
  */
 export interface Scenario {
   readonly kind: 'scenario'
   readonly name: string
-  /** The world sizes at which the scenario runs. */
+  /** The numbers of ranks with which the scenario runs. */
   readonly ranks: readonly number[]
-  /** The number of programs that can be resident on a rank at once. Undefined means no limit. */
+  /**
+   * The number of programs that can be resident on a rank at the same time. If the residency is undefined, there is no
+   * limit.
+   */
   readonly residency: number | undefined
   /** The source line at which the scenario was created. */
   readonly site?: Site
-  readonly run: (world: World) => Promise<unknown>
+  /** The numbers that `arke tune` may choose, by name, with the default of each first. */
+  readonly tune?: Tunable
+  /** Runs with these chosen numbers; by default with the first of each list. */
+  readonly run: (world: World, chosen?: Chosen) => Promise<unknown>
 }
 
-export interface ScenarioOptions {
-  /** One or more world sizes, 2 by default. */
+/** Numbers among which `arke tune` chooses, by name. */
+export type Tunable = Readonly<Record<string, readonly number[]>>
+export type Chosen = Readonly<Record<string, number>>
+
+export interface ScenarioOptions<T extends Tunable = Tunable> {
+  /** One or more numbers of ranks; 2 by default. */
   readonly ranks?: number | readonly number[]
   readonly residency?: number
+  /**
+   * Numbers among which `arke tune` chooses, such as `{ BLOCK: [64, 128, 256] }`. The first of each list is the default.
+   * `run` gets one number of each list, and uses it, for example, as a meta-parameter of its launches.
+   */
+  readonly tune?: T
 }
 
-export function scenario(
+export function scenario<const T extends Tunable = Readonly<Record<never, never>>>(
   name: string,
-  options: ScenarioOptions,
-  run: (world: World) => Promise<unknown>,
+  options: ScenarioOptions<T>,
+  run: (world: World, chosen: { readonly [Name in keyof T]: number }) => Promise<unknown>,
 ): Scenario {
-  const { ranks: given = 2, residency } = options
+  const { ranks: given = 2, residency, tune } = options
   const ranks = typeof given === 'number' ? [given] : given
-  if (ranks.length === 0) throw misuse(`the scenario ${name} has no number of ranks: give at least one`)
+  if (ranks.length === 0)
+    throw misuse(`the scenario ${name} has an empty list of world sizes: give at least one number of ranks`)
   ranks.forEach(expectRanks)
   expectResidency(residency)
+  if (tune) expectTunable(name, tune)
+  const usual = Object.fromEntries(Object.entries(tune ?? {}).map(([one, [first]]) => [one, first]))
   return {
     kind: 'scenario',
     name,
     ranks,
     residency,
     site: Site.here(),
-    run,
+    ...(tune && { tune }),
+    run: (world, chosen) => run(world, { ...usual, ...chosen } as { [Name in keyof T]: number }),
+  }
+}
+
+function expectTunable(scenario: string, tune: Tunable): void {
+  const wrong = (why: string): Error =>
+    misuse(`the scenario ${scenario}: tune ${why}; write it as { BLOCK: [64, 128, 256] }`)
+  if (typeof tune !== 'object' || Object.keys(tune).length === 0) throw wrong('names nothing')
+  for (const [name, numbers] of Object.entries(tune)) {
+    if (!Array.isArray(numbers) || numbers.length === 0) throw wrong(`has no list of numbers for ${name}`)
+    const strange = numbers.find((one) => typeof one !== 'number' || !Number.isFinite(one))
+    if (strange !== undefined)
+      throw wrong(`has ${JSON.stringify(strange)} for ${name}, which is not a number`)
+    if (new Set(numbers).size < numbers.length) throw wrong(`has a number twice for ${name}`)
   }
 }
 
 export interface Tolerance {
-  /** The absolute part, in the unit of the elements; 0 by default. */
+  /** The absolute tolerance, in the unit of the elements; 0 by default. */
   readonly atol?: number
-  /** The relative part, as a fraction of the expected element; 0 by default. */
+  /** The relative tolerance, as a fraction of the expected element; 0 by default. */
   readonly rtol?: number
 }
 
 /**
- * Throws unless every element is within `atol` + `rtol` x |expected| of the expected one. Without tolerances the arrays must be equal.
- * Infinities must be equal, and NaN equals nothing.
+ * Throws an error unless every element is within `atol` + `rtol` x |expected| of the expected element. If the
+ * tolerances are absent, the arrays must be equal. Infinities must match exactly, and NaN is equal to nothing.
  */
 export function expectClose(
   actual: ArrayLike<number>,

@@ -1,5 +1,5 @@
 /**
- * Tests the parts of the GPU benchmark that need no GPU: plan, lower bounds, resuming, references of results, and
+ * Tests the functions of the GPU benchmark that need no GPU: plan, lower bounds, resuming, references of results, and
  * tables.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -43,8 +43,8 @@ const timing = (name: string, role: Timing['role'], median: number, form: Timing
 })
 
 /**
- * bsp takes 140 us, as a graph 150 us, and with the vendor's product 130 us. The best fused variant takes 113 us, the
- * products alone 110 and 112 us.
+ * In this example, bsp takes 140 us, as a graph 150 us, and with the vendor's matrix product 130 us. The best fused
+ * variant takes 113 us, and the matrix products alone take 110 and 112 us.
  */
 const gathered: CellResult = {
   ...cellOf('gather bf16 K M=8'),
@@ -81,9 +81,9 @@ describe('the plan', () => {
     expect(titleOf('attend KV=16384')).toBe('flashDecode')
     expect(titleOf('scaling decode ranks=8')).toBe('flashDecode')
     expect(titleOf('scaling gemm M=8 ranks=8')).toBe('allGatherGemm')
-    // A product on one rank is no operation, although all extents are those of one.
+    // A matrix product on one rank is no operation, although all extents are those of one.
     expect(titleOf('gemm M=8 N=8192 K=8192')).toBeUndefined()
-    // Results of earlier versions do not name the operation.
+    // Result files of earlier versions do not name the operation.
     expect(operationOf({ section: 'norm' })?.definition.name).toBe('normGatherGemm')
     expect(operationOf({ section: 'gemm' })).toBeUndefined()
   })
@@ -115,14 +115,14 @@ describe('the plan', () => {
   })
 
   it('computes the lower bound on the time of a cell', () => {
-    // 8 x 8192 x 3584 weights of two bytes at 4.38 TB/s, and next to nothing else.
+    // The time to read 8 x 8192 x 3584 weights of two bytes at 4.38 TB/s; all other data are negligible.
     expect(leastTime(cellOf('gather bf16 K M=1'), 16)).toBeCloseTo(107.3, 0)
-    // 8 x 2 x 8192 x 3584 x 8192 operations on 128 of 132 multiprocessors.
+    // The cell has 8 x 2 x 8192 x 3584 x 8192 operations on 128 of 132 multiprocessors.
     const seconds = (8 * 2 * 8192 * 3584 * 8192) / (790e12 * (128 / 132))
     expect(leastTime(cellOf('gather bf16 K M=8192'), 16)).toBeCloseTo(seconds * 1e6, 6)
-    // One GPU per rank has eight times the memory bandwidth.
+    // With one GPU per rank, the ranks together have eight times the memory bandwidth.
     expect(leastTime(cellOf('gather bf16 K M=1'), 132)).toBeCloseTo(107.3 / 8, 0)
-    // 8 ranks, 12 heads, 8192 tokens, keys and values of 256 bytes.
+    // The cell has 8 ranks, 12 heads, 8192 tokens, and keys and values of 256 bytes.
     expect(leastTime(cellOf('decode batch=1 KV=8K'), 16)).toBeCloseTo(
       (8 * 12 * 8192 * 512 * 1e6) / 4.38e12,
       6,
@@ -254,7 +254,7 @@ describe('results', () => {
     expect(compare(known)!.ratio).toBe(1.25)
     const text = tablesOf('gather', [known, gathered]).map(asText).join('\n')
     expect(text).toMatch(/1\.250 +1\.200…1\.300/)
-    // In loops the ratio differs.
+    // In loops, the ratio of the variants differs.
     const looped = { ...known, inLoop: gathered.timings, turn: 12 }
     expect(tablesOf('gather', [looped]).map(asText).join('\n')).toMatch(/12 in a loop.* 1\.150 /)
   })
@@ -275,7 +275,7 @@ describe('results', () => {
       [9, 9, 3, 9],
       [5, 5, 5, 5],
       [1, 1, 1, 1],
-      // Half of its rounds were slow, so its median is the higher one.
+      // Half of the rounds of this variant were slow, so its median is the higher one.
       [4, 4, 7, 7],
       [8, 8, 8, 8],
     ]
@@ -302,7 +302,7 @@ describe('results', () => {
       expect.stringContaining('missed: gather bf16 K M=8: -20 %'),
     ])
     const page = pageOf({ machine: { device: 'H200' }, date: 'today', begun: {}, cells: [slow] })
-    expect(page).toContain('0 of 2 reached. Missed:')
+    expect(page).toContain('0 of 2 goals were reached. The following goals were missed:')
     expect(page).toContain('| gather bf16 K M=8 | best fused at least as fast as the faster bsp | 0.996')
   })
 

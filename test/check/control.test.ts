@@ -1,6 +1,6 @@
 /**
- * Flags and epochs, roles and barriers, teams and `last`, and polling loops: the guarantees that correct kernels rely
- * on.
+ * Tests flags and epochs, roles and barriers, teams and `last`, and polling loops: the guarantees on which correct
+ * kernels rely.
  */
 import { describe, expect, it } from 'vitest'
 import {
@@ -46,7 +46,7 @@ async function findingsOf(
 describe('a poll of a flag (reached)', () => {
   const params = { cell: tensor(i32, 1), out: tensor(i32, 1), ready: flags() }
   type Receive = (t: Program, args: Arguments<typeof params>) => void
-  /** Rank 0 writes rank 1's cell and signals. `receive` is the reaction of rank 1. */
+  /** In this kernel, rank 0 writes an element of rank 1 and signals. The function `receive` is the reaction of rank 1. */
   const told = (receive: Receive) => {
     const tell = kernel('tell', params, (t, args) => {
       t.if(
@@ -332,7 +332,7 @@ describe('flags misused', () => {
     const listen = kernel('listen', { go: flags() }, (t, { go }) => t.wait(go))
     const { findings } = await findingsOf(3, async (world) => {
       const go = world.flags([], { name: 'go' })
-      // Rank 0 signals epoch 1. Rank 1 signals twice, so its second signal is epoch 2.
+      // In this kernel, rank 0 signals epoch 1. Rank 1 signals twice, so its second signal is epoch 2.
       world.launch(turn, { go }, { grid: 1, ranks: [1] })
       world.launch(turn, { go }, { grid: 1, ranks: [1] })
       world.launch(turn, { go }, { grid: 1, ranks: [0] })
@@ -586,7 +586,7 @@ describe('reports', () => {
     const signals = findings[0].parties.slice(2)
     expect(signals.map(({ who, what }) => `${who} ${what}`)).toEqual([
       'rank 0 could signal ready: signal has ended',
-      'rank 1 could signal ready: signal has not started, since it follows wait on its stream',
+      'rank 1 could signal ready: signal has not started, because it follows wait on its stream',
     ])
     for (const { site } of signals) expect(String(site)).toMatch(/control\.test\.ts:\d+:\d+/)
   })

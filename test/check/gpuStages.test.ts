@@ -13,12 +13,15 @@ import { explore } from '../../src/targets/check/explore.ts'
 import { marked, unmarked } from '../../src/targets/check/words.ts'
 import { marksOf } from '../../src/ir/ops/index.ts'
 import { atStage, specialise, usualWorld, type Shapes } from '../../src/targets/cuda/facts.ts'
+import { decide } from '../../src/targets/cuda/emit/decide.ts'
+import { describeDecisions } from '../../src/targets/cuda/emit/describe.ts'
+import { renderCuda } from '../../src/targets/cuda/emit/emit.ts'
 import { irStageNames } from '../../src/targets/stages.ts'
 
 type Change = (ir: KernelIR) => KernelIR
 const same: Change = (ir) => ir
 
-/** The same kernel without its n-th op of a kind, or without all ops of that kind. */
+/** The kernel without its n-th op of a kind, or without all ops of that kind. */
 const without =
   (op: OpName, nth?: number): Change =>
   (ir) => {
@@ -29,7 +32,7 @@ const without =
     return { ...ir, body: copier.copyBlock(ir.body) }
   }
 
-/** The same kernel without the ops of a kind that are directly in the blocks of another kind. */
+/** The kernel without the ops of a kind that are directly in the blocks of another kind. */
 const withoutIn =
   (around: OpName, op: OpName): Change =>
   (ir) => {
@@ -49,7 +52,7 @@ async function kinds(subject: Scenario, change: Change = same, stage = 'order'):
 
 const ops = (subject: KernelIR): string[] => [...walk(subject.body)].map(({ op }) => op)
 
-/** A matrix-unit product of a tile that threads have filled. */
+/** A kernel in which the matrix unit multiplies a tile that threads have filled. */
 const staged = kernel('staged', { x: tensor(f16, 2), y: tensor(f32, 2) }, (t, { x, y }) => {
   const tile = t.shared(f16, [64, 64])
   t.store(tile, t.load(x.tile([0, 0], [64, 64])))
@@ -62,7 +65,10 @@ const product = scenario('product', { ranks: 1 }, async (world) => {
   await world.read(y, 0)
 })
 
-/** The TMA stores a tile on another rank and signals a flag. The TMA of that rank reads the tile. */
+/**
+ * A kernel in which the TMA stores a tile on another rank and signals a flag. The TMA of the other rank then reads the
+ * tile.
+ */
 const sent = kernel(
   'sent',
   { x: tensor(f16, 2), inbox: tensor(f16, 2), y: tensor(f32, 2), told: flags() },
@@ -82,7 +88,7 @@ const sent = kernel(
   },
 )
 
-/** Like `sent`, but threads store the data, because the TMA cannot copy single numbers. */
+/** Like the kernel `sent`, but threads store the data, because the TMA cannot copy single numbers. */
 const written = kernel(
   'written',
   { inbox: tensor(f16, 2), y: tensor(f32, 2), told: flags() },
@@ -112,7 +118,7 @@ const filled = scenario('filled', { ranks: 2 }, async (world) => {
   await world.read(y, 0)
 })
 
-/** The TMA stores tiles of one box, one after another, through the same staging. */
+/** A kernel in which the TMA stores tiles of one box, one after another, through the same staging buffer. */
 const single = kernel('single', { x: tensor(f16, 2), y: tensor(f16, 2) }, (t, { x, y }) => {
   const tile = t.shared(f16, [64, 64])
   t.store(tile, t.load(x.tile([0, 0], [64, 64])))
@@ -126,7 +132,7 @@ const oneBox = scenario('one box', { ranks: 1 }, async (world) => {
   await world.read(y, 0)
 })
 
-/** The TMA stores a tile of four boxes through the two places of staging. */
+/** A kernel in which the TMA stores a tile of four boxes through two staging buffers. */
 const wide = kernel('wide', { x: tensor(f16, 2), y: tensor(f32, 2) }, (t, { x, y }) => {
   const tile = t.shared(f16, [64, 64])
   const right = t.shared(f16, [64, 128])
@@ -177,7 +183,32 @@ const refilled = scenario('refilled', { ranks: 1 }, async (world) => {
   await world.read(y, 0)
 })
 
-/** Sends the maximum of each row to all ranks, which sum the maxima. Flag-in-data words replace the flags. */
+/** The matrix unit reads a ring of two slots, which the TMA refills. */
+const ringed = kernel('ringed', { x: tensor(f16, 2), y: tensor(f32, 2) }, (t, { x, y }) => {
+  const [a, b] = [t.shared(f16, [64, 16]), t.shared(f16, [16, 32])]
+  const sum = t.pipeline(
+    [4],
+    t.zeros(f32, [64, 32]),
+    ([k], acc) => {
+      t.copy(x.tile([0, k], [64, 16]), a)
+      t.copy(x.tile([k, 0], [16, 32]), b)
+      return t.dot(a, b, acc)
+    },
+    { stages: 2 },
+  )
+  t.store(y.tile([0, 0], [64, 32]), sum)
+})
+
+const inFlight = scenario('products in flight', { ranks: 1 }, async (world) => {
+  const [x, y] = [world.zeros(f16, [64, 64]), world.empty(f32, [64, 32])]
+  world.launch(ringed, { x, y }, { grid: 1 })
+  await world.read(y, 0)
+})
+
+/**
+ * A kernel that sends the maximum of each row to all ranks, which sum the maxima. In this kernel, flag-in-data words
+ * replace the flags.
+ */
 const carrying = kernel(
   'carrying',
   { x: tensor(f32, 2), inbox: tensor(f32, 3, { carries: 'told' }), y: tensor(f32, 1), told: flags(1) },
@@ -275,6 +306,77 @@ describe('engines', () => {
 
   it('must have completed a store before its flag is signalled', async () => {
     expect(await kinds(exchanged, without('drain'))).toEqual(['race'])
+  })
+})
+
+describe('the text of the last stage', () => {
+  const shapes = { x: [64, 128], y: [64, 128] }
+  const facts = specialise(usualWorld, shapes)
+  const ir = atStage(wide.record({ world: 1 }), 'order', facts)
+
+  it('uses the engines that the checker has explored', () => {
+    expect(renderCuda(ir, facts).source).toContain('tma_store')
+    const byThreads: Change = (given) => {
+      const copier = new Copier((node) =>
+        node.op === 'dot' && node.attributes.by === 'engine'
+          ? copier.emit(
+              'dot',
+              node.inputs.map((one) => copier.get(one)),
+              {},
+              [],
+              node.site,
+            )
+          : undefined,
+      )
+      return { ...given, body: copier.copyBlock(given.body) }
+    }
+    expect(() => renderCuda(byThreads(ir), facts)).toThrow(
+      /dot is by threads in the stage order, and the decisions say by engine/,
+    )
+  })
+
+  it('is described as it is: a store through staging is by TMA', () => {
+    const lines = describeDecisions(decide(ir, facts))
+    expect(lines).toMatch(/store\.box .* by TMA/)
+    expect(lines).not.toMatch(/store\.box .* by threads/)
+  })
+})
+
+describe('matrix products in flight', () => {
+  const shapes = { x: [64, 64], y: [64, 32] }
+  const staged = atStage(ringed.record({ world: 1 }), 'order', specialise(usualWorld, shapes))
+  const waits = [...walk(staged.body)].filter(({ op }) => op === 'dot.wait')
+
+  it('become ops in this stage: the slot of a product is released when the next one has started', () => {
+    expect(waits.map(({ attributes }) => attributes.pending)).toEqual([1, undefined])
+    const inLoop = [...walk(staged.body)].find((node) => node.blocks[0]?.nodes.includes(waits[0]))!
+    const inOrder = inLoop.blocks[0].nodes.map(({ op }) => op).filter((op) => /^dot|arrive/.test(op))
+    expect(inOrder).toEqual(['dot', 'dot.wait', 'arrive.held', 'barrier.arrive'])
+  })
+
+  it('never read a slot that the TMA fills again', async () => {
+    expect(await kinds(inFlight)).toEqual([])
+  })
+
+  it('race with the TMA if the kernel does not wait for the previous product', async () => {
+    expect(await kinds(inFlight, without('dot.wait', 0))).toEqual(['race'])
+  })
+
+  it('race with the TMA if the slot of a product is released at once', async () => {
+    const atOnce: Change = (ir) => {
+      const copier = new Copier((node) => {
+        if (node.op === 'arrive.held') return 'drop'
+        const [barrier, held] = node.inputs as readonly (Node | undefined)[]
+        if (node.op !== 'barrier.arrive' || !held) return undefined
+        return copier.emit(node.op, [copier.get(barrier!)], node.attributes, [], node.site)
+      })
+      return { ...ir, body: copier.copyBlock(ir.body) }
+    }
+    expect(await kinds(inFlight, atOnce)).toEqual(['race'])
+  })
+
+  it('block the producer if held arrivals are never made', async () => {
+    expect(await kinds(inFlight, without('arrive.held', 0))).toEqual(['deadlock'])
   })
 })
 

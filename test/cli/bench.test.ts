@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { benchCommand, type BenchCommand } from '../../src/cli/bench.ts'
+import { benchCommand, processorsText, type BenchCommand } from '../../src/cli/bench.ts'
 import {
   dtypeCalled,
   layoutOf,
@@ -12,13 +12,15 @@ import {
   skewsOf,
   variantsOf,
 } from '../../src/cli/benchOptions.ts'
-import { operationTable } from '../../src/cli/operations.ts'
+import { storedLine } from '../../src/cli/tunePage.ts'
+import { operationDocument, operationTable } from '../../src/cli/operations.ts'
 import { commandName, operations } from '../../src/ops/operations.ts'
 import { Progress } from '../../src/cli/progress.ts'
 import { recordingLines } from '../../src/cli/recording.ts'
 import { runsPage } from '../../src/report/runs/html.ts'
 import { interruptAt } from './interruptAt.ts'
 import type { BenchResult } from '../../src/runs/results.ts'
+import { long } from '../long.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'arke-bench-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -39,6 +41,23 @@ describe('what arke bench is asked for', () => {
     for (const { name, title, variants } of operations)
       for (const text of [title, commandName({ name }), variants.join(', ')]) expect(table).toContain(text)
     expect(table).toContain('tokens or KV=4096')
+  })
+
+  it('describes every operation in one JSON document', () => {
+    const document = JSON.parse(JSON.stringify(operationDocument('1.2.3'))) as object
+    expect(document).toMatchObject({
+      arke: '1.2.3',
+      operations: operations.map((one) => ({
+        name: commandName(one),
+        variants: [...one.variants],
+        shape: one.defaults.shape,
+      })),
+    })
+    expect(document).toMatchObject({
+      operations: expect.arrayContaining([
+        expect.objectContaining({ name: 'all-gather-gemm', layouts: { shard: expect.any(Array) } }),
+      ]),
+    })
   })
 
   it('takes all variants, or some in the order from bulk synchronous to fused', () => {
@@ -88,6 +107,29 @@ describe('what arke bench is asked for', () => {
   })
 })
 
+describe('the machine', () => {
+  const machine = { node: '', platform: '', processor: 'AMD EPYC', bandwidth: 1, tick: 1, memories: 1 }
+
+  it('has worker threads on logical cores, or multiprocessors', () => {
+    expect(processorsText({ ...machine, threads: true, cores: 8 }, 2)).toBe(
+      '8 worker threads on 2 logical cores of AMD EPYC',
+    )
+    expect(processorsText({ ...machine, processor: 'H200', threads: false, cores: 132 }, 2)).toBe(
+      '132 multiprocessors of H200',
+    )
+  })
+})
+
+it('arke tune says what it has stored', () => {
+  expect(storedLine('tuned.json', [true])).toBe(
+    'stored in tuned.json: the default, because no candidate is significantly faster',
+  )
+  expect(storedLine('tuned.json', [false, false])).toBe('stored in tuned.json: the best')
+  expect(storedLine('tuned.json', [false, true, true])).toBe(
+    'stored in tuned.json: the best of 1 point, and the default of 2 points for which no candidate is significantly faster',
+  )
+})
+
 describe('what arke bench gives', () => {
   const usual: BenchCommand = {
     variant: 'all',
@@ -129,7 +171,7 @@ describe('what arke bench gives', () => {
     expect(traceEvents.some(({ name }) => name === 'allGatherGemmFusedK')).toBe(true)
   })
 
-  it('prints the rows so far when it is interrupted', async () => {
+  it('prints the rows so far when it is interrupted', long, async () => {
     const printed: string[] = []
     const print = (text: string): void => void printed.push(text)
     const { progress, interrupt } = interruptAt('M=4 N=32 K=40: measuring')
@@ -162,7 +204,7 @@ describe('what arke bench gives', () => {
     expect(printed).toEqual([])
   })
 
-  it('prints one JSON document with a point for each value and skew', async () => {
+  it('prints one JSON document with a point for each value and skew', long, async () => {
     const { printed } = await run(
       { json: true, sweep: 'KV=1..4', skew: '0,50', shape: 'q=2,kvHeads=1,D=16', variant: 'bsp,fused' },
       'flash-decode',
@@ -207,7 +249,7 @@ describe('what arke bench gives', () => {
       '--trace shows one point',
     )
     await expect(run({ target: 'check' })).rejects.toThrow(
-      '--target check: it does not record; there is native, wasm, cuda',
+      '--target check: this target cannot record; there is native, wasm, cuda',
     )
     await expect(run({ target: 'abacus' })).rejects.toThrow(
       '--target abacus: there is no such target; there is native, wasm, cuda',

@@ -175,6 +175,36 @@ describe('from the source', () => {
   })
 })
 
+describe('a race that a target removes', () => {
+  const text = `import { f32, kernel, scenario, tensor } from 'arke'
+export const early = kernel('early', { x: tensor(f32, 1), y: tensor(f32, 1) }, (t, { x, y }) => {
+  const tile = t.shared(f32, [4])
+  t.copy(x.tile([0], [4]), tile)
+  t.copyAsync(x.tile([0], [4]), tile)
+  t.store(y.tile([0], [4]), t.load(tile))
+})
+export const read = scenario('reads early', { ranks: 1 }, async (world) => {
+  world.launch(early, { x: world.zeros(f32, [4]), y: world.zeros(f32, [4]) }, { grid: 1 })
+  await world.synchronize()
+})
+`
+  it('is still a race, because the recorded kernel decides', async () => {
+    const { code, stdout } = await arke(
+      'check',
+      file('early.ts', text),
+      '--target',
+      'native',
+      '--schedules',
+      '5',
+    )
+    expect(code).toBe(1)
+    expect(stdout).toMatch(/ 1 rank, recorded: .*: \d+ findings?\n/)
+    expect(stdout).toMatch(
+      / 1 rank, as a CPU would run it \(complete, the last IR stage for native\): .*: ok; the recorded kernel decides, and it has findings\n/,
+    )
+  })
+})
+
 describe('a finding of a random schedule', () => {
   it('has a seed that shows it again', async () => {
     const path = file('fragile.mjs', fragile)
@@ -241,7 +271,7 @@ describe('files without a mistake', () => {
       expect(stdout).toContain('fill 1')
       expect(stdout).toMatch(/1 rank, recorded: .*: ok/)
       expect(stdout).toContain(
-        '3 ranks, order (cuda, H200, one device): exhaustive up to 2 preemptions (1 distinct interleaving); 20 random schedules (seeds from 1): ok\n',
+        '3 ranks, as a GPU would run it (order, the last IR stage for cuda, H200, one device): exhaustive up to 2 preemptions (1 distinct interleaving); 20 random schedules (seeds from 1): ok\n',
       )
       expect(stdout.trimEnd().split('\n').at(-1)).toBe('2 scenarios, 0 findings')
     },
@@ -295,12 +325,26 @@ describe('a kernel that nothing launches', () => {
     expect(stdout).not.toContain('note:')
   })
 
+  it.each([
+    ['a launch', 'grid: 3_000_000_000'],
+    ['a line before its launch', 'grid: fails()'],
+  ])('is not one whose scenario fails at %s', async (_, grid) => {
+    const text = `${importsOfClean}${clean.replace('grid: 1', grid)}`
+    expect(text).toContain(grid)
+    const { stdout } = await arke(
+      'check',
+      file('fails.mjs', `${text}const fails = () => { throw Error('no') }\n`),
+    )
+    expect(stdout).toMatch(/: not checked: |: 1 finding/)
+    expect(stdout).not.toContain('note:')
+  })
+
   it('is refused if it cannot be recorded, at its line', async () => {
     const text = alone.replace('t.rank.to(f32))', 't.rank.to(f32).add(t.arange(2)))')
     const path = file('unrecordable.ts', text)
-    const { code, stderr } = await arke('check', path)
+    const { code, stdout, stderr } = await arke('check', path)
     expect(stderr).toMatch(new RegExp(`^arke: ${path}:${placeOf(text, 'arange').line}:\\d+: .+\n$`))
-    expect(code).toBe(2)
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
   })
 })
 

@@ -5,7 +5,8 @@ import { describe, expect, it } from 'vitest'
 import { emit } from '../../src/cli/emit.ts'
 import { load } from '../../src/cli/load.ts'
 import { Progress } from '../../src/cli/progress.ts'
-import { irStageNames, stageNames } from '../../src/targets/stages.ts'
+import { commandName, operations } from '../../src/ops/operations.ts'
+import { irStageNames, stageDescription, stagedTargets, stageNames } from '../../src/targets/stages.ts'
 import { itForSome, long } from '../long.ts'
 import { arke, authorFolder, placeOf, project, root } from './arke.ts'
 
@@ -46,6 +47,23 @@ export const nothing = kernel('nothing', { x: tensor(f32, 1) }, () => {})
     expect(stdout).toContain('// lowered, world=8, B=16, by=3')
     expect(stdout).toMatch(/load\(.*\): f32\[16\] {3}\/\/ .*scale\.mjs:3:\d+/)
     expect(stdout).not.toContain('nothing')
+  })
+
+  it('prints the kernel that FILE#NAME selects', async () => {
+    const file = 'examples/07-all-gather-gemm.ts'
+    const selected = await arke('emit', `${file}#allGatherGemm`)
+    expect(selected.stdout).toMatch(/^kernel allGatherGemm\(/)
+    expect(selected).toEqual(await arke('emit', file, '--kernel', 'allGatherGemm'))
+  })
+
+  it.each([
+    [
+      'examples/07-all-gather-gemm.ts#nope',
+      'examples/07-all-gather-gemm.ts: has no operation or kernel nope; it has the kernels allGatherGemm, publish',
+    ],
+    ['nope', `there is no operation nope; there is ${operations.map(commandName).join(', ')}`],
+  ])('lists what there is instead of %s', async (argument, message) => {
+    expect(await arke('emit', argument)).toEqual({ code: 2, stdout: '', stderr: `arke: ${message}\n` })
   })
 
   it('shows what a pipeline becomes', async () => {
@@ -180,12 +198,19 @@ export const product = kernel('product', { a: tensor(f8e4m3, 2), c: tensor(f32, 
     expect(smaller.stderr).toMatch(/allGatherGemm needs \d+ bytes of shared memory, a program has 16384/)
   })
 
+  it('prints a kernel for a group, which finds heaps in a table if its ranks do not ascend evenly', async () => {
+    const emitted = async (group: string): Promise<string> =>
+      (await arke('emit', 'examples/02-all-load.ts', '--target', 'cuda', '--group', group)).stdout
+    expect(await emitted('3,0,1')).toMatch(/for 3 ranks[^]*heap_places\.of\[/)
+    expect(await emitted('1,3,5')).not.toContain('heap_places')
+  })
+
   const refused = [
     [['--target', 'cuda', '--extents', 'a'], '--extents a: write NAME=4096x4096'],
     [['--target', 'cuda', '--extents', 'q=3'], '--extents q: allGatherGemm has no tensor q; it has a, b, c'],
     [['--target', 'cuda', '--extents', 'a=3'], '--extents a: 2 extents are wanted, not 1'],
     [['--target', 'cuda', '--shape', 'M=3'], '--shape: describes an operation, and examples/07'],
-    [['--target', 'cuda', '--packed', 'b'], '--packed: cuda kernels do not depend on it'],
+    [['--target', 'cuda', '--packed', 'b'], '--packed: cuda kernels do not depend on this option'],
     [['--target', 'metal'], "argument 'metal' is invalid. Allowed choices are cuda, native, wasm."],
     [
       ['--target', 'native', '--stage', 'lowered'],
@@ -195,16 +220,23 @@ export const product = kernel('product', { a: tensor(f8e4m3, 2), c: tensor(f32, 
       ['--target', 'wasm', '--stage', 'raw'],
       '--stage raw: wasm has no such stage; it has recorded, prints, simplified, complete, code\n',
     ],
-    [['--target', 'native', '--extents', 'a=8x8'], '--extents: native kernels do not depend on it'],
-    [['--target', 'native', '--several-devices'], '--several-devices: native kernels do not depend on it'],
-    [['--target', 'native', '--host-signals'], '--host-signals: native kernels do not depend on it'],
-    [['--target', 'native', '--shared-bytes', '9'], '--shared-bytes: native kernels do not depend on it'],
+    [['--target', 'native', '--extents', 'a=8x8'], '--extents: native kernels do not depend on this option'],
+    [
+      ['--target', 'native', '--several-devices'],
+      '--several-devices: native kernels do not depend on this option',
+    ],
+    [['--target', 'native', '--host-signals'], '--host-signals: native kernels do not depend on this option'],
+    [
+      ['--target', 'native', '--shared-bytes', '9'],
+      '--shared-bytes: native kernels do not depend on this option',
+    ],
     [['--target', 'native', '--packed', 'q'], '--packed q: allGatherGemm has no tensor q; it has a, b, c'],
-    [['--target', 'cuda', '--group', '0,1'], '--group: cuda kernels do not depend on it'],
+    [['--group', '0,1'], '--group: the kernel as written does not depend on'],
+    [['--target', 'cuda', '--group', '0,0'], 'A rank occurs more than once.'],
     [['--target', 'native', '--group', '0,1,0'], 'A rank occurs more than once.'],
     [['--target', 'native', '--group', '0,64'], 'It must be a whole number from 0 to 63.'],
     [['--target', 'native', '--group', '0,1', '--ranks', '4'], "cannot be used with option '--ranks <n>'"],
-    [['--record'], '--record: the kernel as written does not depend on it'],
+    [['--record'], '--record: the kernel as written does not depend on this option'],
     [
       ['--stage', 'cuda'],
       '--stage cuda: cuda has no such stage; it has recorded, prints, simplified, lowered',
@@ -225,6 +257,20 @@ export const product = kernel('product', { a: tensor(f8e4m3, 2), c: tensor(f32, 
     expect(stdout).toBe('')
     expect(stderr.trimEnd().split('\n')).toHaveLength(1)
     expect(stderr).toContain(message)
+  })
+})
+
+describe('the JSON document', () => {
+  const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
+
+  it.each([
+    ['targets', []],
+    ['operations', []],
+    ['check', ['examples/06-message-passing.ts', '--limit', '1', '--schedules', '0', '--stage', 'recorded']],
+  ])('of arke %s has the version of Arke as its first key', async (command, args) => {
+    const { code, stdout } = await arke(command, ...args, '--json')
+    expect(code).toBe(0)
+    expect(Object.entries(JSON.parse(stdout) as object)[0]).toEqual(['arke', version])
   })
 })
 
@@ -302,6 +348,22 @@ describe('help', () => {
     const { code, stdout } = await arke(...args)
     for (const word of words) expect(stdout).toContain(word)
     expect(code).toBe(0)
+  })
+
+  it('explains every stage of every target', async () => {
+    const { stdout } = await arke('emit', '--help')
+    for (const target of stagedTargets)
+      for (const stage of stageNames(target))
+        expect(stdout).toContain(`  ${stage.padEnd(10)}  ${stageDescription(target, stage)}\n`)
+  })
+
+  it('names an unknown command', async () => {
+    for (const args of [['nope'], ['help', 'nope']]) {
+      const { code, stderr } = await arke(...args)
+      expect(stderr).toMatch(/^arke: unknown command 'nope'\n\nCommands:\n/)
+      expect(code).toBe(2)
+    }
+    expect((await arke('help', 'emit')).stdout).toMatch(/^Usage: arke emit /)
   })
 
   it('--version is the version of the package', async () => {

@@ -1,7 +1,7 @@
 /**
  * Compiles a library of kernels against the package as npm packs it, and a program that uses only the library's
- * declarations. Both are compiled with every supported TypeScript version and the settings that its `tsc --init`
- * writes.
+ * declarations. Library and program are compiled with every supported TypeScript version and the settings that its `tsc
+ * --init` writes.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -22,7 +22,7 @@ const library = fileURLToPath(new URL('library', import.meta.url))
 const require = createRequire(import.meta.url)
 
 /**
- * The compilers by package name. Null if TypeScript 7, which is a native program, is not available for this machine.
+ * The compilers by package name. The compiler is null if TypeScript 7, which is a native program, is not available for this machine.
  */
 const compilers = ['typescript', 'typescript-7'].map((name) => {
   const path = join(dirname(require.resolve(`${name}/package.json`)), 'bin/tsc')
@@ -88,6 +88,29 @@ describe.each(compilers)('$name', ({ name, path }) => {
       expect(await run(process.execPath, ['index.js'], user)).toEqual({ code: 0, stdout: '', stderr: '' })
     },
   )
+
+  it.skipIf(path === null)('accepts the tsconfig.json of the documentation', longUnlessNative, async () => {
+    const [settings] = /(?<=^```json\n)\{\n {2}"compilerOptions"[^]*?^\}$/m.exec(
+      readFileSync(new URL('../../docs/eslint.md', import.meta.url), 'utf8'),
+    )!
+    for (const [entry, text] of [
+      [
+        'arke',
+        "import { openWorld } from 'arke'\nexport async function run() { await using world = await openWorld({ ranks: 1 }); return world.ranks }\n",
+      ],
+      [
+        'arke/ops',
+        "import { operations } from 'arke/ops'\nexport const names: string[] = operations.map(({ name }) => name)\n",
+      ],
+    ]) {
+      const made = join(place, `documented-${entry.replace('/', '-')}`)
+      mkdirSync(made, { recursive: true })
+      writeFileSync(join(made, 'package.json'), JSON.stringify({ type: 'module' }))
+      writeFileSync(join(made, 'tsconfig.json'), settings)
+      writeFileSync(join(made, 'index.ts'), text)
+      expect(await compile(made, '--skipLibCheck', 'false')).toEqual({ code: 0, stdout: '', stderr: '' })
+    }
+  })
 
   it.skipIf(path === null)('builds one that imports ready operations alone', long, async () => {
     const own = await init('operations', {})

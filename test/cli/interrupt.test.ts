@@ -197,6 +197,15 @@ export const scenarios = [
     expect(ended.stdout).toMatch(/1 scenario, 0 findings, 1 of 1 run incomplete; interrupted\n$/)
   })
 
+  it('writes the results so far to the file of --out', async () => {
+    const args = ['check', file('fills4.mjs', program), ...endless, '--json', '--out', 'partial.json']
+    const ended = await signalled(args, running)
+    expect(ended).toMatchObject({ code: 130, stdout: '' })
+    expect(ended.stderr).toMatch(/the results in partial\.json are incomplete\n$/)
+    const text = readFileSync(join(project.folder, 'partial.json'), 'utf8')
+    expect(JSON.parse(text)).toMatchObject({ interrupted: true, scenarios: [{ interrupted: true }] })
+  })
+
   it('marks its JSON document', async () => {
     const ended = await signalled(['check', file('fills2.mjs', program), ...endless, '--json'], running)
     expect(ended.code).toBe(130)

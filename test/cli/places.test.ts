@@ -1,9 +1,13 @@
-/** The place that an error names is the author's, never one in Arke's own code, however the command was started. */
+/**
+ * Tests that the source position that an error names is the author's, never one in Arke's own code, however the command
+ * was started.
+ */
 import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { placeOf, project, root, start, type Ended } from './arke.ts'
+import { long } from '../long.ts'
 
 const clusters = `import { f32, kernel, scenario, tensor } from 'arke'
 const two = kernel('two', { x: tensor(f32, 1) }, (t, { x }) =>
@@ -39,13 +43,13 @@ export const far = scenario('far', { ranks: 1 }, async (world) => {
 })
 `
 
-/** A place in the code of Arke. */
+/** A source position in the code of Arke. */
 const own = /(src|dist)\/[\w/-]+\.[jt]s:\d+/
 
 const folder = mkdtempSync(join(tmpdir(), 'arke-places-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
-/** Creates a project into which the package in `arke` is linked. Returns its folder. */
+/** Creates a project into which the package in `arke` is linked. The function returns the folder of the project. */
 function linkedInto(name: string, arke: string): string {
   const made = join(folder, name)
   mkdirSync(join(made, 'node_modules'), { recursive: true })
@@ -68,7 +72,7 @@ function builtCheckout(): string {
 }
 
 const built = builtCheckout()
-/** Of each command: its folder, Node's arguments, and where the author's files are as seen from that folder. */
+/** For each command: its folder, Node's arguments, and where the author's files are as seen from that folder. */
 const commands: readonly (readonly [string, string, readonly string[], string])[] = [
   [
     'the installed command',
@@ -81,10 +85,11 @@ const commands: readonly (readonly [string, string, readonly string[], string])[
   ['a built checkout', linkedInto('built', built), [join(built, 'dist/cli/main.js')], ''],
 ]
 
-describe.each(commands)('%s', (_, cwd, node, files) => {
+describe.each(commands)('%s', (name, cwd, node, files) => {
+  const usual = name === 'a checkout' ? {} : long
   const arke = (...args: string[]): Promise<Ended> => start(args, node, cwd).ended
 
-  it('names the launch with a wrong grid', async () => {
+  it('names the launch with a wrong grid', usual, async () => {
     const path = `${files}clusters.ts`
     const { line, column } = placeOf(clusters, 'launch(two')
     const { stdout } = await arke('check', path, '--stage', 'recorded')
@@ -92,7 +97,7 @@ describe.each(commands)('%s', (_, cwd, node, files) => {
     expect(stdout).not.toMatch(own)
   })
 
-  it('names the call with a wrong rank', async () => {
+  it('names the call with a wrong rank', usual, async () => {
     const path = `${files}finds.ts`
     const { line, column } = placeOf(finds, 'peek')
     const { stdout } = await arke('run', path, '--target', 'wasm')
@@ -100,7 +105,7 @@ describe.each(commands)('%s', (_, cwd, node, files) => {
     expect(stdout).not.toMatch(own)
   })
 
-  it('names the scenarios of an operation with a wrong result', async () => {
+  it('names the scenarios of an operation with a wrong result', usual, async () => {
     const path = `${files}operation.ts`
     const { line, column } = placeOf(operation, 'scenariosOf(wrong')
     const { code, stdout } = await arke('check', path, '--stage', 'recorded')
@@ -109,7 +114,7 @@ describe.each(commands)('%s', (_, cwd, node, files) => {
     expect(stdout).not.toMatch(own)
   })
 
-  it.each(['run', 'bench'])('names no place for a wrong option of %s', async (command) => {
+  it.each(['run', 'bench'])('names no place for a wrong option of %s', long, async (command) => {
     const path = `${files}finds.ts`
     const { code, stderr } = await arke(command, path, '--target', 'bogus')
     expect({ code, stderr }).toEqual({

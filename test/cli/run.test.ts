@@ -2,7 +2,17 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expectClose, f32, flags, kernel, scenario, tensor, type Scenario, type World } from 'arke'
+import {
+  expectClose,
+  f32,
+  flags,
+  kernel,
+  scenario,
+  tensor,
+  WorldStopped,
+  type Scenario,
+  type World,
+} from 'arke'
 import { afterAll, describe, expect, it } from 'vitest'
 import { runCommand, type RunCommand, type RunResult } from '../../src/cli/run.ts'
 import { Progress } from '../../src/cli/progress.ts'
@@ -10,12 +20,13 @@ import { readArkeTrace } from '../../src/audit/arkeTrace.ts'
 import { runPartNames } from '../../src/runs/results.ts'
 import { arke, authorFolder, placeOf } from './arke.ts'
 import { interruptAt } from './interruptAt.ts'
+import { long } from '../long.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'arke-run-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 const file = authorFolder()
 
-/** Every rank passes its number on and adds what it gets. */
+/** In this kernel, every rank passes its number on and adds the number that it receives. */
 const pass = kernel(
   'pass',
   { inbox: tensor(f32, 1), sum: tensor(f32, 1), sent: flags() },
@@ -110,6 +121,16 @@ describe('arke run', () => {
     expect(readFileSync(report, 'utf8')).toContain('element 0 is 4, expected 5')
   })
 
+  it('prints the lines of the error of a stopped world below each other', async () => {
+    const stopped = scenario('stops', { ranks: 1 }, () => {
+      throw new WorldStopped('why\n  rank 0 waits\n  no launched kernel signals ready')
+    })
+    const { printed } = await run([stopped])
+    expect(printed).toMatch(
+      / {2}failed: \S+: the world has stopped: why\n {4}rank 0 waits\n {4}no launched kernel signals ready\n/,
+    )
+  })
+
   it('prints the results so far when it is interrupted, and writes no page', async () => {
     const report = join(folder, 'interrupted.html')
     const { result, printed } = await run(
@@ -125,7 +146,7 @@ describe('arke run', () => {
 
   it('frees what a scenario has allocated', async () => {
     const large = scenario('large', { ranks: 1 }, async (world) => {
-      world.zeros(f32, [1 << 28]) // 1 GiB of a heap of 3.5 GiB
+      world.zeros(f32, [1 << 28]) // This tensor takes 1 GiB of a heap of 3.5 GiB.
       await world.synchronize()
     })
     const { result } = await run([large], { runs: 5 })
@@ -133,10 +154,10 @@ describe('arke run', () => {
     expect(result.scenarios[0].launches).toBe(0)
   })
 
-  it('frees what a scenario has allocated on a group and on single ranks', async () => {
+  it('frees what a scenario has allocated on a group and on single ranks', long, async () => {
     const large = scenario('large', { ranks: 2 }, async (world) => {
       const group = world.group([1, 0])
-      group.zeros(f32, [1 << 26]) // 256 MiB per rank
+      group.zeros(f32, [1 << 26]) // This tensor takes 256 MiB per rank.
       group.group([0]).zeros(f32, [1 << 26])
       for (const rank of [0, 1]) {
         world.on(rank).empty(f32, [1 << 26])
@@ -148,7 +169,7 @@ describe('arke run', () => {
     expect(result.scenarios[0].problem).toBeUndefined()
   })
 
-  it('gives every run a world of its own, with the same random numbers', async () => {
+  it('gives every run a world of its own, with the same random numbers', long, async () => {
     const drawn: Float64Array[] = []
     const [worlds, groups] = [new Set<World>(), new Set<World>()]
     const random = scenario('random', { ranks: 2 }, async (world) => {
@@ -170,7 +191,9 @@ describe('arke run', () => {
     await expect(run([good], { scenario: 'x' })).rejects.toThrow(
       'there is no such scenario; there is "pass on"',
     )
-    await expect(run([good], { target: 'check' })).rejects.toThrow('--target check: it does not record')
+    await expect(run([good], { target: 'check' })).rejects.toThrow(
+      '--target check: this target cannot record',
+    )
     await expect(run([good], { target: 'bogus' })).rejects.toThrow(
       /^--target bogus: there is no such target; there is native, wasm, cuda$/,
     )

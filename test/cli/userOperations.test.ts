@@ -1,6 +1,6 @@
 /**
- * Files that export operations: what `arke bench`, `tune`, `emit` and `check` do with them, and the files and arguments
- * that they reject with one sentence and exit status 2.
+ * Tests files that export operations: the output of `arke bench`, `tune`, `emit` and `check` for them, and the files
+ * and arguments that the commands reject with one sentence and exit status 2.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -54,7 +54,7 @@ describe('a file that exports an operation', () => {
     expect(readFileSync(path(trace), 'utf8')).toContain('multiplyAndReduce')
   })
 
-  it('or scenarios, which are measured with their ledgers and their page', async () => {
+  it('or scenarios, which are measured with their ledgers and their page', long, async () => {
     const [report, out] = ['scenarios.html', 'scenarios.json'].map((name) => file(name, ''))
     const { code, stderr } = await arke(
       ...['bench', 'examples/06-message-passing.ts', '--target', 'wasm', '--ranks', '2', '--seconds', '0.01'],
@@ -79,7 +79,7 @@ describe('a file that exports an operation', () => {
     expect(stdout.match(/^examples\/.*$/gm)).toEqual([
       `examples/07-all-gather-gemm.ts: ${name}, 2 ranks on wasm`,
     ])
-    // The kernels are measured as recorded, so no others are timed.
+    // The kernels are measured as recorded, so no other kernels are timed.
     expect(stdout).toContain(
       '  The recorded kernels differ from those that run without recording: allGatherGemm ',
     )
@@ -143,10 +143,10 @@ describe('what bench and tune reject', () => {
     refused(['bench', file(`${name.replaceAll(' ', '-')}.ts`, text)], problem),
   )
 
-  it('tuning a file with scenarios only, which arke bench takes', () =>
+  it('tuning scenarios that name no numbers', () =>
     refused(
       ['tune', 'examples/06-message-passing.ts'],
-      /exports scenarios, which have no tiles to choose among; measure them with arke bench examples\/06-message-passing\.ts/,
+      /06-message-passing\.ts: none of its scenarios has anything to tune\. Name numbers in the scenario, and launch with them: scenario\(name, \{ tune: /,
     ))
   it('options of operations for a file with scenarios only', () =>
     refused(

@@ -34,7 +34,8 @@ const last = (recorded: KernelIR, shapes?: Shapes): KernelIR =>
 const inserting = {
   meet: ['order', /a thread barrier/],
   'fence.async': ['order', /a proxy fence/],
-  drain: ['order', /a wait (for the stores of|until) TMA/],
+  drain: ['order', /a wait (for the stores of|until) TMA|a wait of each thread/],
+  'dot.wait': ['order', /a wait until the (previous |last )?matrix product is complete/],
   once: ['order', /skipped if waited for before/],
   convert: ['layouts', /converted to the layout/],
   combine: ['layouts', /partial results of several warps are combined/],
@@ -126,7 +127,38 @@ describe('--stage decide prints', () => {
       'copy.nbi: TMA makes it while its role continues',
     ])
     expect(section(putting as never, 'stage complete', { extents: ['y=99x99'] })).toEqual([
-      'copy.nbi: complete at once: threads make it',
+      'copy.nbi: complete at once, because TMA needs aligned rows, whole tiles of a window and no mask',
+    ])
+    const getting = kernel('getting', { x: tensor(f32, 2), h: tensor('f16', 2) }, (t, { x, h }) => {
+      const [tile, halves, others] = [t.shared(f32, [8, 8]), t.shared('f16', [8, 8]), t.shared(f32, [8])]
+      const next = t.rank.add(1).mod(t.world)
+      t.getNbi(x.on(next).tile([0, 0], [8, 8]), tile)
+      t.getNbi(h.on(next).tile([0, 0], [8, 8]), halves)
+      t.getNbi(x.on(next).pick(1).tile([0], [8]), others, { mask: t.arange(8).lt(3) })
+      t.getNbi(
+        x
+          .on(next)
+          .pick(1)
+          .at([t.arange(8).mul(2)]),
+        others,
+      )
+      t.getNbi(x.on(next).tile([0, 0], [8, 8]), x.tile([1, 0], [8, 8]))
+      t.quiet()
+      t.store(x.tile([2, 0], [8, 8]), t.load(tile).add(t.load(halves).to(f32)).add(t.load(others).expand(0)))
+    })
+    const started = (bytes: number): string =>
+      `copy.nbi: threads start it in chunks of ${bytes} bytes (cp.async), and continue`
+    expect(section(getting as never, 'stage complete')).toEqual([
+      started(16),
+      started(16),
+      'copy.nbi: complete at once, because it has a mask',
+      'copy.nbi: complete at once, because its elements are chosen one by one',
+      'copy.nbi: complete at once, because it does not fill a shared tile',
+    ])
+    const odd = section(getting as never, 'stage complete', { extents: ['x=64x30', 'h=64x31'] })
+    expect(odd.slice(0, 2)).toEqual([
+      started(8),
+      'copy.nbi: complete at once, because rows are known to start at multiples of 2 bytes only',
     ])
   })
 
@@ -141,7 +173,9 @@ describe('--stage decide prints', () => {
     expect(section(product as never, 'stage clusters', odd)).toEqual([
       'no clusters: the tiles of a loop may not fill whole clusters of 2 x 1',
     ])
-    expect(section(putting as never, 'stage clusters')).toEqual(['no clusters: no loop asks for them'])
+    expect(section(putting as never, 'stage clusters')).toEqual([
+      'no clusters: no loop has the option `cluster`',
+    ])
   })
 
   it('whether there is a courier, and why not', async () => {
@@ -150,16 +184,18 @@ describe('--stage decide prints', () => {
     const { text } = await emitOperation(allGather, options)
     expect(sectionOf(text, 'stage courier')).toEqual(['a courier executes for'])
     expect(section(putting as never, 'stage courier')).toEqual([
-      'no courier: the kernel is not a producer and a consumer of pipelines, with nothing beside them',
+      'no courier: the kernel does not consist of only a producer and a consumer of pipelines',
     ])
   })
 
   it('which words carry which epochs, or why flags stay', () => {
     expect(section(carrying as never, 'stage words')).toEqual(['the words of inbox carry the epochs of told'])
     expect(section(carrying as never, 'stage words', { record: true })).toEqual([
-      'flags stay: the log of the kernel shows each wait',
+      'flag-in-data words are not used: the log of the kernel shows each wait',
     ])
-    expect(section(putting as never, 'stage words')).toEqual(['flags stay: no tensor carries epochs'])
+    expect(section(putting as never, 'stage words')).toEqual([
+      'flag-in-data words are not used: no tensor carries epochs',
+    ])
   })
 
   it('what separates accesses, and because of which memory', () => {

@@ -152,7 +152,7 @@ onGpu.each(['cuda'])('a stop on %s', () => {
       const ready = world.flags([], { name: 'ready' })
       world.launch(waiting, { ready }, { grid: 2 })
       const { reason, workers } = await stopOf(world.synchronize())
-      expect(reason).toBe('nothing has ended for 200 ms while launches were pending')
+      expect(reason).toBe('no launch has ended for 200 ms while launches were pending')
       expect(workers.map(({ rank, program, flag }) => ({ rank, program, flag }))).toEqual(
         range(2 * ranks).map((n) => ({
           rank: n >> 1,

@@ -6,11 +6,11 @@ import { emitCuda } from '../../src/targets/cuda/emit/emit.ts'
 import { factsOf, type EmitFacts, type EmittedKernel } from '../../src/targets/cuda/emit/recipe.ts'
 
 const names =
-  'a b c q k v out x y sum sums total words turns source lengths inbox stats rows gathered scaled turned some'.split(
+  'a b c h q k v out x y sum sums total words turns source lengths inbox stats rows gathered scaled turned some'.split(
     ' ',
   )
 
-type Options = Pick<EmitFacts, 'record'>
+type Options = Omit<EmitFacts, 'tensors'>
 
 /** Emits a kernel in which all tensors have one shape. The emitter only uses the divisors of their extents. */
 export function emit(

@@ -16,10 +16,13 @@ export interface FakeLaunch {
   readonly early: boolean
   word(position: number): number
   pointer(position: number): bigint
+  bytes(position: number): Uint8Array
 }
 export interface FakeKernel {
   /** The number of parameters. */
   readonly params: number
+  /** The sizes of the parameters in bytes; 8 by default. */
+  readonly sizes?: readonly number[]
   /** Returns true when the kernel has ended. It is called repeatedly until then. */
   readonly run: (launch: FakeLaunch) => boolean
 }
@@ -179,7 +182,7 @@ export function fakeDriver({
       // The driver copies parameters at the launch.
       const params = Array.from({ length: kernels[name]?.params ?? 0 }, (_, i) => {
         const [at] = new BigUint64Array(viewNative(BigInt((pointers as number) + 8 * i), 8))
-        return new DataView(viewNative(at, 8).slice(0))
+        return new DataView(viewNative(at, kernels[name]?.sizes?.[i] ?? 8).slice(0))
       })
       const launch: FakeLaunch = {
         kernel: name,
@@ -189,6 +192,7 @@ export function fakeDriver({
         early: attributes.includes(6),
         word: (position) => params[position].getUint32(0, true),
         pointer: (position) => params[position].getBigUint64(0, true),
+        bytes: (position) => new Uint8Array(params[position].buffer),
       }
       launches.push(launch)
       enqueue(BigInt(on), () => kernels[name]?.run(launch) ?? true)

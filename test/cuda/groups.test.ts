@@ -1,6 +1,7 @@
 /**
- * Rank groups on the CUDA target, without a GPU: base and stride of the heaps that kernels receive, emitted kernels that
- * run on this CPU, one compiled kernel for groups of one size, and the groups that are refused.
+ * Rank groups on the CUDA target, without a GPU: base and stride of the heaps that kernels receive, the table of heaps of
+ * groups whose ranks do not ascend at a constant distance, emitted kernels that run on this CPU, and one compiled kernel
+ * for groups of one size.
  */
 import { describe, expect, it } from 'vitest'
 import { f32 } from '../../src/lang/dtypes.ts'
@@ -10,11 +11,20 @@ import { CudaWorld } from '../../src/targets/cuda/world.ts'
 import type { TensorMapShape } from '../../src/targets/cuda/tensormap.ts'
 import { openWorld } from '../../src/world/open.ts'
 import type { World } from '../../src/world/world.ts'
+import type { EmittedKernel } from '../../src/targets/cuda/emit/recipe.ts'
+import type { Kernel } from '../../src/lang/kernel.ts'
+import { long } from '../long.ts'
+import { compileTogether, noCompiler } from './compile.ts'
+import { emit } from './emitting.ts'
 import { fakeDriver } from './fakeDriver.ts'
 import { openOnCpu, unavailable } from './onCpu/onCpu.ts'
 
 /** By size, since the emulation keeps one kernel by name: a kernel for another size replaces it. */
-const groups = [[1, 3, 5], [2, 3], [0, 5], [4], [0, 1, 2, 3, 4, 5]]
+const fewGroups = [
+  [1, 3, 5],
+  [5, 0, 3, 1],
+]
+const moreGroups = [[2, 3], [0, 5], [4], [0, 1, 2, 3, 4, 5], [4, 2], [0, 1, 2, 3, 5], [2, 5, 4]]
 
 /** Every rank stores its rank at its place in the tensor of every rank, and signals that. */
 const tellAll = kernel('tellAll', { x: tensor(f32, 1), told: flags(1) }, (t, { x, told }) => {
@@ -32,7 +42,7 @@ const hearAll = kernel('hearAll', { x: tensor(f32, 1), y: tensor(f32, 1), told: 
 })
 
 /** The tensors y of all ranks after both kernels, for each group. */
-async function heardOn(world: World): Promise<number[][][]> {
+async function heardOn(world: World, groups: readonly (readonly number[])[]): Promise<number[][][]> {
   const all: number[][][] = []
   for (const list of groups) {
     const group = world.group(list)
@@ -54,32 +64,49 @@ async function heardOn(world: World): Promise<number[][][]> {
 
 describe('groups', () => {
   it.skipIf(unavailable() !== undefined)('see their own ranks in emitted kernels', async () => {
-    const heard = await heardOn(openOnCpu(6))
-    expect(heard).toEqual(await heardOn(await openWorld({ target: 'check', ranks: 6 })))
+    const heard = await heardOn(openOnCpu(6), fewGroups)
+    expect(heard).toEqual(await heardOn(await openWorld({ target: 'check', ranks: 6 }), fewGroups))
     // Rank 3 of the world heard the three members of [1, 3, 5], and rank 2 nobody.
     expect(heard[0][3]).toEqual([2, 4, 6, -1, -1, -1])
     expect(heard[0][2]).toEqual([-1, -1, -1, -1, -1, -1])
+    // Rank 3 is the third of [5, 0, 3, 1], and rank 2 is no member.
+    expect(heard[1][3]).toEqual([2, 4, 6, 8, -1, -1])
+    expect(heard[1][2]).toEqual([-1, -1, -1, -1, -1, -1])
   })
+  it.skipIf(unavailable() !== undefined)('see their own ranks, in more groups', long, async () =>
+    expect(await heardOn(openOnCpu(6), moreGroups)).toEqual(
+      await heardOn(await openWorld({ target: 'check', ranks: 6 }), moreGroups),
+    ),
+  )
 
-  it('are maps of their own heaps', async () => {
+  /** The maps of all ranks' copies of x for launches on these groups, and the text of each kernel that was compiled. */
+  async function launched(lists: readonly (readonly number[])[]) {
     const device = new Device(fakeDriver().driver, 0)
     const maps: { address: bigint; shape: TensorMapShape }[] = []
     device.tensorMap = (address, shape) => {
       maps.push({ address, shape })
       return new Uint8Array(128)
     }
-    let compiled = 0
-    const compile = (): Uint8Array => {
-      compiled++
+    const texts: string[] = []
+    const compile = ({ source }: EmittedKernel): Uint8Array => {
+      texts.push(source)
       return new Uint8Array()
     }
     const world = new CudaWorld({ devices: [device], compile }, { ranks: 6, heap: 1 << 20 })
     const [x, y] = [world.zeros('bf16', [64, 64]), world.zeros('f32', [64, 64])]
-    const [one, other] = [world.group([1, 3, 5]), world.group([0, 1, 2])]
     const at = (rank: number): bigint => world.addressOf(x, rank)
     const stride = Number(at(1) - at(0))
-    for (const group of [one, other]) group.launch(pull, { x, y }, { grid: 1 })
+    for (const list of lists) world.group(list).launch(pull, { x, y }, { grid: 1 })
     const ranked = maps.filter(({ shape }) => shape.dims.length === 3)
+    await world.close()
+    return { ranked, texts, at, stride }
+  }
+
+  it('are maps of their own heaps', async () => {
+    const { ranked, texts, at, stride } = await launched([
+      [1, 3, 5],
+      [0, 1, 2],
+    ])
     expect(ranked).toHaveLength(6)
     for (const { address, shape } of ranked.slice(0, 3)) {
       expect(address).toBe(at(1))
@@ -90,17 +117,38 @@ describe('groups', () => {
       expect(shape).toMatchObject({ dims: [64, 64, 3], strides: [128, stride] })
     }
     // Groups of one size share the compiled kernel.
-    expect(compiled).toBe(1)
-    await world.close()
+    expect(texts).toHaveLength(1)
+    expect(texts[0]).not.toContain('heap_places')
   })
 
-  it.each([[[0, 1, 3]], [[2, 1, 0]]])('of %j are refused', async (list) => {
-    const platform = { devices: [new Device(fakeDriver().driver, 0)], compile: () => new Uint8Array() }
-    const world = new CudaWorld(platform, { ranks: 4, heap: 1 << 16 })
-    expect(() => world.group(list)).toThrow(
-      `group [${list.join(', ')}]: on cuda the ranks of a group must ascend at a constant distance, such as [0, 2, 4]`,
-    )
-    await world.close()
+  it('of unevenly spaced or descending ranks are maps of all heaps, with a table of their places', async () => {
+    const { ranked, texts, at, stride } = await launched([
+      [0, 1, 3],
+      [5, 4, 3],
+      [1, 3, 5],
+    ])
+    expect(ranked).toHaveLength(9)
+    for (const { address, shape } of ranked.slice(0, 6)) {
+      expect(address).toBe(at(0))
+      expect(shape).toMatchObject({ dims: [64, 64, 6], strides: [128, stride] })
+    }
+    expect(ranked[6]).toMatchObject({ address: at(1), shape: { dims: [64, 64, 3] } })
+    // Both scattered groups share a kernel. Its tile is on the owner's place, and the third group needs no table.
+    expect(texts).toHaveLength(2)
+    expect(texts[0]).toMatch(/const __grid_constant__ Places<3> heap_places/)
+    expect(texts[0]).toMatch(/tma_load_3d\([^;]*, heap_places\.of\[/)
+    expect(texts[0]).toContain('a table has the heaps of the group')
+    expect(texts[1]).not.toContain('heap_places')
+  })
+
+  it.skipIf(noCompiler !== undefined)('compile with the table', () => {
+    const facts = { scattered: true, oneDevice: true }
+    const emitted = [pull, tellAll].map((one) => {
+      const recorded = (one as unknown as Kernel).record({ world: 5 })
+      return emit(recorded, [64, 64], facts)
+    })
+    for (const { ptx } of compileTogether(emitted))
+      expect(ptx).toMatch(/align 4 .b8 kernel_\d_param_\d+\[20\]/)
   })
 })
 

@@ -1,8 +1,20 @@
 /**
  * Kernels with copies in flight, and scenarios that compare their results: by TMA from two buffers, by TMA in a role, of a
- * swizzled tile, and by threads.
+ * swizzled tile, by threads, and by cp.async into shared tiles.
  */
-import { bf16, expectClose, f32, flags, kernel, scenario, tensor, type World } from '../../src/index.ts'
+import {
+  bf16,
+  expectClose,
+  f16,
+  f32,
+  flags,
+  i32,
+  kernel,
+  scenario,
+  tensor,
+  type Scenario,
+  type World,
+} from '../../src/index.ts'
 
 /** Doubles tiles and sends them from two buffers in turn. */
 export const send = kernel(
@@ -97,6 +109,106 @@ export const byThreads = kernel(
     t.copy(far.tile([0], [2 * N]), line.tile([0], [2 * N]))
   },
 )
+
+/**
+ * Fetches tiles of the next rank into shared tiles: each while the one before is used, beyond the edge of the tensor, of
+ * 16-bit elements, and of chosen rows. Rows of W elements determine the chunks. Sends what it has fetched on.
+ */
+export const fetchTiles = kernel(
+  'fetchTiles',
+  {
+    x: tensor(f32, 2),
+    h: tensor(f16, 2),
+    chosen: tensor(i32, 1),
+    out: tensor(f32, 2),
+    halves: tensor(f16, 2),
+    rows: tensor(f32, 2),
+    told: flags(),
+  },
+  { W: 12 },
+  (t, { x, h, chosen, out, halves, rows, told }, { W }) => {
+    const peer = t.rank.add(1).mod(t.world)
+    const ring = t.shared(f32, [2, 8, W])
+    const half = t.shared(f16, [8, W])
+    const some = t.shared(f32, [4, W])
+    t.signal(told.on(t.rank.add(t.world - 1).mod(t.world)))
+    t.wait(told)
+    const fetched = x.on(peer)
+    t.getNbi(h.on(peer).tile([0, 0], [8, W]), half)
+    t.getNbi(fetched.rows(t.load(chosen.tile([0], [4]))).tile(0, W), some)
+    t.getNbi(fetched.tile([0, 0], [8, W]), ring.pick(0))
+    t.quiet()
+    t.copyAsync(half, halves.tile([0, 0], [8, W]))
+    t.for(3, (i) => {
+      t.getNbi(fetched.tile([i.add(1).min(2), 0], [8, W]), ring.pick(i.add(1).mod(2)))
+      t.store(out.tile([i, 0], [8, W]), t.load(ring.pick(i.mod(2))).mul(2))
+      t.quiet()
+    })
+    t.store(rows.tile([0, 0], [4, W]), t.load(some))
+  },
+)
+
+/** Multiplies tiles that it fetches: the matrix unit reads what cp.async has written. */
+export const fetchOperands = kernel(
+  'fetchOperands',
+  { a: tensor(bf16, 2), b: tensor(bf16, 2), c: tensor(f32, 2) },
+  (t, { a, b, c }) => {
+    const peer = t.rank.add(1).mod(t.world)
+    const [left, right] = [t.shared(bf16, [64, 64]), t.shared(bf16, [64, 64])]
+    const sum = t.for(2, t.zeros(f32, [64, 64]), (k, acc) => {
+      t.getNbi(a.on(peer).tile([0, k], [64, 64]), left)
+      t.getNbi(b.on(peer).tile([k, 0], [64, 64]), right)
+      t.quiet()
+      return t.dot(left, right, acc)
+    })
+    t.store(c.tile([0, 0], [64, 64]), sum)
+  },
+)
+
+/** The scenarios of `fetchTiles` for rows of W elements. */
+const fetching = (W: number): Scenario =>
+  scenario(`fetch tiles of ${W} columns`, { ranks: 2 }, async (world) => {
+    const [height, picks] = [20, [7, 0, 19, 7]]
+    const xOf = (rank: number): number[] => numbers(3 * rank, height * W)
+    const x = world.from(f32, [height, W], xOf, { name: 'x' })
+    const h = world.from(f16, [8, W], (rank) => numbers(rank + 5, 8 * W), { name: 'h' })
+    const chosen = world.from(i32, [4], picks, { name: 'chosen' })
+    const out = world.empty(f32, [24, W], { name: 'out' })
+    const halves = world.empty(f16, [8, W], { name: 'halves' })
+    const rows = world.empty(f32, [4, W], { name: 'rows' })
+    const told = world.flags([], { name: 'told' })
+    world.launch(fetchTiles, { x, h, chosen, out, halves, rows, told }, { grid: 1, meta: { W } })
+    for (const rank of [0, 1]) {
+      const theirs = xOf(1 - rank)
+      const doubled = theirs.map((value) => 2 * value)
+      expectClose(await world.read(out, rank), [...doubled, ...new Array<number>(4 * W).fill(0)])
+      expectClose(await world.read(halves, rank), numbers(6 - rank, 8 * W))
+      const wanted = picks.flatMap((row) => theirs.slice(row * W, (row + 1) * W))
+      expectClose(await world.read(rows, rank), wanted)
+    }
+    await world.barrier() // the next run overwrites what a peer reads
+  })
+export const fetchings = [12, 10, 9].map(fetching)
+
+export const fetchingOperands = scenario('multiply tiles that were fetched', { ranks: 2 }, async (world) => {
+  const [n, k] = [64, 128]
+  const small = (seed: number, count: number): number[] =>
+    Array.from({ length: count }, (_, i) => ((i * 7 + (i >> 6) + seed) % 5) - 2)
+  const a = world.from(bf16, [n, k], (rank) => small(rank, n * k), { name: 'a' })
+  const b = world.from(bf16, [k, n], (rank) => small(rank + 2, n * k), { name: 'b' })
+  const c = world.empty(f32, [n, n], { name: 'c' })
+  world.launch(fetchOperands, { a, b, c }, { grid: 1 })
+  for (const rank of [0, 1]) {
+    const [left, right] = [small(1 - rank, n * k), small(3 - rank, n * k)]
+    const products = Array.from({ length: n * n }, (_, at) => {
+      const [i, j] = [Math.floor(at / n), at % n]
+      let sum = 0
+      for (let step = 0; step < k; step++) sum += left[i * k + step] * right[step * n + j]
+      return sum
+    })
+    expectClose(await world.read(c, rank), products)
+  }
+})
 
 const rows = 64
 export const sending = scenario('send', { ranks: 2 }, async (world) => {

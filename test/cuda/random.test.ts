@@ -9,11 +9,12 @@ import { emitCuda } from '../../src/targets/cuda/emit/emit.ts'
 import { genes } from '../targets/differential/choices.ts'
 import { generate } from '../targets/differential/generator.ts'
 import { Refusals } from '../targets/differential/refusals.ts'
+import { long } from '../long.ts'
 
 describe.each(['exact', 'bounded'] as const)('%s random kernels', (kind) => {
-  it('are emitted, or refused with a reason', () => {
+  const emitAll = (usualRuns: number): void => {
     const refusals = new Refusals()
-    const runs = Number(process.env.ARKE_KERNELS ?? 100)
+    const runs = Number(process.env.ARKE_KERNELS ?? usualRuns)
     fc.assert(
       fc.property(genes(400), fc.boolean(), (list, record) => {
         const { kernel, shape } = generate(list, kind)
@@ -35,5 +36,8 @@ describe.each(['exact', 'bounded'] as const)('%s random kernels', (kind) => {
       },
     )
     expect(refusals.total).toBeLessThanOrEqual(runs / 10)
-  }, 120_000)
+  }
+
+  it('are emitted, or refused with a reason: 20', () => emitAll(20))
+  it('are emitted, or refused with a reason: 100', long, () => emitAll(100))
 })

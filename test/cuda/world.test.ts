@@ -293,7 +293,7 @@ describe('an abort', () => {
     const error: unknown = await world.synchronize().catch((thrown: unknown) => thrown)
     expect(error).toBeInstanceOf(WorldStopped)
     const stop = error as WorldStopped
-    expect(stop.reason).toBe('nothing has ended for 50 ms while launches were pending')
+    expect(stop.reason).toBe('no launch has ended for 50 ms while launches were pending')
     expect(stop.workers.map(({ rank, program, kernel: name }) => [rank, program, name])).toEqual([
       [0, 0, 'waiting'],
       [1, 0, 'waiting'],
@@ -327,7 +327,7 @@ describe('an abort', () => {
         'ready',
         [
           [[0], 'has ended'],
-          [[1], 'has not started, since it follows waiting on its stream'],
+          [[1], 'has not started, because it follows waiting on its stream'],
         ],
       ],
     ])
@@ -353,7 +353,7 @@ describe('an abort', () => {
   it('that no call has thrown yet is thrown by close', async () => {
     const { world } = open({ timeout: 50 }, { waiting: stuck })
     world.launch(waiting, { ready: world.flags(), x: world.zeros(i32, [1]) }, { grid: 1 })
-    await expect(world.close()).rejects.toThrow(/nothing has ended for 50 ms/)
+    await expect(world.close()).rejects.toThrow(/no launch has ended for 50 ms/)
   })
 })
 

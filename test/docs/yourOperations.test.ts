@@ -14,15 +14,19 @@ const folder = mkdtempSync(join(root, '.arke-cache/your-operations-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 describe(page, () => {
-  it('has snippets of two kinds only', () => {
+  it('has snippets of three kinds only', () => {
     expect(ofKind('example')).toHaveLength(3)
     expect(ofKind('program')).toHaveLength(1)
-    expect(snippets).toHaveLength(4)
+    expect(ofKind('tuned')).toHaveLength(1)
+    expect(snippets).toHaveLength(5)
   })
 
-  it('shows the example, word for word', () => {
-    const example = readFileSync(join(root, 'examples/14-your-operation.ts'), 'utf8')
-    for (const { text } of ofKind('example')) expect(example).toContain(text)
+  it.each([
+    ['example', '14-your-operation.ts'],
+    ['tuned', '23-fetch-ahead.ts'],
+  ])('shows the %s, word for word', (kind, file) => {
+    const example = readFileSync(join(root, 'examples', file), 'utf8')
+    for (const { text } of ofKind(kind)) expect(example).toContain(text)
   })
 
   it('shows a program that compiles, runs, prints the ledger, and writes the page and the trace', async () => {

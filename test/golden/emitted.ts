@@ -46,11 +46,11 @@ export interface Emitted {
   readonly kernel: string
   readonly facts: string
   /**
-   * The contents by file ending. Recording and non-recording CPU code share one line of the golden file. So do GPU
-   * variants outside the thorough cases.
+   * The contents by file ending. Recording and non-recording CPU code share one line of the golden file. GPU variants
+   * outside the thorough cases also share one line of the golden file.
    */
   readonly contents: Readonly<Record<string, string | Uint8Array>>
-  /** Undefined if the kernel is handwritten. */
+  /** The field is undefined if the kernel is handwritten. */
   readonly ir: KernelIR | undefined
 }
 
@@ -92,7 +92,7 @@ export async function* allEmitted(range: Range = whole): AsyncGenerator<Emitted>
       const isSkipped =
         range.isRotating &&
         !(target === 'cuda' && probes.includes(launch)) &&
-        emitted++ % targets.length !== turn
+        emitted++ % (3 * targets.length) !== turn
       if (isSkipped) continue
       for (const [facts, contents] of forms[target](ir, launch))
         yield { target, kernel: name, facts: `ranks=${ranks},${facts}`, contents, ir }
@@ -100,11 +100,14 @@ export async function* allEmitted(range: Range = whole): AsyncGenerator<Emitted>
   }
 }
 
+/** Facts about a world that few kernels depend on. */
+type WorldMore = Pick<EmitFacts, 'hostSignals' | 'scattered'>
+
 type Form = readonly [facts: string, contents: Emitted['contents']]
 const onOff = [false, true]
 const recording = (record: boolean): string => `recording=${record ? 'on' : 'off'}`
 
-/** Combines several forms into one line of the golden file. Each form keeps its own files. */
+/** Combines several forms into one line of the golden file. Each form in such a line keeps its own files. */
 const together = (facts: string, all: readonly Form[]): Form => [
   facts,
   Object.fromEntries(
@@ -116,25 +119,27 @@ const together = (facts: string, all: readonly Form[]): Form => [
 
 const forms: Readonly<Record<GoldenTarget, (ir: KernelIR, launch: Launched) => readonly Form[]>> = {
   cuda(ir, { shapes, hostSignals, isThorough }) {
-    const form = (oneDevice: boolean, isOdd: boolean, record: boolean, byHost = false): Form => {
+    const form = (oneDevice: boolean, isOdd: boolean, record: boolean, more: WorldMore = {}): Form => {
       const named = [
         oneDevice ? 'one-device' : 'several-devices',
         ...(isOdd ? ['odd-extents'] : []),
         record ? 'recorded' : 'recording=off',
-        ...(byHost ? ['host-signals'] : []),
+        ...(more.hostSignals ? ['host-signals'] : []),
+        ...(more.scattered ? ['scattered'] : []),
       ]
       const tensors = tensorFacts(ir, shapes, isOdd)
-      return [
-        named.join(','),
-        cuda(ir, { tensors, oneDevice, record, ...(byHost && { hostSignals: byHost }) }),
-      ]
+      return [named.join(','), cuda(ir, { tensors, oneDevice, record, ...more })]
     }
-    if (hostSignals) return onOff.map((byHost) => form(true, false, false, byHost))
+    if (hostSignals)
+      return onOff.map((byHost) => form(true, false, false, byHost ? { hostSignals: true } : {}))
     if (!isThorough)
       return [together('plain-and-recorded', [form(false, false, false), form(true, true, true)])]
-    return onOff.flatMap((oneDevice) =>
-      onOff.flatMap((isOdd) => onOff.map((record) => form(oneDevice, isOdd, record))),
-    )
+    return [
+      ...onOff.flatMap((oneDevice) =>
+        onOff.flatMap((isOdd) => onOff.map((record) => form(oneDevice, isOdd, record))),
+      ),
+      form(true, false, false, { scattered: true }),
+    ]
   },
   native(ir, { packed, isThorough }) {
     const [usual, ...more] = processors
@@ -203,7 +208,7 @@ function cpu(
   render: (module: ReturnType<typeof lowerKernel>['module']) => Emitted['contents'],
 ): Emitted['contents'] {
   return orRefusal(() => {
-    // The module is rendered; `unlike` is text for people.
+    // The module is rendered below, and `unlike` is a description for people.
     const { module, sites, needsResidency, messages, unlike: _, ...rest } = lowerKernel(ir, options)
     const lines = {
       ...(messages.length > 0 && { messages }),
@@ -233,8 +238,8 @@ const comment = (data: object): string =>
     .join('')
 
 /**
- * Replaces line numbers by their rank within the file. A comment that moves lines then changes nothing, but a statement
- * on a new line does.
+ * Replaces line numbers by their rank within the file. With relative line numbers, a comment that moves lines changes
+ * nothing, but a statement on a new line does.
  */
 function withoutLines(text: string): string {
   const sites = /([\w./-]+\.ts):(\d+)(?::\d+)?/g

@@ -1,6 +1,6 @@
 /**
  * Every analysis rejects an op without a record, instead of treating it as an op without effects. Every function that
- * takes a kernel, or several of its nodes, is an analysis or part of one.
+ * takes a kernel, or several of its nodes, must be an analysis or be called by one.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
@@ -33,15 +33,18 @@ const sources = readdirSync(resolve(root, 'src'), { recursive: true, encoding: '
   .map((path) => `src/${path}`)
 const textOf = (path: string): string => readFileSync(resolve(root, path), 'utf8')
 
-// Importing a module registers its analyses.
+// Importing a module registers the analyses of the module.
 const registering = sources.filter((path) => /= analysis\(/.test(textOf(path)))
 for (const path of registering) await import(resolve(root, path))
 
-/** True for a parameter that holds several nodes: a kernel or a part of one, a block, or a list, set or map of nodes. */
+/** True for a parameter that holds several nodes: a kernel, a block, or a list, set or map of nodes. */
 const holdsNodes = ({ type }: ts.ParameterDeclaration): boolean =>
   type !== undefined && /\b(KernelIR|Block)\b|\bNode\b\s*(\[\]|[>,])/.test(type.getText())
 
-/** The exported functions of a file that take several nodes, and its classes that do so in a public method. */
+/**
+ * The exported functions of a file that take several nodes, and its classes with a public method that takes several
+ * nodes.
+ */
 function takingKernels(path: string): string[] {
   const text = textOf(path)
   if (!path.startsWith('src/ir/') && !/ir\/node\.ts'/.test(text)) return []
@@ -78,7 +81,7 @@ const parts: Readonly<Record<string, string>> = {
   'src/ir/traffic.ts traffic': 'traffic',
   'src/ir/traffic.ts trafficOfCopies': 'traffic',
   'src/ir/traffic/execute.ts Execution': 'traffic',
-  'src/targets/check/code.ts Compiler': 'code of the checker',
+  'src/targets/check/compiler.ts Compiler': 'code of the checker',
   'src/targets/cpu/backend.ts CpuBackend': 'code of a CPU',
   'src/targets/cpu/lower/borrowed.ts borrowedTiles': 'code of a CPU',
   'src/targets/cpu/lower/control.ts lowerBlock': 'code of a CPU',
@@ -96,11 +99,12 @@ const parts: Readonly<Record<string, string>> = {
   'src/targets/cpu/stages.ts atCpuStage': 'verifier',
   'src/targets/cpu/table.ts ExecutableTable': 'code of a CPU',
   'src/targets/cuda/emit/copies.ts CopyPlanner': 'tiles of a GPU',
-  'src/targets/cuda/emit/decide.ts byTma': 'tiles of a GPU',
   'src/targets/cuda/emit/decide.ts copiesIn': 'tiles of a GPU',
   'src/targets/cuda/emit/emission.ts Emission': 'text of CUDA',
+  'src/targets/cuda/emit/hazards.ts Hazards': 'order of threads',
   'src/targets/cuda/emit/params.ts Params': 'text of CUDA',
   'src/targets/cuda/emit/ranges.ts Ranges': 'decisions for a GPU',
+  'src/targets/cuda/emit/scratch.ts planScratch': 'decisions for a GPU',
   'src/targets/cuda/emit/ranges.ts leadingParams': 'decisions for a GPU',
   'src/targets/cuda/emit/recorded.ts unlikeUnrecorded': 'decisions for a GPU',
   'src/targets/cuda/emit/render/index.ts renderBlock': 'text of CUDA',
@@ -118,16 +122,18 @@ const parts: Readonly<Record<string, string>> = {
   'src/world/printBuffers.ts PrintBuffers': 'prints',
   'src/world/signallers.ts Signallers': 'uses of parameters',
 }
-/** The traversal itself, and what makes nodes, refuse an op without a record. */
+/** The traversal itself, and the functions that make nodes, refuse an op without a record. */
 const refusing = [
   'src/ir/node.ts walk',
   'src/ir/analysis.ts analysis',
   'src/ir/rewrite.ts Copier',
+  'src/lang/control.ts ControlFlow',
+  'src/lang/random.ts randomOf',
   'src/lang/recorder.ts Recorder',
 ]
-/** These hold or compare nodes, and look at no ops. */
+/** These functions hold or compare nodes, and look at no ops. */
 const holding = ['src/ir/node.ts Node', 'src/lang/carried.ts unflatten', 'src/ir/difference.ts difference']
-/** These read the parameters of a kernel, its tiles or its decisions, and print names: they derive nothing from its ops. */
+/** These functions read the parameters, tiles or decisions of a kernel and print names: they derive nothing from ops. */
 const printing = [
   'src/ir/print.ts print',
   'src/ir/decisions.ts withDecisions',
@@ -163,7 +169,7 @@ describe('analyses', () => {
   })
 
   it('are all functions that take a kernel or several nodes, except parts of analyses', () => {
-    // The CUDA emitter is one analysis, whose parts take its plan.
+    // The CUDA emitter is one analysis, whose functions take its plan as an argument.
     const given = sources.flatMap((path) => takingKernels(path).map((name) => `${path} ${name}`))
     expect(given.sort()).toEqual([...Object.keys(parts), ...refusing, ...holding, ...printing].sort())
   })

@@ -1,6 +1,6 @@
 /**
- * Random pipelines: nested loops, branches and pipelines over shared or separate tiles, with bounds and rows from
- * ids, state and memory. The lowered kernel must compute the same as the recorded one, however early its producer
+ * Tests random pipelines: nested loops, branches and pipelines over shared or separate tiles, with bounds and rows
+ * from ids, state and memory. The lowered kernel must compute the same as the recorded one, however early its producer
  * runs.
  */
 import fc from 'fast-check'
@@ -8,6 +8,7 @@ import { expect, it } from 'vitest'
 import { f32, i32, type Program, type Scalar, type Shared } from 'arke'
 import { traffic, type Binding, type Traffic } from '../../src/ir/traffic.ts'
 import { count, lowered, recorded, type Args } from './lowered.ts'
+import { long } from '../long.ts'
 
 interface Pipeline {
   readonly kind: 'pipeline'
@@ -15,7 +16,7 @@ interface Pipeline {
   readonly stages: number
   readonly tiles: readonly number[]
   readonly row: 'index' | 'outer' | 'loaded' | 'state'
-  /** Fills and uses the tiles in some iterations only. */
+  /** A pipeline that fills and uses the tiles in some iterations only. */
   readonly sometimes: boolean
 }
 type Item =
@@ -127,7 +128,7 @@ const binding: Binding = {
   programs: 1,
 }
 
-it('compute the same with the same traffic, and all of them overlap', () => {
+const overlapAll = (numRuns: number): void =>
   fc.assert(
     fc.property(fc.array(item, { minLength: 1, maxLength: 3 }), (items) => {
       const ir = lowered((t, args) => write(items, t, args))
@@ -147,6 +148,8 @@ it('compute the same with the same traffic, and all of them overlap', () => {
         ),
       )
     }),
-    { numRuns: 60 },
+    { numRuns },
   )
-})
+
+it('compute the same with the same traffic, and all of them overlap: 15', () => overlapAll(15))
+it('compute the same with the same traffic, and all of them overlap: 60', long, () => overlapAll(60))

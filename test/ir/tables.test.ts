@@ -1,6 +1,6 @@
 /**
- * The types of op tables require an entry for every op. If an op is added to the records, every table for its kind
- * fails to compile, and the error names the op. Facts that follow from the op's record need no entry.
+ * Tests that the types of op tables require an entry for every op. If an op is added to the records, every table for
+ * its kind fails to compile, and the error names the op. Facts that follow from the op's record need no entry.
  */
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
@@ -137,7 +137,7 @@ const added: readonly Added[] = [
       cpu,
       traffic,
       'src/ir/print.ts',
-      'src/targets/check/code.ts',
+      'src/targets/check/compiler.ts',
       gpu,
       order,
       courier,
@@ -151,7 +151,7 @@ const { config } = ts.readConfigFile(resolve(root, 'tsconfig.json'), ts.sys.read
 const { options } = ts.parseJsonConfigFileContent({ ...config, include: [], files: [] }, ts.sys, root)
 const parsed = new Map<string, ts.SourceFile | undefined>()
 
-/** The compiler errors in these files if the file at `path` has another text than on disk. */
+/** The compiler errors in these files if the file at `path` has another content than on disk. */
 function errorsIn(asked: readonly string[], path: string, text: string): Map<string, string[]> {
   const host = ts.createCompilerHost(options)
   const parse = host.getSourceFile.bind(host)
@@ -196,13 +196,13 @@ it(
     )
     const text = `${readFileSync(resolve(root, path), 'utf8')}\n${without.join('\n')}\n`
     const errors = errorsIn([path], resolve(root, path), text).get(path)!
-    // One error per fact, for the first `satisfies` alone: without the fact, the rest of the record is complete.
+    // One compile error per fact, for the first `satisfies` alone: without the fact, the rest of the record is complete.
     expect(errors.map((error) => /Property '(\w+)' is missing/.exec(error)?.[1])).toEqual(facts)
   },
 )
 
 describe('a table of ops does not compile without', () => {
-  // Each op is a compilation of its own, which takes a second or more.
+  // Each op is compiled separately, which takes a second or more.
   itForSome(added, ({ op }) => op === 'reduce.product' || op === 'atomic.nand')(
     '$op',
     ({ op, to: [file, table], record, tables }) => {

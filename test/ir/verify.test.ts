@@ -1,11 +1,12 @@
 /**
- * The specification of the IR: each rule is violated once, by IR that recording cannot produce, and the violation is
- * reported.
+ * Tests the specification of the IR: each rule is violated once, by IR that recording cannot produce, and the verifier
+ * must report the violation.
  */
 import { describe, expect, it } from 'vitest'
 import { Node, walk, type Attributes, type Block, type KernelIR } from '../../src/ir/node.ts'
 import { KernelError } from '../../src/ir/site.ts'
 import { ops, type OpName } from '../../src/ir/ops/index.ts'
+import { productOps } from '../../src/ir/ops/products.ts'
 import { stageOps } from '../../src/ir/ops/stages.ts'
 import { stagingOps } from '../../src/ir/ops/staging.ts'
 import { prints, through } from '../../src/ir/stages.ts'
@@ -308,7 +309,7 @@ describe('9. ops of a stage occur after the stage', () => {
   it('every op that authors cannot write names its stage', () => {
     const inserted = Object.entries(ops).filter(([, { inserted }]) => inserted !== 'recorded')
     expect(inserted.map(([name]) => name).sort()).toEqual(
-      [...Object.keys(stageOps), ...Object.keys(stagingOps)].sort(),
+      [...Object.keys(stageOps), ...Object.keys(stagingOps), ...Object.keys(productOps)].sort(),
     )
   })
 })
@@ -368,17 +369,26 @@ describe('11. ops have what they need', () => {
 
   it('drain without a store by an engine', () => {
     refuses(
-      last(block([x], [tile, ...stored('threads'), node('drain')])),
+      last(block([x], [tile, ...stored('threads'), node('drain', [], { by: 'threads' }), node('drain')])),
       /drain: needs a store by an engine/,
     )
     verify(last(block([x], [tile, ...stored('engine'), node('drain')])))
+  })
+  it('a copy or store by an engine that no drain completes', () => {
+    const reads = node('drain', [], { of: 'reads' })
+    refuses(last(block([x], [tile, ...stored('engine')])), /copy.nbi: needs a drain of all copies in flight/)
+    refuses(last(block([x], [tile, ...stored('engine'), reads])), /copy.nbi: needs a drain of all copies/)
+    refuses(
+      last(block([x], [tile, ...stored('threads'), node('drain')])),
+      /copy.nbi: needs a drain of all copies/,
+    )
   })
   it('drain in another role than the store', () => {
     const roles = node('roles', [], { names: ['a', 'b'], warps: [4, 4] }, [
       block([], stored('engine')),
       block([], [node('drain')]),
     ])
-    refuses(last(block([x], [tile, roles])), /drain: needs a store by an engine in its role/)
+    refuses(last(block([x], [tile, roles])), /copy.nbi: needs a drain of all copies in flight in its role/)
   })
   it('words without the epoch of their flags', () => {
     const [zero, vector] = zeros()
@@ -400,6 +410,44 @@ describe('11. ops have what they need', () => {
     for (const op of ['advance.signal', 'advance.wait'] as const)
       expect(() => node(op, [part])).toThrow(/needs a flag set of the kernel/)
   })
+  describe('matrix products in flight', () => {
+    const left = node('shared', [], { dtype: 'f16', shape: [64, 16] })
+    const right = node('shared', [], { dtype: 'f16', shape: [16, 8] })
+    const [zero] = zeros()
+    const sum = node('broadcast', [zero], { shape: [64, 8] })
+    const product = (): Node => node('dot', [left, right, sum], { by: 'engine' })
+    const operands = [left, right, zero, sum]
+    const barriers = node('barriers', [], { count: 2, arrivals: 1 })
+    const index = one()
+    const slot = node('pick', [barriers, index])
+    const ring = [barriers, index, slot]
+
+    it('without a wait', () => {
+      refuses(
+        last(block([], [...operands, product()])),
+        /dot: needs a dot.wait that leaves no product pending/,
+      )
+      const pending = node('dot.wait', [], { pending: 1 })
+      refuses(last(block([], [...operands, product(), pending])), /dot: needs a dot.wait that leaves no/)
+      verify(last(block([], [...operands, product(), node('dot.wait')])))
+    })
+    it('a wait without a product by an engine', () => {
+      const byThreads = node('dot', [left, right, sum])
+      const nodes = [...operands, byThreads, node('dot.wait')]
+      refuses(last(block([], nodes)), /dot.wait: needs a matrix product by an engine in its role/)
+      expect(() => node('dot.wait', [], { pending: 0 })).toThrow(/at least one/)
+    })
+    it('a held arrival that is never made, or at other barriers', () => {
+      const held = node('held', [barriers])
+      const arrive = node('barrier.arrive', [slot, held])
+      refuses(last(block([], [...ring, held, arrive])), /barrier.arrive: needs an arrive.held/)
+      verify(last(block([], [...ring, held, arrive, node('arrive.held', [held])])))
+      const others = node('held', [node('barriers', [], { count: 2, arrivals: 1 })])
+      expect(() => node('barrier.arrive', [slot, others])).toThrow(/arrives at another barrier/)
+      expect(() => node('barrier.arrive', [slot, barriers])).toThrow(/needs `held`, not barriers/)
+    })
+  })
+
   it('combine of something else than a reduction', () => {
     const [zero, vector] = zeros()
     refuses(

@@ -1,4 +1,4 @@
-/** Structural mistakes that recording detects: scopes, carried state, control flow, and kernels as a whole. */
+/** Tests structural mistakes that recording detects: scopes, carried state, control flow, and kernels as a whole. */
 import { describe, expect, it } from 'vitest'
 import {
   f32,
@@ -333,7 +333,7 @@ describe('control flow', () => {
       t.assert(n.gt(0), 'n is positive')
       t.assert(true as never, 'always') //!
     },
-    /^assert: true is no condition on values: pass a comparison, such as x\.gt\(0\), and check what is known while recording in TypeScript/,
+    /^assert: true is not a symbolic condition: pass a comparison, such as x\.gt\(0\); check values that are known during recording with TypeScript/,
   )
   refuses(
     'a fragment taken into a role',

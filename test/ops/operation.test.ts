@@ -1,4 +1,4 @@
-/** The properties that operations report, and the errors for invalid options. */
+/** Tests the numbers that operations report, and the errors for invalid options. */
 import { describe, expect, it } from 'vitest'
 import { allGatherGemm, allGatherGemmOperation } from '../../src/ops/allGatherGemm/index.ts'
 import { matrixProduct } from '../../src/ops/gathered/reference.ts'
@@ -19,7 +19,7 @@ describe('references', () => {
 
   it('match the definition of attention, and yield zeros without tokens', () => {
     const extents = { batch: 1, heads: 1, G: 1, D: 1, tokens: 2, scale: Math.log(2) }
-    // Scores 1 and 3 are exponents of base 2, so the weights over two ranks are 2 / 10 and 8 / 10.
+    // The scores 1 and 3 are exponents of base 2, so the weights over two ranks are 2 / 10 and 8 / 10.
     const contents = { q: [1], k: [[1, 9], [3, 9]], v: [[10, 99], [20, 99]] } // prettier-ignore
     expect(attentionOf({ ...contents, lengths: [[1], [1]] }, extents)[0]).toBeCloseTo(18, 12)
     expect(attentionOf({ ...contents, lengths: [[0], [1]] }, extents)[0]).toBeCloseTo(20, 12)
@@ -89,8 +89,9 @@ describe('traffic', () => {
       variant: 'bsp',
       tiles: { splits: 2 },
     } as const
-    // Each of two ranks sends 2 x 2 tiles of 2 heads. Each head has 8 sums, a maximum and a sum, in f32. With one owner
-    // per tile, a rank receives the parts of two tiles, and for the other tiles 2 x 8 results in bf16.
+    // In this example, each of two ranks sends 2 x 2 tiles of 2 heads. Each head of a partial result has 8 sums, a maximum and a sum,
+    // in f32. With one owner per tile, a rank receives the partial results of two tiles, and for the other tiles 2 x 8 results in
+    // bf16.
     const ofTile = 2 * 10 * 4
     expect(flashDecode(world, options).traffic).toEqual({
       remoteBytes: 2 * (2 * 4 * ofTile),
@@ -98,7 +99,7 @@ describe('traffic', () => {
       flops: 4 * 2 * 4 * 16 * 8,
       launches: 3,
     })
-    // With work stealing, three of four tiles are whole pieces.
+    // With work stealing, three of the four tiles are whole pieces.
     const stealing = flashDecode(world, { ...options, variant: 'fused' })
     expect(stealing.traffic.remoteBytes).toBe(2 * (3 + 2) * ofTile)
   })
@@ -122,7 +123,7 @@ describe('options', () => {
       /32 query heads do not share 5 kv heads evenly/,
     )
     expect(() => flashDecode(world, { ...decode, owners: true, stealing: true })).toThrow(
-      /stealing needs near peers \(a CPU\), no owners, no fetching and splits > 0; this is check, with owners/,
+      /stealing needs ranks with cheap access .* no fetching and splits > 0; this is check, with owners/,
     )
     for (const option of [{ owners: true }, { stealing: true }, { fetching: true }])
       expect(() => flashDecode(world, { ...decode, ...option, variant: 'bsp' })).toThrow(

@@ -11,7 +11,7 @@ import { flashDecode } from '../../src/ops/flashDecode/index.ts'
 import { operandDTypes, type OperandDType } from '../../src/operation/definition.ts'
 import { operations, type AnyDefinition } from '../../src/ops/operations.ts'
 import type { Numbers } from '../../src/tune/tables.ts'
-import { elements } from '../../src/world/host.ts'
+import { elements } from '../../src/ir/type.ts'
 import { sharedOut, type Machine } from '../../src/world/machine.ts'
 import { h200 } from '../../src/targets/cuda/machines.ts'
 import { cpuMachine } from '../../src/world/machines.ts'
@@ -79,7 +79,7 @@ describe.each(everyOperation)('%s on %s', (_, target, definition) => {
     for (const [ranks, dtype] of choose(settings(target, n), n)) {
       const at = odd[(n + ranks) % odd.length]
       const form = formsOf(ranks, dtype, at.shape)[name]
-      // Some forms exist only for one dtype or for some shapes.
+      // Some forms of a kernel exist only for one dtype or for some shapes.
       if (form === undefined) continue
       const { grid } = form as { readonly grid?: number }
       const subject = repeated(ranks, (world) => definition.make(world, { ...form, ...at, dtype }), {
@@ -93,7 +93,7 @@ describe.each(everyOperation)('%s on %s', (_, target, definition) => {
   it.each(names)(`%s, ${launches} launches in a row`, long, (name) => runInARow(name, (all) => all))
   it.each(target === 'wasm' ? names : names.slice(0, 1))(
     `%s on one world size, ${launches} launches in a row`,
-    // Eight ranks, the last setting, take most of the time. Other tests of this file run them.
+    // Eight ranks, the last setting, take most of the time. Other tests of this file run eight ranks.
     (name) => runInARow(name, (all, n) => [all[n % Math.min(3, all.length)]]),
   )
 
@@ -211,7 +211,7 @@ describe.each(targets)('All-Gather + GEMM, special shapes, on %s', (target) => {
   it('pull along K, from outboxes', isCompiled ? long : {}, async () => {
     for (const [ranks, dtype] of settings(target, 2))
       for (const [n, grid] of ([undefined, 1] as const).entries()) {
-        // Every second case has several parts per row.
+        // Every second test case has several partial results per row.
         const shape = { ...shapes[(n + ranks) % 3], ...(n === 1 && { K: 300 * ranks }) }
         const options = { shape, dtype, tiles, staged: true, grid, variant: 'pull', shard: 'K' } as const
         const subject = repeated(ranks, (world) => allGatherGemm(world, options), {

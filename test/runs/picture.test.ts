@@ -44,7 +44,7 @@ const worker: fc.Arbitrary<MadeWorker> = fc
   })
   .map((one) => (one.role === 0 ? one : { ...one, programs: [] }))
 const rank: fc.Arbitrary<MadeRank> = fc.record({
-  // No two kernels start at the same time, so it is clear which one ends an idle interval.
+  // No two kernels of the random timeline start at the same time, so it is clear which one ends an idle interval.
   kernels: fc.uniqueArray(
     fc
       .tuple(
@@ -89,7 +89,7 @@ function doing(
   return covers(moves, time) ? 'transfer' : 'useful'
 }
 
-/** The part of a processor's time, by the definitions of docs/taxes.md. */
+/** The category of a processor's time, by the definitions of docs/taxes.md. */
 function partAt(
   { kernels, workers, waits = [] }: MadeRank,
   leader: number,
@@ -219,11 +219,11 @@ describe('the tracks of a window', () => {
       '30-40 transfer: copy with rank 0, 64 bytes',
       '40-48 useful: program 0',
       '48-50 launch: a kernel starts or ends: no program runs',
-      '50-55 other: the host does something else before it launches second',
+      '50-55 other: the host does other work before it launches second',
       '55-70 launch: dispatch: the host is launching second',
       '70-80 launch: gap before second',
       '80-90 useful: program 1',
-      '90-100 other: nothing is left to run',
+      '90-100 other: no more work to run',
     ])
   })
 
@@ -245,10 +245,10 @@ describe('the tracks of a window', () => {
     expect(apart).toEqual({ useful: 20, launch: 0, wait: 20, transfer: 0, other: 0 })
   })
 
-  it('count kernels inside which nothing was recorded as useful, as the audit does', () => {
+  it('count kernels inside which no event was recorded as useful, as the audit does', () => {
     const timeline = timelineOf([{ kernels: [{ name: 'kernel', from: 0, to: 40 }], workers: [] }])
     const [{ ledger, tracks }] = pictureOf(timeline, { from: 0, to: 40 }, { bandwidth: 1 }).ranks
     expect(ledger.parts.useful).toBe(40)
-    expect(tracks[0].spans[0].label).toMatch(/nothing was recorded/)
+    expect(tracks[0].spans[0].label).toMatch(/no event was recorded/)
   })
 })

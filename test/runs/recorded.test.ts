@@ -1,6 +1,6 @@
 /**
- * Ledgers of real runs. The behaviour of the operations is known: the bytes that pass through memory, the flags that
- * are waited for, and the late rank. The ledger of the recorded timeline must show the same.
+ * Tests the ledgers of real runs. The behaviour of the operations is known: the bytes that pass through memory, the
+ * flags that are waited for, and the late rank. The ledger of the recorded timeline must show the same.
  */
 import { f32, flags, i32, kernel, openWorld, scalar, tensor, type World } from 'arke'
 import { beforeAll, describe, expect, it } from 'vitest'
@@ -55,7 +55,7 @@ function expectToAddUp(pictures: readonly Picture[]): void {
   for (const { wall, ranks } of pictures) {
     expect(wall).toBeGreaterThan(0)
     for (const { ledger, tracks } of ranks) {
-      // There is one worker per rank, so the parts are sums of integers.
+      // In this run, there is one worker per rank, so the categories are sums of integers.
       expect(tracks).toHaveLength(1)
       expect(runPartNames.reduce((sum, part) => sum + ledger.parts[part], 0)).toBe(wall)
       expect(ledger.locality.time[1]).toBeLessThanOrEqual(ledger.parts.useful)
@@ -121,7 +121,7 @@ it('a worker without a program of the kernel has a track without work', async ()
   expect(tracks.map(({ name }) => name)).toEqual(['worker 0', 'worker 1'])
   const ran = tracks.filter(({ spans }) => spans.some(({ part }) => part === 'useful'))
   expect(ran).toHaveLength(1)
-  // One worker has no program while the other has one. Before and after that, the kernel starts and ends for both.
+  // In this run, one worker has no program while the other has one; before and after, the kernel starts and ends for both.
   expect(ledger.parts.useful).toBeGreaterThan(0)
   expect(ledger.parts.other).toBe(ledger.parts.useful)
 })
@@ -136,7 +136,7 @@ describe('a group of ranks', () => {
         const x = world.zeros(f32, [1])
         return () => world.group([0, 1]).launch(delay, { x, turns }, { grid: 1 })
       }, 4),
-    ).filter(({ wall }) => wall > 0) // With few processors, a rank may leave the gate after the group has ended.
+    ).filter(({ wall }) => wall > 0) // If there are few processors, a rank may leave the gate after the group has ended.
     expect(pictures).not.toHaveLength(0)
     for (const { wall, ranks } of pictures)
       for (const { ledger, tracks } of ranks.slice(2)) {
@@ -159,9 +159,9 @@ describe('a group of ranks', () => {
         }
       }, 4),
     )
-    // At the end of the window, ranks 2 and 3 have nothing to do, unless they left the gate after ranks 0 and 1 ended.
+    // At the end of the window, ranks 2 and 3 have no work, unless they left the gate after ranks 0 and 1 ended.
     const lasts = pictures.map(({ ranks }) => ranks.slice(2).map(({ tracks }) => tracks[0].spans.at(-1)))
-    const vacant = { part: 'other', label: 'nothing is left to run' }
+    const vacant = { part: 'other', label: 'no more work to run' }
     expect(lasts).toContainEqual([expect.objectContaining(vacant), expect.objectContaining(vacant)])
   })
 })
@@ -172,7 +172,7 @@ describe('flash decode', () => {
   const partials = shape.batch * shape.queryHeads * (shape.D + 2) * Float32Array.BYTES_PER_ELEMENT
 
   it.each<[FlashDecodeVariant, number]>([
-    // A rank's own partial results are passed to the gather, and those of all ranks to the combine kernel.
+    // A rank's own partial results are passed to the gather kernel, and those of all ranks to the combine kernel.
     ['bsp', partials + RANKS * partials],
     ['gather-kernel', partials + RANKS * partials],
     ['fine-grained', partials + RANKS * partials],

@@ -1,5 +1,5 @@
 /**
- * Tuning on real ranks, as a function and as a command. The tests check consistency of the results, whatever the
+ * Tests tuning on real ranks, as a function and as a command. The tests check consistency of the results, whatever the
  * machine's speed.
  */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -111,7 +111,7 @@ describe('arke tune', () => {
       [4, 'bsp'],
       [4, 'fused'],
     ])
-    for (const text of ['M=4 N=64 K=64: ', 'variant', 'default', 'faster', `kept in ${result.kept}`])
+    for (const text of ['M=4 N=64 K=64: ', 'variant', 'default', 'faster', `stored in ${result.kept}`])
       expect(printed).toContain(text)
     const kept = JSON.parse(readFileSync(join(folder, 'tuned.json'), 'utf8')) as object
     const [workers] = result.tuned.map(({ asked }) => asked.processors)
@@ -128,7 +128,7 @@ describe('arke tune', () => {
 
   it('prints the best so far when it is interrupted, and stores only complete results', async () => {
     vi.stubEnv('ARKE_CACHE', join(folder, 'interrupted'))
-    // Interrupt in the first round of the second variant.
+    // The interrupt comes in the first round of the second variant.
     const { progress, interrupt } = interruptAt('fused, measuring')
     const printed: string[] = []
     const result = await tuneCommand(
@@ -143,7 +143,7 @@ describe('arke tune', () => {
     const kept = readFileSync(join(folder, 'interrupted/tuned.json'), 'utf8')
     expect(kept).toContain('allGatherGemm bsp')
     expect(kept).not.toContain('allGatherGemm fused')
-    expect(printed.join('\n')).toContain(`kept in ${(result as TuneResult).kept}`)
+    expect(printed.join('\n')).toContain(`stored in ${(result as TuneResult).kept}`)
   })
 
   it('throws when it is interrupted before it has measured', async () => {
@@ -187,7 +187,9 @@ describe('arke tune', () => {
 
   it('rejects invalid options before it measures', async () => {
     await expect(run({ shard: 'N' })).rejects.toThrow('--shard N: shard is K or M')
-    await expect(run({ target: 'check' })).rejects.toThrow('--target check: it has no speed')
+    await expect(run({ target: 'check' })).rejects.toThrow(
+      '--target check: the checker has no speed to measure',
+    )
     await expect(run({ target: 'abacus' })).rejects.toThrow(
       '--target abacus: there is no such target; there is native, wasm, cuda',
     )

@@ -1,6 +1,6 @@
 /**
- * Messages of a world are the same on every backend: on threads of this process and on a GPU, for which the tests use a
- * fake driver.
+ * Tests that messages of a world are the same on every backend: on threads of this process and on a GPU, for which the
+ * tests use a fake driver.
  */
 import { flags, i32, kernel, launchOf, scalar, tensor, WorldStopped, type World } from 'arke'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -43,7 +43,7 @@ describe.each(worlds)('a world on %s', (_, open) => {
   it('rejects programs that wait for each other and cannot all be resident', () => {
     refused(
       () => world.launch(meet, { ready: world.flags() }, { grid: 2 }),
-      /^meet: 2 programs do not fit: 1 run at once on rank 0, and a program that waits for one that has not started waits forever \(it may wait at .*backends\.test\.ts:\d+:\d+\)\. Launch at most 1, or grid: 'resident'$/,
+      /^meet: 2 programs do not fit: 1 run at once on rank 0, and a program that waits for a program that has not started waits forever \(it may wait at .*backends\.test\.ts:\d+:\d+\)\. Launch at most 1, or grid: 'resident'$/,
     )
   })
 
@@ -137,7 +137,7 @@ it('a world that is still stopping reports the reason', async () => {
       said = error
     }
   }
-  const reason = 'nothing has ended for 20 ms while launches were pending'
+  const reason = 'no launch has ended for 20 ms while launches were pending'
   expect(said).toBeInstanceOf(WorldStopped)
   expect((said as WorldStopped).reason).toBe(
     `${reason}; its ranks are stopping: synchronize says what each was doing`,

@@ -1,4 +1,4 @@
-/** The machine record of a world: every target fills it in, and rules read it instead of the name of a target. */
+/** Tests the machine record of a world: every target fills it in, and rules read it instead of the name of a target. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import ts from 'typescript'
@@ -54,9 +54,15 @@ describe('the machine of a world', () => {
     await world.close()
     expectWhole(machine, 8)
     // There are no measurements for a device with this name.
-    const { bandwidth, flops, link, launchCost, ...stated } = sharedOut({ ...h200, name: 'fake' }, 8, 16)
+    const { bandwidth, programBandwidth, flops, link, launchCost, ...stated } = sharedOut(
+      { ...h200, name: 'fake' },
+      8,
+      16,
+    )
     expect(machine).toEqual(stated)
-    expect([bandwidth, flops, link, launchCost].every((measured) => measured! > 0)).toBe(true)
+    expect([bandwidth, programBandwidth, flops, link, launchCost].every((measured) => measured! > 0)).toBe(
+      true,
+    )
   })
 
   it('limits resident programs, with or without a world', async () => {

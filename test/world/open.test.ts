@@ -1,4 +1,4 @@
-/** `openWorld` opens a world by the name of its target, and throws findings of the checker. */
+/** Tests that `openWorld` opens a world by the name of its target, and throws findings of the checker. */
 import { f32, FindingsError, flags, kernel, openWorld, scenario, tensor, WorldError } from 'arke'
 import { describe, expect, it } from 'vitest'
 
@@ -54,7 +54,7 @@ describe('a scenario', () => {
   })
   it('needs a number of ranks', () => {
     expect(() => scenario('none', { ranks: [] }, () => Promise.resolve())).toThrow(
-      'the scenario none has no number of ranks: give at least one',
+      'the scenario none has an empty list of world sizes: give at least one number of ranks',
     )
   })
 })

@@ -35,17 +35,22 @@ function expectBlocks(node: Unplaced, count: number): readonly Block[] {
 }
 
 const i32 = valueType('i32')
-/** The value of a constant. NaN for any other node. */
+/** The value of a constant node. The result is NaN for a node that is not a constant. */
 const constantOf = ({ op, attributes }: Node): number => (op === 'const' ? Number(attributes.value) : NaN)
 const types = (nodes: readonly Node[]): Type[] => nodes.map((node) => node.type)
 
 function expectCarriable(init: readonly Node[]): void {
   for (const node of init)
     if (node.type.kind !== 'value')
-      fail(`only values are carried, not ${typeName(node.type)}: memory is named, not carried`)
+      fail(
+        `a loop can carry only values, not ${typeName(node.type)}: refer to memory by its name inside the loop`,
+      )
 }
 
-/** Checks a loop over a space of `axes` extents. In the inputs, the extents follow `leading` other scalars. */
+/**
+ * Checks a loop over a space of `axes` extents. The extents of the space follow `leading` other scalars in the inputs
+ * of the loop.
+ */
 function expectSpaceLoop(node: Unplaced, leading: number): Type {
   const [body] = expectBlocks(node, 1)
   const axes = node.attributes.axes as number
@@ -58,10 +63,10 @@ function expectSpaceLoop(node: Unplaced, leading: number): Type {
   return voidType
 }
 
-/** The most warps in one program. */
+/** The maximum number of warps in one program. */
 const MOST_WARPS = 32
 
-/** Checks the number of warps of each role, and their sum. */
+/** Checks the number of warps of each role, and the sum over all roles. */
 function expectWarps(names: readonly string[], warps: readonly number[]): void {
   if (names.length === 0) fail('there is no role: give at least one')
   names.forEach((name, i) => {
@@ -73,7 +78,9 @@ function expectWarps(names: readonly string[], warps: readonly number[]): void {
   if (total > MOST_WARPS) fail(`the roles have ${total} warps, but a program has at most ${MOST_WARPS}`)
 }
 
-/** The facts of a control op itself. The nodes in its blocks have their own facts. */
+/**
+ * The facts of a control op itself, without its blocks. The nodes in the blocks of a control op have their own facts.
+ */
 const control = {
   ...yieldsNothing,
   ...noMemory,
@@ -101,7 +108,7 @@ export const controlOps = {
     numbers: 'other',
     ahead: 'both',
     summary: 'a parameter of a kernel or of a block',
-    infer: () => fail('is made by its block'),
+    infer: () => fail('a param is created together with its block'),
   },
   result: {
     ...yieldsNothing,
@@ -111,7 +118,7 @@ export const controlOps = {
     elements: 'other',
     numbers: 'other',
     ahead: 'both',
-    summary: 'one of the values a control node leaves',
+    summary: 'one of the values that a control node yields',
     infer(node): Type {
       const from: Node | undefined = node.inputs[0]
       const block: Block | undefined = from?.blocks.at(-1)
@@ -123,7 +130,7 @@ export const controlOps = {
     ...control,
     flow: 'repeats',
     state: 'carried',
-    summary: 'index from low up to high, exclusive',
+    summary: 'a loop whose index runs from low up to high, exclusive',
     infer(node) {
       const [body] = expectBlocks(node, 1)
       for (const bound of node.inputs.slice(0, 3)) expectScalar(bound, 'a bound of the loop', ['i32'])
@@ -140,9 +147,9 @@ export const controlOps = {
     ...control,
     flow: 'repeats',
     state: 'tested',
-    // The condition may poll memory that another program writes.
+    // The condition of a `while` loop may poll memory that another program writes.
     waitsFor: 'programs',
-    summary: 'as long as the condition holds',
+    summary: 'a loop that runs as long as the condition is true',
     infer(node) {
       const [condition, body] = expectBlocks(node, 2)
       expectCarriable(node.inputs)
@@ -157,7 +164,7 @@ export const controlOps = {
     ...control,
     flow: 'branches',
     state: 'yielded',
-    summary: 'one of two blocks',
+    summary: 'executes one of two blocks',
     infer(node) {
       const [yes, no] = expectBlocks(node, 2)
       expectScalar(node.inputs[0], 'the condition', ['bool'])
@@ -170,14 +177,14 @@ export const controlOps = {
     ...control,
     flow: 'repeats',
     state: 'carried',
-    summary: 'the tiles of a space dealt out to the programs of the launch',
+    summary: 'a loop that divides the tiles of a space among the programs of the launch',
     infer: (node) => expectSpaceLoop(node, 2),
   },
   pipeline: {
     ...control,
     flow: 'repeats',
     state: 'carried',
-    summary: 'a loop whose copies into shared memory run ahead',
+    summary: 'a loop whose waits and copies into shared memory may run ahead of its computation',
     infer(node) {
       const stages = node.attributes.stages as number
       if (!Number.isInteger(stages) || stages < 1) fail(`a pipeline of ${stages} stages`)
@@ -193,7 +200,7 @@ export const controlOps = {
     meets: 'barrier',
     order: 'both',
     scope: 'program',
-    summary: 'groups of warps of a program with different work',
+    summary: 'divides a program into groups of warps that do different work',
     infer(node) {
       const { names, warps, duties = names } = node.attributes as Record<string, readonly unknown[]>
       if (warps.length !== names.length || duties.length !== names.length)
@@ -201,7 +208,7 @@ export const controlOps = {
       expectWarps(names as readonly string[], warps as readonly number[])
       for (const block of expectBlocks(node, names.length)) {
         expectTypes(block.params, [], 'a role')
-        expectTypes(block.results, [], 'a role returns nothing: roles meet through shared memory')
+        expectTypes(block.results, [], 'a role returns nothing: roles communicate through shared memory')
       }
       return voidType
     },
@@ -210,7 +217,7 @@ export const controlOps = {
     ...control,
     flow: 'programs',
     state: 'none',
-    summary: 'programs of a launch with different work',
+    summary: 'divides the programs of a launch into teams that do different work',
     infer(node) {
       const names = node.attributes.names as readonly string[]
       if (names.length === 0) fail('there is no team: give at least one')
@@ -232,12 +239,14 @@ export const controlOps = {
     flow: 'chosen',
     state: 'none',
     place: 'on every path',
-    // The last program is known only once all programs have arrived, so a producer cannot run ahead of this op.
+    // The last program to arrive is known only once all programs have arrived, so a producer cannot run ahead of the op
+    // `last`.
     ahead: 'consumer',
     varies: 'by program',
     order: 'both',
     scope: 'rank',
-    summary: 'run by the last of `arrivals` programs of the rank to get here, per index if there is one',
+    summary:
+      'a block that the last of `arrivals` programs of the rank to arrive executes; if there is an index, arrivals are counted per index',
     infer(node) {
       const [body] = expectBlocks(node, 1)
       const [arrivals, index] = node.inputs as readonly (Node | undefined)[]

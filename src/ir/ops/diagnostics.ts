@@ -1,8 +1,11 @@
-/** The records of the ops that report to the host: assertions and printed values. They change no memory and order nothing. */
+/**
+ * The records of the ops that report to the host: assertions and printed values. Assertions and prints change no memory
+ * and order nothing.
+ */
 import { voidType } from '../type.ts'
 import { expectInputs, expectScalar, fail, noMemory, straight, yieldsNothing, type Op } from './op.ts'
 
-/** The dtypes of printed numbers. Values of other dtypes are cast first. */
+/** The dtypes of numbers that `print` accepts. A value of another dtype must be cast before it is printed. */
 const printable = ['f32', 'i32', 'u32', 'i64', 'bool'] as const
 
 const reports = {
@@ -16,7 +19,7 @@ const reports = {
 export const diagnosticOps = {
   assert: {
     ...reports,
-    summary: 'stops the world with `message` and the line of the author unless the condition holds',
+    summary: 'stops the world with `message` and the source line unless the condition is true',
     infer(node) {
       expectInputs(node, 1)
       expectScalar(node.inputs[0], 'the condition', ['bool'])
@@ -27,7 +30,7 @@ export const diagnosticOps = {
   print: {
     ...reports,
     summary:
-      'prints numbers with `label`: those of value i are the next `counts[i]` inputs; the stage `prints` replaces it by stores to a buffer',
+      'prints numbers with `label`: the numbers of value i are the next `counts[i]` inputs; the stage `prints` replaces this op by stores to a buffer',
     infer(node) {
       node.inputs.forEach((_, i) => expectScalar(node.inputs[i], 'a number', printable))
       if (typeof node.attributes.label !== 'string') fail('needs a label')

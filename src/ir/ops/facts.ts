@@ -1,4 +1,7 @@
-/** Queries about a node, answered from the record of its op. A query about an op without a record throws an error. */
+/**
+ * Queries about a node, answered from the record of its op. A query about a node whose op has no record throws an
+ * error.
+ */
 import { attribute, type Block, type Node } from '../node.ts'
 import type { Order } from './memory.ts'
 import type { Atomic, Ordering } from './op.ts'
@@ -11,11 +14,14 @@ export const isElementwise = (node: Node): boolean => opOf(node).elements === 's
 /** True if the node only computes or declares storage, and has no effect that another agent could observe. */
 export const isPassive = (node: Node): boolean => ['pure', 'declare'].includes(opOf(node).effect)
 
-/** The blocks of a node that yield its carried state. The condition block of a `while` loop does not. */
+/** The blocks of a node that yield its carried state. The condition block of a `while` loop yields no carried state. */
 export const stateBlocks = (node: Node): readonly Block[] =>
   opOf(node).state === 'tested' ? node.blocks.slice(1) : node.blocks
 
-/** The number of values that a control node carries. For a branch, the number of values that it yields. */
+/**
+ * The number of values that a control node carries. For a branch node, the result is the number of values that the
+ * branch yields.
+ */
 export const stateCount = (node: Node): number => node.blocks[node.blocks.length - 1].results.length
 
 /** The number of inputs of a control node that precede its carried state. */
@@ -26,18 +32,21 @@ export const leadingInputs = (node: Node): number =>
 export const isLoop = (node: Node): boolean => opOf(node).flow === 'repeats'
 
 /**
- * True for a loop that ends only when a condition that it computes says so. The loop may poll memory for any length of
- * time.
+ * True for a loop that ends only when a condition computed by the loop is false. A loop without a static bound may poll
+ * memory for any length of time.
  */
 export const isOpenEnded = (node: Node): boolean => opOf(node).state === 'tested'
 
-/** True if a program may wait here for another program. Both programs must then be resident at the same time. */
+/**
+ * True if a program may wait at this node for another program. A program that waits and the program that it waits for
+ * must be resident at the same time.
+ */
 export const mayWait = (node: Node): boolean => opOf(node).waitsFor === 'programs'
 
 /** True if the node blocks until another program has signalled a flag. */
 export const awaitsFlag = (node: Node): boolean => opOf(node).effect === 'sync' && mayWait(node)
 
-/** True if all roles of the program meet at the node. */
+/** True if all roles of the program synchronise at the node. */
 export function meetsRoles(node: Node): boolean {
   const { effect, scope, meets } = opOf(node)
   return effect === 'sync' && scope === 'program' && meets === 'barrier'
@@ -47,11 +56,11 @@ export function meetsRoles(node: Node): boolean {
 export const arrivesAt = (node: Node): Node | undefined =>
   opOf(node).waitsFor === 'nobody' && releases(node) ? barrierOf(node) : undefined
 
-/** The declaration of the barrier for whose phase a node waits; undefined if it waits for none. */
+/** The declaration of the barrier for whose phase a node waits; undefined if the node waits for no barrier. */
 export const awaitsBarrier = (node: Node): Node | undefined =>
   opOf(node).waitsFor === 'roles' ? barrierOf(node) : undefined
 
-/** The declaration of the barrier on which the accesses of a node complete; undefined if they complete otherwise. */
+/** The declaration of the barrier that signals the completion of a node's accesses; undefined if no barrier does. */
 export const completesAt = (node: Node): Node | undefined =>
   opOf(node).completes === 'at barrier' ? barrierOf(node) : undefined
 
@@ -60,10 +69,14 @@ function barrierOf({ inputs }: Node): Node | undefined {
   return barrier && origin(barrier).base
 }
 
-/** True if accesses of the node continue after it. */
-export const isAsync = (node: Node): boolean => opOf(node).completes !== 'at once'
+/** True if the memory accesses of the node may continue after the node. */
+export const isAsync = (node: Node): boolean =>
+  ['at barrier', 'at quiet', 'at drain'].includes(opOf(node).completes)
 
-/** True if the node declares tiles in memory. Staging, which a stage inserts, has places that hold no tile. */
+/**
+ * True if the node declares tiles in shared memory. The declaration of staging memory, which a compiler stage inserts,
+ * does not count as a declaration of tiles.
+ */
 export const declaresTile = (node: Node): boolean => {
   const { effect, inserted } = opOf(node)
   return effect === 'declare' && node.type.kind === 'ref' && inserted === 'recorded'
@@ -71,11 +84,11 @@ export const declaresTile = (node: Node): boolean => {
 
 /** True if the node declares barriers. */
 export const declaresBarriers = (node: Node): boolean =>
-  opOf(node).effect === 'declare' && node.type.kind === 'barriers'
+  opOf(node).effect === 'declare' && !opOf(node).isView && node.type.kind === 'barriers'
 
 /**
- * True if the node only orders accesses among the threads of one role and the bulk copy engine. Other agents see a
- * role as one agent.
+ * True if the node only orders accesses among the threads of one role and the bulk copy engine. Such orderings do not
+ * matter to other agents, because a role is one agent.
  */
 export const isOfThreads = (node: Node): boolean => opOf(node).waitsFor === 'threads'
 
@@ -99,16 +112,16 @@ function hasOrder(node: Node, half: Ordering, orders: readonly Order[]): boolean
   return order === half || order === 'both'
 }
 
-/** The epoch of a flag set that a node reads. */
+/** The flag set and the side (signal or wait) of the epoch that a node reads. */
 export interface EpochUse {
-  /** The parameter of the kernel. */
+  /** The kernel parameter that holds the flag set whose epoch the node reads. */
   readonly flags: Node
   readonly side: 'signal' | 'wait'
-  /** True if launches that contain the node advance the epoch. */
+  /** True if each launch of a kernel with this node advances the epoch. */
   readonly advances: boolean
 }
 
-/** Returns the epoch that a node itself reads, or undefined if it reads none. */
+/** Returns the epoch that a node itself reads, or undefined if the node reads no epoch. */
 export function epochOf(node: Node): EpochUse | undefined {
   const { advances, looks } = opOf(node)
   const looked = looks === 'attribute' ? attribute<EpochUse['side']>(node, 'side') : looks
@@ -119,7 +132,7 @@ export function epochOf(node: Node): EpochUse | undefined {
   return { flags: origin(view).base, side, advances: advances !== 'none' }
 }
 
-/** A memory access by a node itself, not by the nodes in its blocks. */
+/** A memory access that a node makes itself, as opposed to accesses of nodes in its blocks. */
 export interface Access {
   readonly ref: Node
   readonly level: Space
@@ -128,14 +141,16 @@ export interface Access {
   readonly mask: Node | undefined
 }
 
-/** Returns the memory accesses of a node itself. Accesses in its blocks are not included. */
+/** Returns the memory accesses of a node itself. Accesses of nodes in the blocks of a control node are not included. */
 export function accessesOf(node: Node): readonly Access[] {
   const { accesses } = opOf(node)
-  // Most nodes access no memory, and this function is called for all nodes, so this case is fast.
+  // Most nodes access no memory. Because the access query is called for all nodes, nodes without accesses are handled
+  // first.
   if (accesses.length === 0) return nothing
   return accesses.flatMap(({ at, reads, writes, mask }) => {
     const ref = node.inputs.at(at)
-    // The operand of some ops is either a reference or a value, or may be left out. A value is not a memory access.
+    // Some ops accept either a memory reference or a value as an operand, or no operand. An operand that is a value is
+    // not a memory access.
     if (ref?.type.kind !== 'ref') return []
     return {
       ref,
@@ -148,14 +163,14 @@ export function accessesOf(node: Node): readonly Access[] {
 }
 const nothing: readonly Access[] = []
 
-/** A copy: the places that it reads, the places that it writes, and its mask. */
+/** A copy: the memory locations that it reads, those that it writes, and its mask. */
 export interface Copied {
   readonly source: Node
   readonly target: Node
   readonly mask: Node | undefined
 }
 
-/** What a node copies from one place to another. Undefined if it is not a copy. */
+/** The source, the target and the mask of a copy node. The result is undefined for a node that is not a copy. */
 export function copyOf(node: Node): Copied | undefined {
   const accesses = accessesOf(node)
   const from = accesses.find(({ writes }) => !writes)
@@ -163,7 +178,10 @@ export function copyOf(node: Node): Copied | undefined {
   return from && to && { source: from.ref, target: to.ref, mask: to.mask }
 }
 
-/** Returns the meaning of an atomic op. Throws an error for any other op. */
+/**
+ * Returns the function that an atomic op applies to an element. For an op that is not atomic, the function throws an
+ * error.
+ */
 export function atomicOf({ op }: { readonly op: OpName }): Atomic {
   const { atomic } = opOf({ op })
   if (!atomic) throw new Error(`${op} is not an atomic`)
@@ -178,11 +196,14 @@ export const writtenRefs = (node: Node): readonly Node[] =>
 export const readRefs = (node: Node): readonly Node[] =>
   accessesOf(node).flatMap(({ ref, reads }) => (reads ? [ref] : []))
 
-/** The values that a node itself stores, or combines with the old contents of memory. */
+/** The values that a node itself stores, or combines with the previous contents of memory. */
 export const storedValues = (node: Node): readonly Node[] =>
   opOf(node).accesses.flatMap(({ values = [] }) => values.map((at) => node.inputs[at]))
 
-/** True for a memory access with an order. Other agents may observe it at any time, so it must not be removed. */
+/**
+ * True for a memory access with a memory order. Other agents may observe an ordered access at any time, so it must not
+ * be removed.
+ */
 export const isStrong = (node: Node): boolean =>
   opOf(node).accesses.length > 0 && node.attributes.order !== undefined
 
@@ -201,7 +222,7 @@ export function origin(view: Node): { readonly base: Node; readonly owner: Node 
   return { base, owner }
 }
 
-/** True if a view may refer to another rank's memory. `x.on(t.rank)` is local. */
+/** True if a view may refer to another rank's memory. The view `x.on(t.rank)` refers to local memory. */
 export function isRemote(view: Node): boolean {
   const { owner } = origin(view)
   return owner !== undefined && owner.op !== 'rank'

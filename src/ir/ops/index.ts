@@ -35,7 +35,16 @@ export {
   type EpochUse,
 } from './facts.ts'
 export { bytesOf, orders, scopes, type Order, type Scope } from './memory.ts'
-export { SpecError, type Ahead, type Atomic, type Datum, type Effect, type Facts, type Op } from './op.ts'
+export {
+  SpecError,
+  type Ahead,
+  type Atomic,
+  type Completion,
+  type Datum,
+  type Effect,
+  type Facts,
+  type Op,
+} from './op.ts'
 export { carriedBy, marksOf } from './stages.ts'
 export { isInBox, STAGING_PLACES } from './staging.ts'
 export {

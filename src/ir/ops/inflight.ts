@@ -1,21 +1,25 @@
 /**
- * The records of the ops whose accesses are in flight after the op: non-blocking puts and gets, asynchronous stores of
- * shared tiles, and the op that completes them; and of a put with a signal, which no op has to complete.
+ * The records of the ops for copies in flight: non-blocking puts and gets, asynchronous stores of shared tiles, and the
+ * op `quiet`, which completes them. The file also has the record of a put with a signal, which is complete at once.
  *
- * `copy.nbi` starts a copy (source, target, mask). Its read and its write are in flight until a `quiet` of the same
- * role, or the end of that role. A `quiet` of `reads` completes only the reads, so that the sources may be written
- * again. No other op completes a copy in flight: not a signal, not a fence, not a barrier.
+ * `copy.nbi` starts a copy (source, target, mask). The read and the write of a copy in flight last until a `quiet` of
+ * the same role, or until the end of that role. A `quiet` with the attribute `reads` completes only the reads, so that
+ * the sources may be written again. No other op completes a copy in flight: neither a signal, a fence nor a barrier
+ * does.
  *
- * `put.signal` (flag, source, target, mask) is a copy followed by a signal of the same role. A target whose peers have
- * addresses replaces it by these two ops (../passes/puts.ts).
+ * `put.signal` (flag, source, target, mask) is a copy followed by a signal of the same role. A target on which other
+ * ranks' memory has addresses replaces `put.signal` by a copy and a signal (../passes/puts.ts).
  */
 import type { Node } from '../node.ts'
 import { voidType, type RefType } from '../type.ts'
+import { fullDrain } from './companions.ts'
 import { expectCopy, expectMask } from './memory.ts'
 import { expectInputs, fail, straight, yieldsNothing, type Op, type Unplaced } from './op.ts'
 import { expectFlag, expectOrderIn } from './sync.ts'
 
-/** Only the consumer of a pipeline executes these ops, so that the role that starts a copy also completes it. */
+/**
+ * Only the consumer of a pipeline executes asynchronous copies, so that the role that starts a copy also completes it.
+ */
 const ahead = 'consumer'
 
 /** Checks a copy whose source is input `at` and whose mask, if any, follows the target. */
@@ -40,6 +44,7 @@ export const inFlightOps = {
       { at: 1, level: 'either', reads: false, writes: true, mask: 2 },
     ],
     completes: 'at quiet',
+    needs: fullDrain,
     order: 'none',
     scope: 'none',
     summary: 'starts a copy; its accesses are in flight until a `quiet` of the role',
@@ -58,7 +63,8 @@ export const inFlightOps = {
     accesses: [],
     order: 'both',
     scope: 'threads',
-    summary: 'the copies that the role has in flight are complete; of `reads`, they have read their sources',
+    summary:
+      'waits until the copies that the role has in flight are complete, or with `reads` until they have read their sources',
     infer(node) {
       expectInputs(node, 0)
       const { of } = node.attributes
@@ -79,7 +85,7 @@ export const inFlightOps = {
     order: 'attribute',
     scope: 'attribute',
     summary:
-      'copies, then releases what this role did before, with the copy, and marks the flag for this epoch',
+      'copies, then signals the flag for this epoch; the signal releases the copy and everything that this role did before',
     infer(node) {
       expectFlag(node.inputs[0])
       expectMaskedCopy(node, 1)

@@ -38,7 +38,7 @@ export type Order = (typeof orders)[number]
 export const scopes = ['block', 'device', 'system'] as const
 export type Scope = (typeof scopes)[number]
 
-/** Checks the optional mask of an access to places of this shape. */
+/** Checks the optional mask of an access to elements of the given shape. */
 export function expectMask(mask: Node | undefined, shape: Shape): void {
   if (!mask) return
   const type = expectValue(mask, 'the mask')
@@ -78,7 +78,10 @@ const changing = {
   operations: 1,
 } as const
 
-/** Returns the record of an op that reads and writes an element atomically. `values` is the number of operands. */
+/**
+ * Returns the record of an op that reads and writes an element atomically. The argument `values` is the number of
+ * operands of the atomic op.
+ */
 function atomic(
   summary: string,
   allowed: readonly DType[],
@@ -111,7 +114,7 @@ export const memoryOps = {
     effect: 'declare',
     place: 'top',
     ahead: 'both',
-    summary: "a tile in the program's shared memory; holds nothing at first",
+    summary: "a tile in the program's shared memory, uninitialised at first",
     infer(node) {
       const shape = expectShape(node.attributes.shape as Shape, 'a shared tile', 3)
       const dtype = expectDType(node.attributes.dtype)
@@ -130,7 +133,8 @@ export const memoryOps = {
     order: 'attribute',
     scope: 'attribute',
     operations: 0,
-    summary: 'places to registers; where the mask is off, `other` (0 by default)',
+    summary:
+      'loads elements from memory into registers; where the mask is false, the result is `other` (0 by default)',
     infer(node) {
       expectInputs(node, 1, 3)
       const ref = expectRef(node.inputs[0], 'the source')
@@ -149,7 +153,7 @@ export const memoryOps = {
     order: 'attribute',
     scope: 'attribute',
     ahead: 'consumer',
-    summary: 'registers to places, where the mask is on',
+    summary: 'stores elements from registers to memory where the mask is true',
     infer(node) {
       expectInputs(node, 2, 3)
       const ref = expectRef(node.inputs[0], 'the target')
@@ -170,8 +174,7 @@ export const memoryOps = {
     order: 'none',
     scope: 'none',
     ahead: 'producer',
-    summary:
-      'places to places, without passing through the author’s hands; sequential as far as its role can tell',
+    summary: 'copies elements between memories; the copy is complete before the next operation of its role',
     infer(node) {
       expectInputs(node, 2, 3)
       const { source, target } = expectCopy(node.inputs[0], node.inputs[1])
@@ -195,7 +198,7 @@ export const memoryOps = {
     order: 'none',
     scope: 'none',
     ahead: 'consumer',
-    summary: 'global to shared, complete when the phase of the barrier it is attached to completes',
+    summary: 'copies from global to shared memory; complete when the phase of its barrier completes',
     infer(node) {
       expectInputs(node, 3)
       expectCopy(node.inputs[0], node.inputs[1])
@@ -243,7 +246,7 @@ export const memoryOps = {
   'atomic.max': atomic('keeps the larger', atomicDtypes, { commutes: true, change: () => maximum }),
 } as const satisfies Record<string, Op>
 
-/** Checks that a copy from one reference to the other is possible. */
+/** Checks that a copy between two memory references is possible. */
 export function expectCopy(
   from: Node | undefined,
   to: Node | undefined,
@@ -259,7 +262,7 @@ export function expectCopy(
   return { source, target }
 }
 
-/** Checks that the axis along which a copy is multicast is one of the cluster. */
+/** Checks that the axis along which a copy is multicast is an axis of the cluster. */
 function expectMulticast({ attributes: { multicast, cluster } }: Unplaced): void {
   if (multicast === undefined) return
   const axes = (cluster as readonly number[]).length
@@ -275,6 +278,6 @@ function bitwise(f: (a: bigint, b: bigint) => bigint): Atomic {
   }
 }
 
-/** The bytes of so many elements of a reference; by default of all. */
+/** The number of bytes of `elements` elements of a reference; by default, of all its elements. */
 export const bytesOf = ({ dtype, shape }: RefType, count = elements(shape)): number =>
   count * dtypes[dtype].bytes

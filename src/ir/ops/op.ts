@@ -1,7 +1,7 @@
 /**
- * Defines the record of an op. It has a signature that infers the type or reports an error, a side effect and, for
- * pure ops, the meaning in plain TypeScript. The meaning is the reference: the checker evaluates it, and every
- * target is compared with it.
+ * Defines the record of an op. The record of an op has a signature that infers the type or reports an error, a side
+ * effect and, for pure ops, a TypeScript function that computes the result. This TypeScript function is the reference:
+ * the checker evaluates it, and every target is compared with it.
  */
 import { castFor, dtypes, isDType, type DType } from '../dtype.ts'
 import type { Attributes, Block, Node } from '../node.ts'
@@ -21,8 +21,8 @@ import { typeName, type RefType, type Shape, type Space, type Type, type ValueTy
 export type Effect = 'pure' | 'read' | 'write' | 'sync' | 'report' | 'control' | 'declare'
 
 /**
- * The value of a node in the evaluator. A scalar is a number. A fragment is an array of its elements in row-major
- * order.
+ * The value of a node in the evaluator. The evaluator represents a scalar as a number. The evaluator represents a
+ * fragment as an array of its elements in row-major order.
  */
 export type Datum = number | Float64Array
 
@@ -56,35 +56,40 @@ export type Elements = 'same' | 'stretched' | 'moved' | 'reduced' | 'gathered' |
  */
 export type Numbers = 'given' | readonly number[] | 'other' | 'none'
 
-/** One memory access of an op. Each number is the index of an input. */
+/** Describes one memory access of an op. In the fields of an access, each number is the index of an input of the op. */
 export interface MemoryAccess {
-  /** The input that refers to the accessed memory. If that input is a value, there is no access. */
+  /**
+   * The index of the input that refers to the accessed memory. If that input is a value instead of a reference, the op
+   * makes no access.
+   */
   readonly at: number
-  /** The level of memory that the op accesses, or `either`: the level to which the input refers. */
+  /** The level of memory that the op accesses, or `either` if the input's type decides the level. */
   readonly level: Space | 'either'
   readonly reads: boolean
   readonly writes: boolean
-  /** The optional input that masks the accessed elements. */
+  /** The index of the optional input that masks the accessed elements. */
   readonly mask?: number
-  /** The inputs that the op stores, or combines with the old contents of memory. */
+  /** The indices of the inputs that the op stores, or combines with the previous contents of memory. */
   readonly values?: readonly number[]
 }
 
 /**
- * When the accesses of an op are complete: when the op ends; when the phase of the barrier among its inputs completes;
- * or at a `quiet` of the role. Until then they are asynchronous: they continue beside the nodes that follow.
+ * States when the accesses of an op are complete: when the op ends; when the phase of the barrier among its inputs
+ * completes; at a `quiet` of the role; or at a `drain` of the role. Copies and stores that complete later than the op
+ * are asynchronous: they continue while the following nodes execute. `by unit`: at once if threads execute the op, and
+ * at a `dot.wait` of the role if the matrix unit does (attribute `by`).
  */
-export type Completion = 'at once' | 'at barrier' | 'at quiet'
+export type Completion = 'at once' | 'at barrier' | 'at quiet' | 'at drain' | 'by unit'
 
 /**
- * How an op orders memory: not at all; as its attribute `order` says (not at all without that attribute); it
+ * How an op orders memory accesses: not at all; as its attribute `order` says (not at all without that attribute); it
  * acquires; it releases; or both.
  */
 export type Ordering = 'none' | 'attribute' | 'acquires' | 'releases' | 'both'
 
 /**
- * The agents among which an op orders memory: none; the threads of one role and the bulk copy engine; the roles of one
- * program; the programs of one rank; or the scope that the attribute `scope` names.
+ * The agents among which an op orders memory accesses: none; the threads of one role and the bulk copy engine; the
+ * roles of one program; the programs of one rank; or the scope that the attribute `scope` names.
  */
 export type OrderScope = 'none' | 'threads' | 'program' | 'rank' | 'attribute'
 
@@ -95,7 +100,7 @@ export type OrderScope = 'none' | 'threads' | 'program' | 'rank' | 'attribute'
 export type Blocking = 'nobody' | 'programs' | 'roles' | 'threads'
 
 /**
- * Where the threads of a role act together in an op, so that none of them may execute it alone:
+ * States whether the threads of a role act together in an op, so that no thread may execute the op alone:
  *
  * never     each thread executes the op on its own, unless the layout of its operands requires an exchange
  * exchange  the threads combine elements that different threads hold
@@ -104,7 +109,7 @@ export type Blocking = 'nobody' | 'programs' | 'roles' | 'threads'
 export type Meeting = 'never' | 'exchange' | 'barrier'
 
 /**
- * The control flow of an op:
+ * The kinds of control flow of an op:
  *
  * straight  execution continues with the next node
  * branches  all threads execute the same one of its blocks
@@ -116,7 +121,7 @@ export type Meeting = 'never' | 'exchange' | 'barrier'
 export type Flow = 'straight' | 'branches' | 'repeats' | 'warps' | 'programs' | 'chosen'
 
 /**
- * The values of an op that `result` nodes read:
+ * The values of an op that its `result` nodes read:
  *
  * none     none
  * yielded  the values that the executed block yields
@@ -131,14 +136,14 @@ export type State = 'none' | 'yielded' | 'carried' | 'tested'
  */
 export type Place = 'anywhere' | 'top' | 'outside roles' | 'on every path' | 'inside loops' | 'inside until'
 
-/** The stage that inserts an op. Authors write the ops of `recorded`. */
+/** The compiler stage that inserts an op. Authors can write only the ops of the stage `recorded`. */
 export type Inserted = 'recorded' | 'clusters' | 'layouts' | 'words' | 'order'
 
-/** A node without which an op would have nothing to do. */
+/** A node that must accompany an op, because the op would have no effect without it. */
 export interface Companion {
-  /** Where the companion must be: in the same role, or anywhere in the kernel. */
+  /** Where the companion of an op must be: in the same role, or anywhere in the kernel. */
   readonly where: 'role' | 'kernel'
-  /** Describes the companion in an error message. */
+  /** Describes the companion of an op in an error message. */
   readonly what: string
   is(node: Node, other: Node): boolean
 }
@@ -157,19 +162,21 @@ export interface Companion {
 export type Ahead = 'producer' | 'both' | 'one' | 'consumer'
 
 /**
- * The facts that every op declares. Analyses use these facts instead of lists of op names. A record that lacks a
- * fact does not compile, and `opOf` throws an error for an op without a record.
+ * The facts that every op declares. Analyses use these facts instead of lists of op names. A record that lacks a fact
+ * does not compile, and `opOf` throws an error for an op without a record.
  */
 export interface Facts {
   readonly effect: Effect
   readonly elements: Elements
   readonly numbers: Numbers
   /**
-   * True if the op yields a part of the memory, flags or barriers of its first input, or all of them in another
-   * order.
+   * True if the op yields a view of the memory, flags or barriers of its first input, possibly in another order.
    */
   readonly isView: boolean
-  /** The input of a view that names the rank whose memory it refers to. Without one, the rank is that of its first input. */
+  /**
+   * The index of the input of a view that names the rank whose memory the view refers to. A view without a rank input
+   * refers to the rank of its first input.
+   */
   readonly owner: number | 'none'
   readonly accesses: readonly MemoryAccess[]
   readonly completes: Completion
@@ -183,18 +190,20 @@ export interface Facts {
   readonly inserted: Inserted
   readonly needs: 'nothing' | Companion
   readonly ahead: Ahead
-  /** The ids on which the result depends, apart from the inputs. `by program` includes `by rank`. */
+  /**
+   * The ids on which the result depends, apart from the inputs. A result that varies by program also varies by rank.
+   */
   readonly varies: 'never' | 'by rank' | 'by program'
-  /** The side (signal or wait) of the op's flag set whose epoch advances with each launch that contains the op. */
+  /** The side (signal or wait) of the op's flag set whose epoch advances in each launch that contains the op. */
   readonly advances: 'signal' | 'wait' | 'none'
   /**
-   * The side whose epoch the op reads without advancing it. `attribute` means the side that its attribute `side`
-   * names.
+   * The side (signal or wait) of the op's flag set whose epoch the op reads without advancing it. The value `attribute`
+   * means the side that the op's attribute `side` names.
    */
   readonly looks: 'signal' | 'wait' | 'attribute' | 'none'
   /**
-   * The rough cost per element of the result, in additions. It serves to compare kernels and to choose which nodes
-   * to recompute.
+   * The rough cost of the op per element of the result, in additions. Analyses use this cost to compare kernels and to
+   * choose which nodes to recompute.
    */
   readonly operations: number | ((node: Node) => number)
 }
@@ -224,13 +233,13 @@ export const yieldsNothing = {
   operations: 0,
 } as const satisfies Partial<Facts>
 
-/** The meaning of an atomic op on one element. */
+/** The function that an atomic op applies to one element. */
 export interface Atomic {
-  /** True if the final value after several such atomics does not depend on their order. */
+  /** True if the final value of the element after several such atomics does not depend on their order. */
   readonly commutes: boolean
   /**
-   * Returns the function that computes the new value from `old`, or undefined to keep `old`. `round` rounds to the
-   * dtype.
+   * Returns the function that computes the new value from `old`, or undefined to keep `old`. The argument `round`
+   * rounds the new value to the dtype.
    */
   change(round: (x: number) => number): (old: number, value: number, desired: number) => number | undefined
 }
@@ -239,24 +248,27 @@ export type Simpler = { readonly input: number } | { readonly value: number }
 
 export interface Op extends Facts {
   readonly summary: string
-  /** Returns the type of the node. Throws a SpecError if the node is invalid. `inferType` also checks levels of memory. */
+  /**
+   * Returns the type of the node. The function throws a SpecError if the node violates the signature of its op.
+   * `inferType` also checks the memory levels of the operands.
+   */
   infer(node: Unplaced): Type
   /** Computes the result of a pure op on values. */
   evaluate?(node: Node, inputs: readonly Datum[]): Datum
   /**
-   * Returns an input or a number that equals a scalar node, given its known inputs. Inputs that are undefined are
-   * unknown.
+   * Returns an input or a number that is equal to a scalar node, given the known inputs of the node. An input whose
+   * value is unknown is undefined.
    */
   simplify?(dtype: DType, known: readonly (number | undefined)[]): Simpler | undefined
   readonly atomic?: Atomic
   /**
-   * True if the results in f32 may differ between targets. Each target states its maximum error (`MaximumErrors`).
-   * Without it, the result of the op is correctly rounded, and has the same bits on every target.
+   * True if the results in f32 may differ between targets. For each float function, a target states its maximum error
+   * (`MaximumErrors`). If an op lacks this fact, its result is correctly rounded and has the same bits on every target.
    */
   readonly isApproximate?: true
 }
 
-/** The error for a use of an op that its signature does not allow. */
+/** The error for a use of an op that the op's signature does not allow. */
 export class SpecError extends Error {}
 
 export function fail(problem: string): never {
@@ -298,7 +310,7 @@ export function expectDType(dtype: unknown): DType {
   return dtype
 }
 
-/** Checks a shape that is known when the kernel is recorded: it needs one to `atMost` extents of at least 1. */
+/** Checks a shape that is known when the kernel is recorded: it must have one to `atMost` extents of at least 1. */
 export function expectShape(shape: Shape, what: string, atMost = 2): Shape {
   const isExtent = (extent: number): boolean => Number.isInteger(extent) && extent >= 1
   if (shape.length < 1 || shape.length > atMost || !shape.every(isExtent))
@@ -306,7 +318,7 @@ export function expectShape(shape: Shape, what: string, atMost = 2): Shape {
   return shape
 }
 
-/** Checks an axis of a type with `axes` axes. */
+/** Checks that an axis exists in a type with `axes` axes. */
 export function expectAxis(axis: unknown, axes: number, type: Type): void {
   if (!Number.isInteger(axis) || (axis as number) < 0 || (axis as number) >= axes)
     fail(`axis ${String(axis)} is outside ${typeName(type)}`)

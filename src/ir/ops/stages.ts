@@ -1,11 +1,12 @@
 /**
- * The records of ops that the stages of a target (`src/targets/cuda/stages.ts`) insert into a lowered kernel.
- * Authors of kernels cannot write these ops. They have records like all other ops, so that the IR after each stage
- * can be verified, printed and checked.
+ * The records of ops that the compiler stages of a GPU target insert into a lowered kernel. Authors
+ * of kernels cannot write the ops in this file. The ops that stages insert have records like all other ops, so that the
+ * IR after each stage can be verified, printed and checked.
  */
 import { round } from '../dtype.ts'
 import { walk, type Node } from '../node.ts'
 import { typeName, valueType, voidType, type RefType, type Type } from '../type.ts'
+import { storeInFlight } from './companions.ts'
 import {
   expectInputs,
   expectRef,
@@ -20,28 +21,20 @@ import {
 } from './op.ts'
 import { opOf } from './table.ts'
 
-/** Checks that the input is a flag set of the kernel, not a part of one: epochs belong to sets. */
+/** Checks that the input is a whole flag set of the kernel, not a view of one, because epochs belong to flag sets. */
 function expectFlagSet(node: Node | undefined): void {
   if (node?.type.kind !== 'flags') fail(`needs flags, not ${node ? typeName(node.type) : 'nothing'}`)
   if (node.op !== 'param') fail('needs a flag set of the kernel, not a part of one')
 }
 
-/** The partial results of warps are those of a reduction. */
+/** The op that combines the partial results of warps needs a reduction as its input. */
 const ownReduction: Companion = {
   where: 'role',
   what: 'a reduction as its input',
   is: ({ inputs: [input] }, other) => input === other && opOf(other).elements === 'reduced',
 }
 
-/** Without a store or a copy in flight by an engine, nothing is under way. */
-const engineStore: Companion = {
-  where: 'role',
-  what: 'a store by an engine',
-  is: (_, other) =>
-    (other.op === 'store.box' || opOf(other).completes === 'at quiet') && other.attributes.by === 'engine',
-}
-
-/** Words hold the epoch of a flag set, which has to advance. */
+/** Flag-in-data words hold the epoch of a flag set, so the kernel must advance that epoch. */
 const epochOf = (side: 'signal' | 'wait'): Companion => ({
   where: 'kernel',
   what: `advance.${side} of its flags`,
@@ -68,12 +61,15 @@ export function carriedBy(x: number): number {
 const word = new DataView(new ArrayBuffer(4))
 
 /**
- * The low two bits of a flag-in-data word of this epoch: 1, 2 or 3. They are never 0, the initial contents of
- * memory.
+ * The low two bits of a flag-in-data word in a given epoch: 1, 2 or 3. The low two bits of a flag-in-data word are
+ * never 0, because memory is initially 0.
  */
 export const marksOf = (epoch: number): number => (epoch % 3) + 1
 
-/** Stages insert these ops only after pipelines have been lowered to roles, so no producer runs ahead of these ops. */
+/**
+ * The stages of a target insert the ops of this file only after pipelines have been lowered to roles, so no producer
+ * runs ahead of them.
+ */
 const ahead = 'consumer'
 
 /** Facts of ops that order accesses among the threads of a role and the bulk copy engine. */
@@ -96,7 +92,7 @@ const advance = (side: 'signal' | 'wait') =>
     effect: 'sync',
     advances: side,
     inserted: 'words',
-    summary: `the epoch of a flag set advances on its ${side} side, and nobody is told: words carry it`,
+    summary: `the epoch of a flag set advances on its ${side} side; no flag is written, because flag-in-data words carry the epoch`,
     infer(node) {
       expectInputs(node, 1)
       expectFlagSet(node.inputs[0])
@@ -117,7 +113,8 @@ export const stageOps = {
     waitsFor: 'roles',
     place: 'outside roles',
     inserted: 'clusters',
-    summary: 'all programs of the cluster meet: what each did before comes before what any does after',
+    summary:
+      'a barrier of all programs of the cluster: everything that a program did before it happens before everything that any program does after it',
     infer(node) {
       expectInputs(node, 0)
       return voidType
@@ -154,13 +151,12 @@ export const stageOps = {
     meets: 'exchange',
     ahead: 'both',
     operations: 1,
-    summary:
-      'what the warps of a role have of a reduction, each of its own elements, becomes one result in all of them',
+    summary: 'combines the partial reductions of the warps of a role into one result in all warps',
     infer(node) {
       expectInputs(node, 1)
       return expectValue(node.inputs[0], 'the reduction')
     },
-    // The evaluator has no warps, so the reduction in the input is already complete.
+    // The evaluator has no warps, so the input of `combine` is already the complete reduction.
     evaluate: (_, [input]) => input,
   },
   'words.post': {
@@ -174,7 +170,8 @@ export const stageOps = {
     accesses: [{ at: 0, level: 'global', reads: false, writes: true, values: [2] }],
     order: 'attribute',
     scope: 'attribute',
-    summary: 'stores words, each with the epoch of this launch in the two lowest bits of its mantissa',
+    summary:
+      'stores flag-in-data words, each with the epoch of this launch in the two lowest bits of its mantissa',
     infer(node) {
       expectInputs(node, 3)
       const { dtype, shape } = expectWords(node)
@@ -199,7 +196,8 @@ export const stageOps = {
     order: 'attribute',
     scope: 'attribute',
     operations: 0,
-    summary: 'loads words without the bits that carry epochs; inside `until`, which asks for them again',
+    summary:
+      'loads flag-in-data words without the bits that carry the epoch; inside `until`, which repeats the load',
     infer(node) {
       expectInputs(node, 2)
       const { dtype, shape } = expectWords(node)
@@ -223,7 +221,8 @@ export const stageOps = {
     meets: 'never',
     advances: 'none',
     looks: 'none',
-    summary: 'executes its block again until all words that it takes carry the epoch of this launch',
+    summary:
+      'repeats its block until all flag-in-data words that the block takes carry the epoch of this launch',
     infer(node): Type {
       expectInputs(node, 0)
       if (node.blocks.length !== 1) fail(`owns 1 block, has ${node.blocks.length}`)
@@ -256,7 +255,7 @@ export const stageOps = {
     order: 'both',
     scope: 'threads',
     summary:
-      'what the role accessed, in shared or in all memory, comes before what engines access for it later',
+      'orders earlier accesses by the role, in shared or in all memory, before later accesses by engines on its behalf',
     infer(node) {
       expectInputs(node, 0)
       const { space } = node.attributes
@@ -266,14 +265,16 @@ export const stageOps = {
   },
   drain: {
     ...ofThreads,
-    needs: engineStore,
+    needs: storeInFlight,
     order: 'releases',
     scope: 'threads',
     summary:
-      'stores that engines have under way for the role are complete; of `reads`, they have read their sources, except the last `pending` boxes',
+      'waits until the stores by engines on behalf of the role are complete, or with `reads` until they have read their sources, except the last `pending` boxes; by `threads`, until their asynchronous copies are complete',
     infer(node) {
       expectInputs(node, 0)
-      const { of, pending } = node.attributes
+      const { of, pending, by } = node.attributes
+      if (by !== undefined && (by !== 'threads' || of !== undefined))
+        fail(`by ${String(by)}: there is threads, of all copies, and engines without it`)
       if (of !== undefined && of !== 'reads') fail(`of ${String(of)}: there is reads, and all without it`)
       if (pending !== undefined && (of !== 'reads' || !Number.isInteger(pending) || Number(pending) < 1))
         fail(`leaves ${String(pending)} boxes in flight: at least one, and of reads`)

@@ -1,26 +1,29 @@
 /**
  * The records of the ops that pass fragments to an engine through shared memory.
  *
- * A product reads operands that are in registers from shared memory:
+ * Some matrix products read operands from shared memory that are held in registers. Two ops write operands from
+ * registers to shared memory:
  *
  *   staging   ()                   one place for all operands of the product
  *   operands  (staging, …values)   the threads write them there; the staging is an input of the `dot`
  *
- * TMA stores a fragment in boxes. A role has two places for boxes, which its stores take in turn, so that one box can be
- * filled while the other is stored:
+ * The copy engine stores a fragment in boxes. A role has two staging buffers for boxes. The stores of a role use the two
+ * buffers in turn, so that one box can be filled while the other box is stored:
  *
  *   staging        ()                           two places; each holds one box of every warpgroup of a role
  *   boxes          (value)                      block (box); executed once per box
  *   staging.place  (staging, box)               the place that the box takes: the places are taken in turn
  *   stage          (place, value, box)          the threads write their part of the box to the place
- *   store.box      (target, value, place, box)  TMA stores the box from the place; in flight until a `drain`
+ *   store.box      (target, value, place, box)  the copy engine stores the box from the place; in flight until a `drain`
  *
- * The synchronisation between these ops is explicit: `fence.async`, `meet`, and in the block of `boxes` a `drain` that
- * leaves one box in flight. `boxes` requires the barriers in its block, because the checker has one agent for all threads
- * of a role. A box has 64 rows of each warpgroup, and the columns of the fragment divided by the boxes per row.
+ * The synchronisation between the ops for staging is explicit: `fence.async`, `meet`, and inside the block of `boxes` a
+ * `drain` that leaves one box in flight. The verifier requires the barriers inside the block of `boxes`, because the
+ * checker treats all threads of a role as one agent. A box holds 64 rows of each warpgroup, and the columns of the
+ * fragment divided by the boxes per row.
  */
 import type { Node } from '../node.ts'
 import { refType, typeName, valueType, voidType, type ValueType } from '../type.ts'
+import { fullDrain } from './companions.ts'
 import {
   expectInputs,
   expectRef,
@@ -36,7 +39,7 @@ import {
 
 const facts = { ...yieldsNothing, ...straight, inserted: 'order' } as const
 
-/** Boxes take so many places in turn. */
+/** The number of staging buffers that boxes use in turn. */
 export const STAGING_PLACES = 2
 
 function expectStaging(node: Node | undefined, places: number): void {
@@ -61,7 +64,7 @@ function expectBoxes(node: Unplaced): void {
     fail(`${String(count)} boxes, ${String(perRow)} per row: rows have equally many`)
 }
 
-/** True if the threads of a warpgroup meet between two ops of a block. */
+/** True if the threads of a warpgroup synchronise between two ops of a block. */
 function isMeetingBetween(nodes: readonly Node[], from: string, to: string): boolean {
   const [start, end] = [from, to].map((op) => nodes.findIndex((one) => one.op === op))
   return nodes
@@ -77,7 +80,7 @@ export const stagingOps = {
     place: 'top',
     ahead: 'both',
     summary:
-      'places in shared memory from which an engine reads what threads wrote: two for boxes, one for a product',
+      'buffers in shared memory from which an engine reads data that threads wrote: two for boxes, one for a matrix product',
     infer(node) {
       expectInputs(node, 0)
       const { places } = node.attributes
@@ -93,7 +96,8 @@ export const stagingOps = {
     order: 'none',
     scope: 'none',
     ahead: 'consumer',
-    summary: 'the threads write operands of a product to staging, from where the product reads them',
+    summary:
+      'the threads write operands of a matrix product to staging memory, from which the product reads them',
     infer(node) {
       expectInputs(node, 2, 3)
       expectStaging(node.inputs[0], 1)
@@ -108,7 +112,7 @@ export const stagingOps = {
     flow: 'repeats',
     state: 'yielded',
     ahead: 'consumer',
-    summary: 'executes its block once for each box of a fragment that TMA stores',
+    summary: 'executes its block once for each box of a fragment that the copy engine stores',
     infer(node) {
       expectInputs(node, 1)
       expectFragment(node.inputs[0])
@@ -149,7 +153,7 @@ export const stagingOps = {
     accesses: [{ at: 0, level: 'shared', reads: false, writes: true, values: [1] }],
     order: 'none',
     scope: 'none',
-    summary: 'the threads write their part of a box of a fragment to a place of staging',
+    summary: 'the threads write their elements of a box of a fragment to a staging buffer',
     infer(node) {
       expectInputs(node, 3)
       expectPlace(node.inputs[0])
@@ -160,6 +164,8 @@ export const stagingOps = {
   'store.box': {
     ...facts,
     effect: 'write',
+    completes: 'at drain',
+    needs: fullDrain,
     ahead: 'consumer',
     accesses: [
       { at: 0, level: 'global', reads: false, writes: true, values: [1] },
@@ -168,7 +174,7 @@ export const stagingOps = {
     order: 'none',
     scope: 'none',
     summary:
-      'TMA stores a box of a fragment from a place of staging; its accesses are in flight until a `drain`',
+      'the copy engine stores a box of a fragment from a staging buffer; its accesses are in flight until a `drain`',
     infer(node) {
       expectInputs(node, 4)
       const { dtype, shape, space } = expectRef(node.inputs[0], 'the target')
@@ -183,7 +189,7 @@ export const stagingOps = {
   },
 } as const satisfies Record<string, Op>
 
-/** Returns true for the elements of a fragment that belong to a box, in the order of rows. */
+/** Returns true for the elements of a fragment that belong to a given box, in row order. */
 export function isInBox(storeBox: Node, number: number): (element: number) => boolean {
   const { count, perRow } = storeBox.attributes as { count: number; perRow: number }
   const [, columns] = (storeBox.inputs[1].type as ValueType).shape

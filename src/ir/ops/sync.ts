@@ -1,16 +1,18 @@
 /**
- * The records of the synchronisation ops: flags between programs and ranks, barriers between the roles of a
- * program, fences.
+ * The records of the synchronisation ops: flags between programs and ranks, barriers between the roles of a program,
+ * and fences.
  *
  * A flag set has two epochs: the number of launches on this rank that have signalled it, and the number of launches
- * that have waited for it. `signal` signals that this launch has done its work. `wait` waits for the signal of the
- * launch with the same epoch or, with lag L, of the launch L epochs earlier. An optional second input of a `wait` is
- * the number of that epoch's signals for which it waits, instead of all. `reached` polls once whether a `wait` would
- * succeed, and does not advance the wait epoch.
+ * that have waited for it. A `signal` signals that this launch has done its work. A `wait` waits for the signal of the
+ * launch with the same epoch or, with lag L, of the launch L epochs earlier. The optional second input of a `wait` is
+ * the number of signals of that epoch for which it waits; without it, `wait` waits for all of them. The op `reached`
+ * polls once whether a `wait` would succeed, and does not advance the wait epoch.
  */
 import { barriersType, typeName, valueType, voidType, type FlagsType } from '../type.ts'
 import { attribute, type Node } from '../node.ts'
 import { scopes, type Scope } from './memory.ts'
+import { laterArrival } from './companions.ts'
+import { expectHeld } from './products.ts'
 import {
   expectInputs,
   expectScalar,
@@ -43,7 +45,7 @@ function expectAwaited(node: Unplaced): void {
   if (!Number.isInteger(lag) || lag < 0) fail(`lag ${lag} is not a whole number of launches`)
 }
 
-/** Checks the number of signals that a wait requires, as far as it is known. */
+/** Checks the number of signals that a wait requires, if the number is known. */
 function expectCount({ inputs: [flag, count] }: Unplaced): void {
   if (!(count as Node | undefined)) return
   expectScalar(count, 'atLeast', ['i32'])
@@ -63,7 +65,7 @@ export function expectOrderIn(node: Unplaced, allowed: readonly string[]): void 
   if (!scopes.includes(scope as Scope)) fail(`scope ${scope} is not one of ${scopes.join(', ')}`)
 }
 
-/** Facts of ops that order memory or wait. Accesses to flags and barriers do not count as memory accesses. */
+/** Facts of ops that order memory accesses or wait. Accesses to flags and barriers do not count as memory accesses. */
 const synchronises = {
   ...yieldsNothing,
   ...straight,
@@ -97,7 +99,7 @@ export const syncOps = {
     advances: 'signal',
     order: 'attribute',
     scope: 'attribute',
-    summary: 'releases what this role did before, then marks the flag for this epoch',
+    summary: 'releases everything that this role did before, then signals the flag for this epoch',
     infer(node) {
       expectInputs(node, 1)
       expectFlag(node.inputs[0])
@@ -113,7 +115,7 @@ export const syncOps = {
     waitsFor: 'programs',
     ahead: 'producer',
     summary:
-      'blocks until the flag is marked for this epoch (less `lag`), or has so many of its signals; then acquires what the signallers released',
+      'blocks until the flag is signalled for this epoch (less `lag`), or has received the given number of signals; then acquires everything that the signallers released',
     infer(node) {
       expectAwaited(node)
       return voidType
@@ -127,7 +129,7 @@ export const syncOps = {
     numbers: 'other',
     looks: 'wait',
     ahead: 'one',
-    summary: 'whether such a `wait` would end at once, and if so acquires as it does; never blocks',
+    summary: 'true if a `wait` would end at once, in which case it acquires like the `wait`; never blocks',
     infer(node) {
       expectAwaited(node)
       return valueType('bool')
@@ -137,7 +139,7 @@ export const syncOps = {
     ...synchronises,
     order: 'attribute',
     scope: 'attribute',
-    summary: 'orders the accesses before it against those after it, at a scope',
+    summary: 'orders the accesses before the fence and the accesses after it, at a scope',
     infer(node) {
       expectInputs(node, 0)
       expectOrderIn(node, ['acquire', 'release', 'acqRel', 'seqCst'])
@@ -150,7 +152,7 @@ export const syncOps = {
     scope: 'program',
     waitsFor: 'roles',
     meets: 'barrier',
-    summary: 'all roles of the program meet',
+    summary: 'a barrier of all roles of the program',
     infer(node) {
       expectInputs(node, 0)
       return voidType
@@ -176,12 +178,16 @@ export const syncOps = {
   },
   'barrier.arrive': {
     ...synchronises,
+    needs: laterArrival,
     order: 'releases',
     scope: 'program',
-    summary: 'counts towards the current phase and releases what this role did before',
+    summary:
+      'counts as an arrival at the current phase and releases everything that this role did before; with a second input, the arrival is held until `arrive.held`',
     infer(node) {
-      expectInputs(node, 1)
-      expectBarrier(node.inputs[0])
+      expectInputs(node, 1, 2)
+      const [barrier, held] = node.inputs as readonly [Node, Node?]
+      expectBarrier(barrier)
+      if (held) expectHeld(held, barrier)
       return voidType
     },
   },

@@ -1,9 +1,13 @@
-/** The table of all ops. A new op needs a record here, and changes in the targets that handle it specially. */
+/**
+ * The table of all ops of the IR. To add an op, add its record to this table, and change the targets that handle it
+ * specially.
+ */
 import { controlOps } from './control.ts'
 import { diagnosticOps } from './diagnostics.ts'
 import { inFlightOps } from './inflight.ts'
 import { memoryOps } from './memory.ts'
 import { fail, type Facts, type Op, type Unplaced } from './op.ts'
+import { productOps } from './products.ts'
 import { randomOps } from './random.ts'
 import { stageOps } from './stages.ts'
 import { stagingOps } from './staging.ts'
@@ -23,12 +27,16 @@ const all = {
   ...diagnosticOps,
   ...stageOps,
   ...stagingOps,
+  ...productOps,
 }
 
 export type OpName = keyof typeof all
 export const ops: Readonly<Record<OpName, Op>> = all
 
-/** The names of the ops whose records have these facts. A table indexed by this type must have an entry for each op. */
+/**
+ * The names of the ops whose records have the given facts. A table indexed by the names of these ops must have an entry
+ * for each of them.
+ */
 export type OpWith<F extends Partial<Facts>> = {
   [Name in OpName]: (typeof all)[Name] extends F ? Name : never
 }[OpName]
@@ -40,7 +48,7 @@ export type ApproximateName = {
 
 /**
  * The maximum errors of a target's float functions, in units in the last place (ULP) of the correctly rounded f32. A
- * bound holds for all inputs, including subnormal numbers.
+ * maximum error holds for all inputs, including subnormal numbers.
  */
 export type MaximumErrors = Readonly<Record<ApproximateName, number>>
 
@@ -54,7 +62,7 @@ export type MemoryName = OpWith<{ effect: 'read' }> | OpWith<{ effect: 'write' }
 export type SyncName = OpWith<{ effect: 'sync' }>
 export type ControlName = OpWith<{ effect: 'control' }>
 
-/** Returns a part of a table: the same entry for every op with these facts. */
+/** Returns table entries that are the same for every op with the given facts. */
 export function opsWith<const F extends Partial<Facts>, T>(facts: F, entry: T): Record<OpWith<F>, T> {
   const asked = Object.entries(facts)
   const found = Object.entries(ops).filter(([, op]) =>
@@ -63,7 +71,10 @@ export function opsWith<const F extends Partial<Facts>, T>(facts: F, entry: T): 
   return Object.fromEntries(found.map(([name]) => [name, entry])) as Record<OpWith<F>, T>
 }
 
-/** Returns the table entry for a node's op. Throws an error with the text `isNot` if the table has no entry. */
+/**
+ * Returns the table entry for a node's op. If the table has no entry for the op, the function throws an error with the
+ * text `isNot`.
+ */
 export function entryOf<T>(
   table: Readonly<Partial<Record<OpName, T>>>,
   { op }: { readonly op: OpName },
@@ -74,7 +85,7 @@ export function entryOf<T>(
   return entry
 }
 
-/** Returns the record of a node's op. Throws an error if the op has no record. */
+/** Returns the record of a node's op. The function throws an error if the op has no record. */
 export function opOf({ op }: { readonly op: OpName }): Op {
   const record = (ops as Readonly<Record<string, Op | undefined>>)[op]
   if (!record) throw new Error(`${op} is no op: src/ir/ops has no record of it`)
@@ -86,7 +97,10 @@ const remedies = {
   shared: 'copy it to a shared tile first',
 } as const
 
-/** Returns the type of a node. Throws a SpecError if the node is invalid, or accesses another level than its op does. */
+/**
+ * Returns the type of a node. The function throws a SpecError if the node is invalid, or accesses another memory level
+ * than its op allows.
+ */
 export function inferType(op: OpName, node: Unplaced): Type {
   const { infer, accesses } = opOf({ op })
   const type = infer(node)

@@ -36,6 +36,7 @@ import {
 } from './elementwise.ts'
 import { axisOps } from './axes.ts'
 import { functionOps } from './functions.ts'
+import { productWait } from './companions.ts'
 import {
   expectAxis,
   expectDType,
@@ -71,7 +72,10 @@ const id = { ...free, elements: 'other', infer: () => valueType('i32') } as cons
 
 const isInteger = (dtype: DType): boolean => dtype !== 'f32'
 
-/** Simplifies a sum of integers with a zero operand to the other operand. Floats differ: -0 + 0 is 0, not -0. */
+/**
+ * Simplifies a sum of integers with a zero operand to the other operand. Removing a zero operand is not valid for
+ * floats, because -0 + 0 is 0, not -0.
+ */
 const unlessZero: Op['simplify'] = (dtype, [a, b]) =>
   !isInteger(dtype) ? undefined : b === 0 ? { input: 0 } : a === 0 ? { input: 1 } : undefined
 const unlessRightZero: Op['simplify'] = (dtype, [, b]) =>
@@ -248,7 +252,7 @@ export const valueOps = {
     ...elementwise,
     numbers: [0],
     operations: 1,
-    summary: 'the same numbers in another dtype',
+    summary: 'converts the numbers to another dtype',
     infer(node) {
       expectInputs(node, 1)
       return valueType(expectDType(node.attributes.dtype), expectValue(node.inputs[0], 'the operand').shape)
@@ -266,7 +270,7 @@ export const valueOps = {
     ...free,
     elements: 'stretched',
     numbers: [0],
-    summary: 'a new axis of extent 1',
+    summary: 'adds an axis of extent 1',
     infer(node) {
       expectInputs(node, 1)
       const type = expectValue(node.inputs[0], 'the operand')
@@ -281,7 +285,7 @@ export const valueOps = {
     ...free,
     elements: 'stretched',
     numbers: [0],
-    summary: 'stretch axes of extent 1, and scalars, to a shape',
+    summary: 'repeats axes of extent 1, and scalars, to a shape',
     infer(node) {
       expectInputs(node, 1)
       const type = expectValue(node.inputs[0], 'the operand')
@@ -310,7 +314,7 @@ export const valueOps = {
     elements: 'moved',
     numbers: [0],
     isView: true,
-    summary: 'rows and columns exchanged; of a shared tile, another view of the same places',
+    summary: 'exchanges rows and columns; for a shared tile, the result is another view of the same elements',
     infer(node) {
       expectInputs(node, 1)
       const type = node.inputs[0].type
@@ -332,6 +336,8 @@ export const valueOps = {
   },
   dot: {
     ...straight,
+    needs: productWait,
+    completes: 'by unit',
     effect: 'read',
     elements: 'other',
     numbers: 'other',
@@ -340,7 +346,7 @@ export const valueOps = {
     accesses: [
       { at: 0, level: 'shared', reads: true, writes: false },
       { at: 1, level: 'shared', reads: true, writes: false },
-      // Operands in registers that a stage of a target has written to shared memory.
+      // Operands that a compiler stage has copied from registers to shared memory.
       { at: 3, level: 'shared', reads: true, writes: false },
     ],
     order: 'none',
@@ -388,7 +394,7 @@ export const valueOps = {
   },
 } as const satisfies Record<string, Op>
 
-/** Checks an index of `at`, which may be a scalar or a fragment. */
+/** Checks an index of the view op `at`, which may be a scalar or a fragment. */
 export function expectIndex(node: Node | undefined, what: string): ValueType {
   const type = expectValue(node, what)
   if (type.shape.length === 0) return expectScalar(node, what)

@@ -1,4 +1,7 @@
-/** The records of the view ops. A view selects a rank's copy of memory, or a part of it. Views do not access memory. */
+/**
+ * The records of the view ops. A view selects a rank's copy of memory, or some of its elements. Views do not access
+ * memory.
+ */
 import type { Node } from '../node.ts'
 import {
   barriersType,
@@ -71,7 +74,7 @@ export const viewOps = {
   },
   slice: {
     ...view,
-    summary: 'a window of one axis: [start, start + size)',
+    summary: 'a slice of one axis: [start, start + size)',
     infer(node) {
       expectInputs(node, 3)
       const type = expectTensor(node.inputs[0])
@@ -83,7 +86,8 @@ export const viewOps = {
   },
   pick: {
     ...view,
-    summary: 'one index of the first axis: of a tensor, of a staged shared tile, of an array of barriers',
+    summary:
+      'one index of the first axis of a tensor, of a shared tile with stages, or of an array of barriers',
     infer(node) {
       expectInputs(node, 2)
       expectScalar(node.inputs[1], 'the index')
@@ -97,7 +101,8 @@ export const viewOps = {
   },
   tile: {
     ...view,
-    summary: 'a tile of static shape at a tile index; places beyond the tensor read as 0 and are not written',
+    summary:
+      'a tile of static shape at a tile index; elements beyond the tensor read as 0 and are not written',
     infer(node) {
       const type = expectTensor(node.inputs[0])
       const shape = node.attributes.shape as Shape
@@ -127,7 +132,7 @@ export const viewOps = {
   },
   at: {
     ...view,
-    summary: 'single elements: one scalar or fragment of indices an axis; one flag of a set',
+    summary: 'single elements, selected by one scalar or fragment of indices per axis; or one flag of a set',
     infer(node) {
       const type = node.inputs[0].type
       const indices = node.inputs.slice(1)

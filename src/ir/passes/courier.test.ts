@@ -1,6 +1,6 @@
 /**
- * The courier role, which takes over the data that a consumer sends before its first product: when the pass creates
- * the role, and that the change cannot be observed.
+ * Tests of the courier role, which sends data on behalf of a consumer before the consumer's first matrix product. The
+ * tests check when the pass creates a courier role, and that other agents cannot observe the change.
  */
 import { describe, expect, it } from 'vitest'
 import { repeated } from '../../../test/ops/clean.ts'
@@ -33,7 +33,10 @@ const rolesOf = (ir: KernelIR) => {
 const TILE = [2, 2] as const
 type Part = (t: Program, args: Args, peer: (step: Scalar) => Scalar) => void
 
-/** Sends a tile of `a` to `b` of all peers. `multiply` then multiplies `a` with itself and stores the product. */
+/**
+ * Sends a tile of `a` to `b` of all peers. The test kernel then multiplies `a` with itself (`multiply`) and stores the
+ * matrix product.
+ */
 const send: Part = (t, { a, b, done }, peer) => {
   t.for(t.world - 1, (step) => t.store(b.on(peer(step)).tile([0, 0], TILE), t.load(a.tile([0, 0], TILE))))
   t.for(t.world - 1, (step) => t.signal(done.on(peer(step))))
@@ -100,7 +103,7 @@ describe('a courier', () => {
   })
 })
 
-/** Cases in which a courier would be observable: the reason, and the kernel. */
+/** Cases in which another agent could observe a courier role: the reason, and the kernel. */
 const toPeers = (what: (t: Program, args: Args, peer: Scalar) => void): Part => {
   return (t, args, peer) => t.for(t.world - 1, (step) => what(t, args, peer(step)))
 }
@@ -209,15 +212,11 @@ describe('a consumer sends its data itself if', () => {
   })
 
   it.each([
-    ['nothing is sent', 'the consumer sends nothing before it uses the ring', []],
+    ['nothing is sent', 'the consumer sends nothing before it first uses the buffer ring', []],
     ['it would wait for a flag', 'a courier may not execute', ['wait']],
     ['it would store on its own rank', 'a courier may not execute', ['store']],
-    [
-      'products use what it loads',
-      'the rest of the consumer uses what the courier would load or compute',
-      [],
-    ],
-    ['the consumer signals', 'what the consumer sends first is released by a later', ['signal']],
+    ['products use what it loads', 'the consumer uses values that the courier would load or compute', []],
+    ['the consumer signals', 'the data that the consumer sends first is released by a later', ['signal']],
     [
       'the consumer stores what it stores',
       'the courier and another role would access the same memory, and one of them writes it',
@@ -244,7 +243,9 @@ describe('a consumer sends its data itself if', () => {
       }),
     )
     expect(ops(inTeams.body)).toContain('copy.async')
-    expect(detachCourier(inTeams).obstacle?.what).toMatch(/^no courier: the kernel is not a producer/)
+    expect(detachCourier(inTeams).obstacle?.what).toMatch(
+      /^no courier: the kernel does not consist of only a producer/,
+    )
     const written = lowered((t, { a, b, c, done }) => {
       const [tile, full] = [t.shared(f32, TILE), t.barriers(1)]
       t.roles({
@@ -261,11 +262,13 @@ describe('a consumer sends its data itself if', () => {
         },
       })
     })
-    expect(detachCourier(written).obstacle?.what).toMatch(/^no courier: the kernel is not a producer/)
+    expect(detachCourier(written).obstacle?.what).toMatch(
+      /^no courier: the kernel does not consist of only a producer/,
+    )
   })
 })
 
-/** A stage that adds couriers and counts the kernels that have one. */
+/** A stage that adds couriers and counts the kernels with a courier. */
 function detaching() {
   const made = new Map<KernelIR, KernelIR>()
   let couriers = 0

@@ -1,36 +1,38 @@
 /**
- * Moves the sends that a consumer does before its first product into a courier role. The courier role runs beside the
- * consumer, so that products need not wait until the data is sent. It uses some of the producer's warps, which are idle
- * if the producer is one thread (`RoleShape`).
+ * Moves the sends that a consumer does before its first matrix product into an additional role, the courier. The
+ * courier role runs concurrently with the consumer, so that matrix products need not wait until the data is sent. The
+ * courier role uses some of the producer's warps, which are idle if the producer is one thread (`RoleShape`).
  *
  *   consumer:  load(a); store(inbox on peers); signal(arrived on peers); wait(full[slot], phase); dot; ...
  *
  *   courier:   load(a); store(inbox on peers); signal(arrived on peers)
  *   consumer:  wait(full[slot], phase); dot; ...
  *
- * In the original kernel, the sends precede the rest of the consumer. The pass must not remove an ordering that another
- * agent relies on, so it leaves the kernel unchanged in each of these cases:
+ * In the original kernel, the sends precede all other work of the consumer role. The pass must not remove an ordering
+ * on which another agent relies, so it leaves the kernel unchanged in each of the following cases:
  *
- * - The rest of the consumer uses a value that the courier loads or computes. Scalars and addresses are an exception:
- *   both roles compute them.
+ * - The consumer uses a value that the courier loads or computes. Scalars and addresses are an exception: both the
+ *   courier and the consumer compute them.
  * - The consumer or the producer writes, on any rank, a tensor that the courier loads. In the original kernel, the load
- *   came first. Writes by other ranks are ordered after the load only by the courier's own signals or by the end of the
- *   kernel, so these writes need no check.
+ *   by the courier came before the write by the other role. Writes by other ranks are ordered after the courier's load
+ *   only by the courier's own signals or by the end of the kernel, so they need no check.
  * - The consumer or the producer reads, on another rank, a tensor that the courier stores, or writes that tensor on any
- *   rank. In the original kernel, the store came first. Reads on the own rank are allowed: the courier stores only on
- *   other ranks, and the data that other ranks send is protected by flags.
- * - The consumer releases memory by a signal, a releasing store or fence, an atomic or a `last` block. Such a release
- *   covered the sends before it and would no longer cover them. Arrivals at the ring are allowed: they release only to
- *   the producer, which reads no data of the courier and releases nothing itself.
- * - The courier would acquire memory, by waiting for a flag or by an ordered load. The rest of the consumer relied on
- *   that acquire. A courier without acquires waits for nobody and ends whatever the other roles do. A `while` loop
- *   might not end, so the courier may not contain one.
- * - The courier would store or signal on its own rank, where the rest of the consumer may read.
- * - The courier would use shared memory.
- * - The courier would need a fence or an atomic, which orders all accesses of a role.
+ *   rank. In the original kernel, the store by the courier came before the access by the other role. The consumer and
+ *   the producer may read these tensors on their own rank: the courier stores only on other ranks, and the data that
+ *   other ranks send is protected by flags.
+ * - The consumer releases memory by a signal, a releasing store or fence, an atomic or a `last` block. In the original
+ *   kernel, a release by the consumer covered the sends before it; after the change it would no longer cover them.
+ *   Arrivals at the barriers of the buffer ring are allowed: they release only to the producer, which reads no data of
+ *   the courier and releases nothing itself.
+ * - The courier would acquire memory, by waiting for a flag or by an ordered load. In the original kernel, the
+ *   consumer's later accesses relied on that acquire. A courier role without acquires waits for no other role and ends
+ *   whatever the other roles do. A `while` loop might not end, so the courier may not contain one.
+ * - The courier would store or signal on its own rank, where the consumer may read.
+ * - The courier role would use shared memory.
+ * - The courier role would need a fence or an atomic, which orders all accesses of a role.
  *
- * The courier's stores still precede its signals. The courier starts after the previous kernel has ended, and the
- * program ends only after the courier has ended. Other launches and the host therefore observe no difference.
+ * The courier's stores still precede the courier's signals. The courier starts after the previous kernel has ended, and
+ * the program ends only after the courier has ended. Other launches and the host therefore observe no difference.
  */
 import { analysis } from '../analysis.ts'
 import { subjectOf, type Decision } from '../decisions.ts'
@@ -56,7 +58,7 @@ import { verify } from '../verify.ts'
 import { hasEffect, removeDead } from './dead.ts'
 import { elsewhere } from './elsewhere.ts'
 
-/** Returns the `roles` node of a kernel that has no other effects, otherwise undefined. */
+/** Returns the `roles` node of a kernel whose other nodes have no effects, and undefined for any other kernel. */
 export function soleRoles(body: Block): Node | undefined {
   const [node, ...others] = body.nodes.filter((one) => !isPassive(one))
   return node?.op === 'roles' && others.length === 0 ? node : undefined
@@ -68,8 +70,8 @@ export type Detached =
   | { readonly ir?: undefined; readonly obstacle: Decision }
 
 /**
- * Adds a courier role, unless the kernel has no producer and consumer, the consumer sends nothing before its first
- * product, or another agent could observe the change.
+ * Adds a courier role to a kernel. The pass adds none if the kernel has no producer and consumer, if the consumer sends
+ * nothing before its first matrix product, or if another agent could observe the change.
  */
 export const detachCourier = analysis('courier', withDetachedCourier, (ir) =>
   withDetachedCourier(ir, { courierWarps: 1 }),
@@ -83,18 +85,18 @@ function withDetachedCourier(ir: KernelIR, shape: Shape): Detached {
   })
   const roles = soleRoles(ir.body)
   if (!roles || !isOfPipeline(ir.body, roles))
-    return not('the kernel is not a producer and a consumer of pipelines, with nothing beside them')
+    return not('the kernel does not consist of only a producer and a consumer of pipelines')
   const [producer, consumer] = roles.blocks
   const split = partsOf(consumer)
-  if (split.moved.size === 0) return not('the consumer sends nothing before it uses the ring')
-  if (!isApart(split)) return not('the rest of the consumer uses what the courier would load or compute')
+  if (split.moved.size === 0) return not('the consumer sends nothing before it first uses the buffer ring')
+  if (!isApart(split)) return not('the consumer uses values that the courier would load or compute')
   const isElsewhere = elsewhere(consumer, ir.world)
   const courier = [...split.sent].flatMap(withInner)
   const rest = [...walk(producer), ...[...split.rest].flatMap(withInner)]
   const unfit = courier.find((node) => !isOfCourier(node, isElsewhere))
   if (unfit) return not('a courier may not execute', unfit)
   const releasing = rest.find((node) => !releasesNothing(node))
-  if (releasing) return not('what the consumer sends first is released by a later', releasing)
+  if (releasing) return not('the data that the consumer sends first is released by a later', releasing)
   if (sharesMemory(courier, rest))
     return not('the courier and another role would access the same memory, and one of them writes it')
   return { ir: withCourier(ir, roles, split, shape), moved: [...split.moved] }
@@ -111,9 +113,12 @@ function isOfPipeline({ nodes }: Block, roles: Node): boolean {
   return isOfRing && first === 'producer' && second === 'consumer' && others.length === 0
 }
 
-/** The top-level nodes of the consumer's block, divided between the courier and the consumer. */
+/** The top-level nodes of the consumer's block, divided between the courier role and the consumer. */
 interface Parts {
-  /** The nodes with an effect before the first use of the ring. They move to the courier. */
+  /**
+   * The nodes with an effect that precede the first use of the buffer ring. The nodes before the first use of the
+   * buffer ring move from the consumer to the courier role.
+   */
   readonly moved: ReadonlySet<Node>
   /** All nodes that the courier executes: the moved nodes and the nodes that they depend on. */
   readonly sent: ReadonlySet<Node>
@@ -130,7 +135,7 @@ function partsOf({ nodes }: Block): Parts {
 
 const isBarrier = ({ type }: Node): boolean => type.kind === 'barriers' && type.count === 0
 
-/** Returns the given nodes and those of `others` that they depend on, directly or indirectly. */
+/** Returns the given nodes and those nodes of `others` on which they depend, directly or indirectly. */
 function withNeeded(given: Iterable<Node>, others: readonly Node[]): ReadonlySet<Node> {
   const needed = new Set(given)
   // In reverse order, a node is visited after all nodes that may depend on it, so one pass finds indirect dependences.
@@ -162,7 +167,10 @@ type Rule = (node: Node, isElsewhere: (place: Node) => boolean) => boolean
 const always: Rule = () => true
 const never: Rule = () => false
 
-/** The ops that a courier may execute besides passive ones, and where each may act. The others stay with the consumer. */
+/**
+ * The ops with effects that a courier role may execute, and on whose memory each may act. All ops with effects that a
+ * courier may not execute stay with the consumer.
+ */
 const courierOps: Readonly<Record<Exclude<OpName, Passive>, Rule>> = {
   ...opsWith({ effect: 'write', elements: 'other' }, never),
   ...opsWith({ completes: 'at barrier' }, never),
@@ -186,6 +194,7 @@ const courierOps: Readonly<Record<Exclude<OpName, Passive>, Rule>> = {
   fence: never,
   quiet: never,
   'barrier.arrive': never,
+  'arrive.held': never,
   'advance.signal': never,
   'advance.wait': never,
   pipeline: never,
@@ -201,13 +210,13 @@ const courierOps: Readonly<Record<Exclude<OpName, Passive>, Rule>> = {
 const isGlobal = ({ type }: Node): boolean => (type as RefType).space === 'global'
 
 /**
- * True if the node releases nothing that was done before it to another program or rank, and meets no other role.
- * Arrivals at the ring release to the producer only.
+ * True if the node releases nothing that was done before it to another program or rank, and does not synchronise with
+ * another role. Arrivals at the buffer ring release to the producer only.
  */
 const releasesNothing = (node: Node): boolean =>
   isPassive(node) || (!isPublished(node) && opOf(node).meets !== 'barrier')
 
-/** True if the courier and the rest may access the same memory, and at least one of the two writes it. */
+/** True if the courier and the consumer may access the same memory, and at least one of them writes it. */
 function sharesMemory(courier: readonly Node[], rest: readonly Node[]): boolean {
   const baseOf = (ref: Node): Node => origin(ref).base
   const touched = new Set(courier.flatMap(placesOf).map(baseOf))
@@ -218,7 +227,7 @@ function sharesMemory(courier: readonly Node[], rest: readonly Node[]): boolean 
   )
 }
 
-/** The memory references that a node itself reads or writes. Nodes that only compute addresses have none. */
+/** The memory references that a node itself reads or writes. Nodes that only compute addresses access no memory. */
 const placesOf = (node: Node): readonly Node[] =>
   isPassive(node) ? [] : node.inputs.filter(({ type }) => type.kind === 'ref')
 

@@ -1,7 +1,7 @@
 /**
- * Executes a slice of a kernel: one access and the nodes that it depends on. A loop that is executed again with the
- * same values from outside has the same counts, so the counts are cached. For the A tiles of a product, for example,
- * one row of tiles serves all columns.
+ * Executes a slice of a kernel: one access and the nodes that it depends on. If a loop is executed again with the same
+ * values from outside, its traffic is the same, so the analysis caches the counts. For the A tiles of a matrix product,
+ * for example, the counts of one row of tiles serve all columns.
  */
 import { attribute, walk, type Block, type Node } from '../node.ts'
 import {
@@ -23,18 +23,18 @@ import * as views from './views.ts'
 import type { Places, TensorView, View } from './views.ts'
 
 /**
- * For each owner rank: the bytes of the source and of the target of an access, or the number of uses of a flag (as
- * source).
+ * Traffic counts by owner rank: the bytes of the source and of the target of an access, or the number of uses of a flag
+ * (as source).
  */
 export interface Counts {
   readonly source: ByOwner
   readonly target: ByOwner
 }
 export type ByOwner = Map<number, number>
-/** Called if a node's traffic depends on loaded data. */
+/** A callback that is called if a node's traffic depends on loaded data. */
 export type GiveUp = (node: Node, reason: string) => void
 
-/** The value of a node. Undefined means unknown. */
+/** The value of a node during the traffic analysis. An undefined value is unknown. */
 type Known = Datum | View | undefined
 
 interface Remembered {
@@ -42,13 +42,13 @@ interface Remembered {
   readonly counts: Counts
 }
 
-/** The values from outside that a loop uses, and whether it depends on the program id. */
+/** The values from outside that a loop uses, and whether the loop depends on the program id. */
 interface Captured {
   readonly nodes: readonly Node[]
   readonly ids: boolean
 }
 
-/** Access to the values of nodes and to the results of control nodes. */
+/** Access to the values of nodes, and to the results of control nodes. */
 interface Lookup {
   value(node: Node): Known
   left(control: Node): readonly Known[] | undefined
@@ -68,13 +68,13 @@ function evaluated(node: Node, _: Binding, { value }: Lookup): Known {
   try {
     return evaluate(node, inputs)
   } catch {
-    return undefined // a division by zero is an error of the kernel when it runs, not of this analysis
+    return undefined // A division by zero is an error of the kernel when it runs, not of this analysis.
   }
 }
 
 /**
- * Applies `make` to a view of a parameter. Views of shared tiles and barriers have no traffic, so their value is
- * undefined.
+ * Applies the function `make` to a view of a parameter. Views of shared tiles and barriers have no traffic, so their
+ * value is undefined.
  */
 function viewed(
   make: (view: TensorView, node: Node, numbers: readonly (number | undefined)[]) => Known,
@@ -92,7 +92,7 @@ function viewed(
 
 const shapeOf = (node: Node): Shape => (node.type as RefType).shape
 
-/** For each op, the function that computes the value of its nodes. */
+/** The functions that compute the value of a node, one for each op. */
 const finders: Readonly<Record<Exclude<OpName, ControlName>, Find>> = {
   ...opsWith({ elements: 'same' }, evaluated),
   ...opsWith({ elements: 'stretched' }, evaluated),
@@ -102,14 +102,14 @@ const finders: Readonly<Record<Exclude<OpName, ControlName>, Find>> = {
   iota: evaluated,
   transpose: evaluated,
 
-  // Loaded data are unknown before the launch, and so are concurrent actions of other programs.
+  // Loaded data is unknown before the launch, and so are concurrent actions of other programs.
   ...opsWith({ effect: 'read' }, unknown),
   ...opsWith({ effect: 'write' }, unknown),
   ...opsWith({ effect: 'declare' }, unknown),
   ...opsWith({ effect: 'sync' }, unknown),
   ...opsWith({ effect: 'report' }, unknown),
   param: unknown,
-  // Every signal is assumed to have arrived.
+  // The traffic analysis assumes that every signal has arrived.
   reached: () => 1,
 
   rank: (_, { rank }) => rank,
@@ -124,6 +124,7 @@ const finders: Readonly<Record<Exclude<OpName, ControlName>, Find>> = {
   ),
   pick: viewed((view) => views.pick(view)),
   'staging.place': unknown,
+  held: unknown,
   tile: viewed((view, node, indices) => views.tile(view, indices, shapeOf(node))),
   rows: viewed((view, node, [, column]) => views.rows(view, column, shapeOf(node))),
   at: viewed((view, node) => (view.kind === 'flags' ? view : views.at(view, shapeOf(node)))),
@@ -131,20 +132,20 @@ const finders: Readonly<Record<Exclude<OpName, ControlName>, Find>> = {
   result: (node, _, { left }) => left(node.inputs[0])?.[attribute<number>(node, 'index')],
 }
 
-/** The number of iterations after which a `while` loop is not followed further. */
+/** The maximum number of iterations of a `while` loop that the traffic analysis follows. */
 const longestLoop = 2 ** 22
 
-/** Thrown if following a kernel takes more steps than the limit allows. */
+/** The error that is thrown if following a kernel takes more steps than the limit allows. */
 export class TooLong extends Error {}
 
 export class Execution {
   readonly #slice: Slice
   readonly #giveUp: GiveUp
-  /** The number of blocks that may still be executed. */
+  /** The number of blocks that the analysis may still execute. */
   #left: number
   #binding!: Binding
   readonly #values = new Map<Node, Known>()
-  /** The results of control nodes. */
+  /** The results of control nodes that have been executed. */
   readonly #results = new Map<Node, readonly Known[]>()
   #counts: Counts = noCounts()
   readonly #captured = new Map<Node, Captured>()
@@ -157,7 +158,8 @@ export class Execution {
   }
 
   /**
-   * The counts of one program. Cached counts are valid for bindings that differ only in rank, program and scalars.
+   * The traffic counts of one program. Cached counts are valid for bindings that differ only in rank, program and
+   * scalars.
    */
   run(body: Block, binding: Binding): Counts {
     this.#binding = binding
@@ -175,7 +177,7 @@ export class Execution {
     return scalars?.[name]
   }
 
-  /** Executes a block with values for its params and returns its results. */
+  /** Executes a block with given parameter values and returns the block's results. */
   #block(block: Block, values: readonly Known[]): readonly Known[] {
     if (this.#left-- <= 0) throw new TooLong()
     values.forEach((value, i) => this.#values.set(block.params[i], value))
@@ -230,7 +232,7 @@ export class Execution {
     if (owner !== undefined) addTo(this.#counts[side], owner, amount)
   }
 
-  /** Executes a loop, unless its counts for these values are cached. */
+  /** Executes a loop, unless the traffic counts of the loop for these values are cached. */
   #remember(node: Node): readonly Known[] {
     const key = this.#key(node)
     if (key === undefined) return this.#control(node)
@@ -248,7 +250,10 @@ export class Execution {
     return entry.results
   }
 
-  /** The values from outside that a loop uses, as a text key. Undefined if there are fragments among them. */
+  /**
+   * A text key of the values from outside that a loop uses. The key of a loop is undefined if there are fragments among
+   * the values.
+   */
   #key(node: Node): string | undefined {
     let captured = this.#captured.get(node)
     if (!captured) this.#captured.set(node, (captured = this.#capturedBy(node)))
@@ -315,7 +320,7 @@ export class Execution {
       return []
     },
     teams: (self, node, numbers) => self.#teams(node, numbers),
-    // Every signal is assumed to have arrived.
+    // The traffic analysis assumes that every signal has arrived.
     until: (self, node) => self.#block(node.blocks[0], []),
     once: (self, node) => self.#block(node.blocks[0], []),
     boxes(self, node) {
@@ -335,12 +340,15 @@ export class Execution {
     },
   }
 
-  /** The initial state values of a loop, after its `leading` inputs. */
+  /** The initial state values of a loop, which follow its first `leading` inputs. */
   #state(node: Node, leading: number): readonly Known[] {
     return node.inputs.slice(leading).map((input) => this.#values.get(input))
   }
 
-  /** Executes a loop over a space. With `leading` 2, the first two inputs are the start and the step. */
+  /**
+   * Executes a loop over a space of indices. If `leading` is 2, the first two inputs of the loop are the start and the
+   * step.
+   */
   #spaceLoop(node: Node, numbers: readonly (number | undefined)[], leading: 0 | 2): readonly Known[] {
     const axes = attribute<number>(node, 'axes')
     const bounds = numbers.slice(0, leading + axes)
@@ -367,7 +375,10 @@ export class Execution {
     return []
   }
 
-  /** Executes the body for every `stride`-th point of a space from `start` on. The last axis varies fastest. */
+  /**
+   * Executes the body for every `stride`-th point of a space from `start` on. The last axis of the space varies
+   * fastest.
+   */
   #space(body: Block, extents: readonly number[], start: number, stride: number, init: readonly Known[]) {
     const points = extents.reduce((product, extent) => product * Math.max(0, extent), 1)
     let current = init

@@ -1,4 +1,4 @@
-/** The points at which All-Gather + GEMM is tested and measured. See ../points.ts. */
+/** The points at which All-Gather + GEMM is tested and measured. The file ../points.ts defines what a point is. */
 import { isCached } from '../../world/machine.ts'
 import { powers, type Form, type GpuPoints, type Points, type Setting } from '../points.ts'
 import { drawing } from './drawn.ts'
@@ -6,8 +6,8 @@ import { mostInAnyOrder } from './fusedByShard.ts'
 import type { AllGatherGemmContents, AllGatherGemmOptions } from './index.ts'
 
 /**
- * Together, these sets of options cover every kernel: all variants in both layouts, with the options that select among
- * their kernels.
+ * Together, the sets of options below cover every kernel: all variants in both layouts, with the options that select
+ * among their kernels.
  */
 function forms({ machine, ranks, dtype, shape }: Setting<AllGatherGemmOptions>) {
   const all: Record<string, Form<AllGatherGemmOptions>> = {}
@@ -36,7 +36,7 @@ const cpuPoints = (['K', 'M'] as const).flatMap((shard) =>
   powers(1, 1024, 4).map((M) => ({
     name: `along ${shard}, M=${M}`,
     options: { shape: { M, N: 1024, K: 2048 }, shard },
-    // The other ranks need only the shard of a late rank, and nothing else from it.
+    // The other ranks need only the shard of a late rank, and no other data from that rank.
     without: (ranks: number) => {
       const rows = shard === 'K' ? M / ranks : Math.max(0, M - (ranks - 1) * Math.ceil(M / ranks))
       return { share: 1 - rows / M }
@@ -46,7 +46,7 @@ const cpuPoints = (['K', 'M'] as const).flatMap((shard) =>
 
 const gpu: GpuPoints<AllGatherGemmOptions> = {
   section: 'gather',
-  heading: 'All-Gather + GEMM, N=3584 a rank, K=8192',
+  heading: 'All-Gather + GEMM, N=3584 per rank, K=8192',
   alone: 'GEMM',
   floor: 'alone',
   tuned: ['bsp', 'pull', 'fused'],
@@ -85,7 +85,7 @@ export const points: Points<AllGatherGemmOptions, AllGatherGemmContents> = {
   odd: [
     { shape: { M: 7, N: 37, K: 45 }, tiles: { ...tiles, BM: 8 } },
     { shape: { M: 1, N: 70, K: 33 }, tiles },
-    // These tiles are larger than the matrices.
+    // The tile sizes of this test case are larger than the matrices.
     { shape: { M: 9, N: 3, K: 5 }, tiles },
   ],
   cpu: cpuPoints,

@@ -57,11 +57,11 @@ export type FlashDecodeVariant = 'bsp' | 'gather-kernel' | 'fine-grained' | 'fus
 export type FlashDecodeShape = {
   readonly batch: number
   readonly queryHeads: number
-  /** The number of kv heads. Must divide `queryHeads`. */
+  /** The number of kv heads. The number of kv heads must divide `queryHeads`. */
   readonly kvHeads: number
-  /** The number of elements per head. */
+  /** The number of elements per attention head. */
   readonly D: number
-  /** The number of tokens that one rank's part of the cache can hold. */
+  /** The number of tokens that one rank's section of the KV cache can hold. */
   readonly tokens: number
 }
 
@@ -70,29 +70,29 @@ export interface FlashDecodeOptions {
   readonly dtype: OperandDType
   readonly variant: FlashDecodeVariant | 'auto'
   /**
-   * `BN` is the number of tokens per tile. `splits` is the number of parts into which a rank's sequence is divided.
-   * Several parts are useful if there are more programs than (batch, kv head) tiles. With `splits` = 0, the cache is
-   * divided stream-K style into one equal share per program.
+   * The option `BN` is the number of tokens per tile. The option `splits` is the number of splits into which a rank's
+   * sequence is divided. Several splits are useful if there are more programs than (batch, kv head) tiles. With
+   * `splits` = 0, the cache is divided stream-K style into one equal share per program.
    */
   readonly tiles?: Partial<DecodeTiles>
   /** The factor by which the scores are multiplied. The factor is 1 / sqrt(D) by default. */
   readonly scale?: number
   /**
-   * For `fused`: each (batch, kv head) has an owner rank, which sends the result to all ranks. Without owners, all
-   * ranks combine all partial results. Owners are the default on a GPU with many (batch, kv head) tiles per rank.
-   * There, sending partial results takes longer than the second hop of a result.
+   * In `fused` with owners, each (batch, kv head) has an owner rank, which sends the result to all ranks. Without
+   * owners, all ranks combine all partial results of every tile. Owners are the default on a GPU with many (batch, kv
+   * head) tiles per rank. With many tiles, sending partial results takes longer than the second hop of a result.
    */
   readonly owners?: boolean
   /**
-   * For `fused`: a rank that has finished its own cache continues with the remaining work of other ranks, so that a
-   * late or slow rank delays the others less. With stealing, `splits` applies only to the last tiles. Stealing is the
-   * default on a CPU. Stealing is rejected on a GPU and in combination with owners, fetching or stream-K shares.
+   * In `fused` with stealing, a rank that has finished its own cache continues with the remaining work of other ranks, so
+   * that a late or slow rank delays the others less. With work stealing, `splits` applies only to the last tiles. Stealing
+   * is the default on a CPU. Stealing is rejected on a GPU and in combination with owners, fetching or stream-K shares.
    */
   readonly stealing?: boolean
   /**
-   * For `fused`, without owners or stealing: partial results stay on the rank that computed them, and all ranks load
-   * them from that rank. Fetching is the default if ranks share one GPU. With fetching, the last part is stored once
-   * instead of once per rank, and is loaded from the shared memory.
+   * In `fused` with fetching, partial results stay on the rank that computed them, and all ranks load them from that
+   * rank; it excludes owners and stealing. Fetching is the default if ranks share one GPU. With fetching, the last
+   * partial result is stored once instead of once per rank, and is loaded from the shared memory.
    */
   readonly fetching?: boolean
   /** The number of programs per rank. By default, a rank runs as many programs as can be resident at once. */
@@ -128,7 +128,7 @@ interface Plan extends Cache {
     readonly programs: number
     readonly scale: number
   }
-  /** The kernel that implements `fused`. */
+  /** The kernel that implements the variant `fused`. */
   readonly fusion: Fusion
   readonly options: Pick<LaunchOptions, 'grid' | 'stream'>
   /** Launch options of the kernels that compute attention. */
@@ -264,21 +264,21 @@ function fusedStealing(plan: Plan): Step {
 }
 
 /**
- * The number of stream-K shares into which a rank's cache is divided, which is one per program. If `grid` is not a
- * number, one program per processor is assumed.
+ * The number of stream-K shares into which a rank's cache is divided, one share per program. If `grid` is not a number,
+ * one program per processor is assumed.
  */
 function sharesOf(machine: Machine, grid: LaunchOptions['grid']): number {
   if (typeof grid === 'function')
     throw new RangeError(
-      'flashDecode: even shares (splits = 0) need the same number of programs on every rank; grid must not be a function',
+      'flashDecode: stream-K shares (splits = 0) need the same number of programs on every rank; grid must not be a function',
     )
   return typeof grid === 'number' ? grid : fewestProcessors(machine)
 }
 
 /**
- * Limits the grid to one program per part. This applies to machines on which several programs share a processor, if
- * there are at least as many processors as parts. With more programs, two busy programs might share a processor,
- * and idle programs would take room from the next attention kernel.
+ * Limits the grid to one program per split. The limit of the grid applies to machines on which several programs share a
+ * processor, if there are at least as many processors as splits. With more programs, two busy programs might share a
+ * processor, and idle programs would take room from the next attention kernel.
  */
 function programsFor(machine: Machine, parts: number, grid: LaunchOptions['grid']): LaunchOptions['grid'] {
   const { sharedProcessors } = machine.capabilities
@@ -292,7 +292,7 @@ function isStealing(
   const maySteal = machine.capabilities.nearPeers && !owners && !fetching && tiles?.splits !== 0
   if (stealing && !maySteal)
     throw new RangeError(
-      `flashDecode: stealing needs near peers (a CPU), no owners, no fetching and splits > 0; this is ${machine.name}${owners ? ', with owners' : ''}${fetching ? ', fetching' : ''}${tiles?.splits === 0 ? ', with even shares' : ''}`,
+      `flashDecode: stealing needs ranks with cheap access to the flags of other ranks (a CPU), no owners, no fetching and splits > 0; this is ${machine.name}${owners ? ', with owners' : ''}${fetching ? ', fetching' : ''}${tiles?.splits === 0 ? ', with even shares' : ''}`,
     )
   return variant === 'fused' && (stealing ?? (maySteal && ranks > 1))
 }
@@ -304,7 +304,7 @@ function fusionOf(world: World, options: FlashDecodeOptions, tiles: number): Fus
   const { fetching } = options
   if (options.variant === 'fused' && fetching && options.owners)
     throw new RangeError('flashDecode: fetching and owners exclude each other')
-  // On machines with near peers, sending is not the bottleneck.
+  // On machines with fast access to peers, sending is not the bottleneck.
   const isSending = !nearPeers && ranks > 1 && tiles >= 4 * ranks
   if (options.owners ?? (isSending && !fetching)) return 'by owner'
   if (isStealing(world, options)) return 'stealing'
@@ -376,12 +376,12 @@ export function flashDecode(
     attending: { grid: programs || programsFor(machine, batch * kvHeads * splits, grid), stream },
     combining: { grid: programsFor(machine, batch * kvHeads, grid), stream },
   })
-  // With fetching, the maxima of each part are loaded twice: once to find the largest maximum and once to compute the
-  // part's weight.
+  // With fetching, the maxima of each partial result are loaded twice: once to find the largest maximum and once to
+  // compute the weight.
   const statistics = variant === 'fused' && fusion === 'fetching' ? 3 : 2
   const partBytes = (statistics = 2): number => (D + statistics) * G * Float32Array.BYTES_PER_ELEMENT
   const parts = fusion === 'stealing' ? piecesOf(batch * kvHeads, splits) : splits * batch * kvHeads
-  // A rank receives all parts of the tiles that it owns, and the results of the tiles that other ranks own.
+  // A rank receives all partial results of the tiles that it owns, and the results of the tiles that other ranks own.
   const byOwner = (parts: number): number => {
     const owned = Math.ceil((batch * kvHeads) / ranks)
     const results = (batch * kvHeads - owned) * G * D * dtypes[dtype].bytes

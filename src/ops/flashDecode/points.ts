@@ -1,4 +1,4 @@
-/** The points at which Flash Decode is tested and measured. See ../points.ts. */
+/** The points at which Flash Decode is tested and measured. The file ../points.ts defines what a point is. */
 import { isCached } from '../../world/machine.ts'
 import { powers, type Form, type GpuPoints, type Points, type Setting } from '../points.ts'
 import { drawing } from './drawn.ts'
@@ -13,7 +13,7 @@ const variants: readonly FlashDecodeVariant[] = [
 ]
 
 /**
- * Together, these sets of options cover every kernel: all variants, and the kernels that options select for `fused`.
+ * Together, the sets of options below cover every kernel: all variants, and the kernels that options select for `fused`.
  */
 function forms({ machine }: Setting<FlashDecodeOptions>) {
   const { nearPeers } = machine.capabilities
@@ -27,8 +27,8 @@ function forms({ machine }: Setting<FlashDecodeOptions>) {
 }
 
 /**
- * These inputs have sequences that are shorter than the capacity, and empty sequences. Tokens beyond the end of a
- * sequence are NaN, so that reading one shows up in the result.
+ * The second set of test inputs has sequences that are shorter than the capacity, and empty sequences. Tokens beyond
+ * the end of a sequence are NaN, so that reading one shows up in the result.
  */
 function ragged(contents: DecodeContents, { batch, kvHeads, D, tokens }: FlashDecodeShape, round: number) {
   const lengthOf = (rank: number, entry: number): number =>
@@ -50,7 +50,7 @@ const quickCells = ['batch=1 KV=8K', 'batch=1 KV=64K', 'batch=16 KV=8K']
 
 const gpu: GpuPoints<FlashDecodeOptions> = {
   section: 'decode',
-  heading: 'Flash Decode, 96 query and 12 kv heads of 128, bf16, tokens a rank',
+  heading: 'Flash Decode, 96 query and 12 kv heads of 128, bf16, tokens per rank',
   alone: 'attention',
   floor: 'least work',
   tuned: ['bsp', 'fused-coarse', 'fused'],
@@ -104,8 +104,8 @@ export const points: Points<FlashDecodeOptions, DecodeContents> = {
   cpu: powers(256, 65536, 4).map((tokens) => ({
     name: `KV=${tokens}`,
     options: { shape: { batch: 1, queryHeads: 32, kvHeads: 8, D: 128, tokens } },
-    // The other ranks need the partial results of a late rank. The other ranks can also compute these partial results
-    // once the late rank has begun, because its cache is then ready.
+    // The other ranks need the partial results of a late rank. The other ranks can also compute the late rank's partial
+    // results once it has begun, because its cache is then ready.
     without: () => 'its work',
   })),
   gpu,

@@ -1,4 +1,4 @@
-/** The default tiles of a rank's part of the KV cache. */
+/** Chooses the default tiles of a rank's section of the KV cache. */
 import { dtypes } from '../../ir/dtype.ts'
 import type { OperandDType } from '../../operation/definition.ts'
 import { bandwidthPerRank, fewestProcessors, isCached, type Machine } from '../../world/machine.ts'
@@ -9,7 +9,7 @@ export type DecodeTiles = {
   /** The number of tokens per tile of keys and values. */
   readonly BN: number
   readonly stages: number
-  /** The number of parts into which a rank's sequence is divided. 0 selects stream-K shares (parts.ts). */
+  /** The number of splits into which a rank's sequence is divided; 0 selects stream-K shares (parts.ts). */
   readonly splits: number
 }
 
@@ -27,8 +27,8 @@ export interface CacheShape {
 }
 
 /**
- * The number of bytes of shared memory that keys and values take. Products of f32 also read the query and the scores
- * from shared memory.
+ * The number of bytes of shared memory that keys and values take. Matrix products of f32 also read the query and the
+ * scores from shared memory.
  */
 export function cacheTileBytes(
   { queryHeads, kvHeads, D, dtype }: CacheShape,
@@ -49,8 +49,8 @@ function tokensThatFit(machine: Machine, shape: CacheShape, stages: number): num
 }
 
 /**
- * True if tiles that were measured for another number of tokens may be used for this number. They must fit into shared
- * memory, and every part must have a tile.
+ * True if tiles that were measured for another number of tokens may be used for the given number of tokens. The tiles
+ * must fit into shared memory, and every split must have a tile.
  */
 export const isLegalCache = (machine: Machine, shape: CacheShape, tiles: DecodeTiles): boolean =>
   tiles.splits <= Math.ceil(shape.tokens / tiles.BN) &&
@@ -58,33 +58,31 @@ export const isLegalCache = (machine: Machine, shape: CacheShape, tiles: DecodeT
   (isCached(machine) ||
     (tiles.BN <= mostTokens(shape) && cacheTileBytes(shape, tiles) <= tileMemory(machine)))
 
-/**
- * Bytes of the cache to which one program attends per second, while other programs leave it enough bandwidth. Measured
- * on an H200 (70 to 81 GB/s). On machines whose memory bandwidth is unknown, only the programs limit the rate.
- */
-const programRate = 75e9
-/** Seconds of one execution that do not depend on the splits, and seconds to combine one more part. Measured likewise. */
+/** The bandwidth of one program, in bytes per second, on machines on which it was not measured. */
+const usualProgramBandwidth = 75e9
+/** Measured on an H200: seconds of an execution that do not depend on the splits, and seconds to combine one more split. */
 const fixedTime = 4e-6
 const timePerPart = 0.12e-6
-/** The fewest splits are used whose estimated time exceeds the best by at most this factor. */
+/** Of the numbers of splits whose estimated time exceeds the best by at most this factor, the fewest splits are used. */
 const nearlyBest = 1.02
 
 /**
- * Estimates the time of an execution with this number of splits, in seconds. Programs attend to their parts round after
- * round. Together they cannot exceed the bandwidth of the memory, and close to that limit they slow each other down:
- * the fourth powers of both times add up. Then every rank combines the parts of all ranks.
+ * Estimates the time of an execution with a given number of splits, in seconds. Programs attend to their splits in
+ * rounds. Together, the programs cannot exceed the memory bandwidth. Close to that limit, programs slow each other down:
+ * the fourth powers of the two times add up. After attention, every rank combines the partial results of all ranks.
  */
 function timeOf(machine: Machine, { batch, kvHeads, tokens, D, dtype }: CacheShape, splits: number): number {
   const heads = batch * kvHeads
   const processors = fewestProcessors(machine)
+  const { programBandwidth = usualProgramBandwidth } = machine
   const tileBytes = 2 * tokens * D * dtypes[dtype].bytes
-  const byPrograms = (Math.ceil((heads * splits) / processors) * (tileBytes / splits)) / programRate
+  const byPrograms = (Math.ceil((heads * splits) / processors) * (tileBytes / splits)) / programBandwidth
   const byMemory = (heads * tileBytes) / bandwidthPerRank(machine)
   const combining = Math.ceil(heads / processors) * splits * machine.processors.length * timePerPart
   return fixedTime + Math.sqrt(Math.hypot(byPrograms ** 2, byMemory ** 2)) + combining
 }
 
-/** With more parts than processors, a part has at least this many tiles, so that it is worth combining. */
+/** If there are more splits than processors, a split has at least this many tiles, so that it is worth combining. */
 const leastTilesPerPart = 4
 const mostRounds = 4
 
@@ -102,13 +100,13 @@ export const cutShare = 4
 
 const cutOf = (tiles: number): number => Math.ceil(tiles / cutShare)
 
-/** With work stealing, this is the number of pieces of a rank's cache that are drawn one by one. */
+/** The number of pieces of a rank's cache that are drawn one by one with work stealing. */
 export const piecesOf = (tiles: number, splits: number): number => tiles + cutOf(tiles) * (splits - 1)
 
 /**
- * The number of splits that is used with work stealing. With this number, a rank waits at the end for at most 1/32 of
- * its work. Sending and combining one more piece takes as long as attending to about 15 tokens, so there is at most one
- * piece per 2048 tokens.
+ * The number of splits that is used with work stealing. With the chosen number of splits, a rank waits at the end for
+ * at most 1/32 of its work. Sending and combining one more piece takes as long as attending to about 15 tokens, so
+ * there is at most one piece per 2048 tokens.
  */
 function splitsToSteal({ batch, kvHeads, tokens }: CacheShape): number {
   const tiles = batch * kvHeads
@@ -118,8 +116,8 @@ function splitsToSteal({ batch, kvHeads, tokens }: CacheShape): number {
 
 const mostStages = 3
 /**
- * The largest number of bytes that loads in flight may have per processor. With more bytes in flight, some
- * processors get more bandwidth than others. The others then end later, by up to a tenth on an H200.
+ * The largest number of bytes that loads in flight may have per processor. With more bytes in flight, some processors
+ * get more bandwidth than others, which then end later, by up to a tenth on an H200.
  */
 const mostUnderWay = 2 ** 17 + 2 ** 14
 

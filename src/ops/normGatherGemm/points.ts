@@ -1,11 +1,11 @@
-/** The points at which LayerNorm + All-Gather + GEMM is tested and measured. See ../points.ts. */
+/** The points at which LayerNorm + All-Gather + GEMM is tested and measured. The file ../points.ts defines what a point is. */
 import { powers, type GpuPoints, type Points } from '../points.ts'
 import type { NormGatherGemmOptions } from './index.ts'
 import type { NormGatherGemmContents } from './reference.ts'
 
 const gpu: GpuPoints<NormGatherGemmOptions> = {
   section: 'norm',
-  heading: 'LayerNorm + All-Gather + GEMM, N=3584 a rank, K=8192',
+  heading: 'LayerNorm + All-Gather + GEMM, N=3584 per rank, K=8192',
   alone: 'GEMM',
   floor: 'alone',
   tuned: ['bsp', 'fused'],
@@ -38,7 +38,7 @@ export const points: Points<NormGatherGemmOptions, NormGatherGemmContents> = {
   odd: [
     { shape: { M: 7, N: 37, K: 45 }, tiles: { BM: 4, BN: 16, BK: 8, stages: 2 } },
     { shape: { M: 1, N: 70, K: 33 }, tiles: { BM: 6, BN: 16, BK: 8, stages: 2 } },
-    // The first tiles are larger than the matrices, and in the second case shards have several tiles.
+    // In the first test, the tiles are larger than the matrices; in the second test, shards have several tiles.
     { shape: { M: 9, N: 3, K: 5 }, tiles: { BM: 16, BN: 16, BK: 8, stages: 2 } },
     { shape: { M: 300, N: 5, K: 70 }, tiles: { BM: 16, BN: 16, BK: 32, stages: 2 } },
   ],

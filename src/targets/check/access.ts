@@ -1,6 +1,6 @@
 /**
- * Weak accesses: detects races with the shadow memory, reads of memory that was never written, and accesses outside a
- * tensor.
+ * Weak accesses in the checker: detects races with the shadow memory, reads of memory that was never written, and
+ * accesses outside a tensor.
  */
 import type { Node } from '../../ir/node.ts'
 import { describe, type Agent, type ComponentRecord } from './agent.ts'
@@ -9,8 +9,8 @@ import { StopRun, type Finding, type FindingKind, type Party } from './findings.
 import type { Accessor, Buffer, Conflict } from './memory.ts'
 
 /**
- * A view that exceeds the bounds of its tensor, flag set or world. The checker reports such a view only when it is
- * used.
+ * A view that exceeds the bounds of its tensor, flag set or world. The checker reports a view that exceeds its bounds
+ * only when the kernel uses it.
  */
 export interface WrongView {
   readonly node: Node
@@ -18,21 +18,21 @@ export interface WrongView {
 }
 
 /**
- * Elements of one buffer. An element with index MASKED is skipped. Accessing an element with index OUTSIDE is an
- * error.
+ * Elements of one buffer, given by their indices. In a list of indices, an element with index MASKED is skipped. In a
+ * list of indices, accessing an element with index OUTSIDE is an error.
  */
 export interface Places {
   readonly buffer: Buffer
   readonly index: Int32Array
   /** True if two indices may be equal, because the kernel computed them from data. */
   readonly mayRepeat?: boolean
-  /** The reason why every index is OUTSIDE, if the view itself is wrong. */
+  /** The reason why every index is OUTSIDE, if the view itself exceeds its bounds. */
   readonly wrong?: WrongView
 }
 export const MASKED = -1
 export const OUTSIDE = -2
 
-/** The accessor record for an agent that executes a node. */
+/** The record of an access for an agent that executes a node. */
 export function accessOf(agent: Agent, node: Node): Accessor {
   return { identity: agent, clock: agent.clock, time: agent.time, kernel: agent.launch.kernel, node }
 }
@@ -42,12 +42,12 @@ export function partyOf(by: Accessor, what: string): Party {
 }
 
 /**
- * The error that ends the run because a wrong view was used. It names the line of the use only if it differs from the
- * line of the view.
+ * The error that ends the run because the kernel used a view that exceeds its bounds. The error for a wrong view names
+ * the line of the use only if it differs from the line of the view.
  */
 export function misuse(by: Accessor, { node, message }: WrongView): StopRun {
   const lineOf = (one: Node | undefined): number | undefined => one?.site?.position?.line
-  const made = { who: describe(by.identity), what: 'makes this view', site: node.site }
+  const made = { who: describe(by.identity), what: 'creates this view', site: node.site }
   const used = lineOf(by.node) === lineOf(node) ? [] : [partyOf(by, 'uses it')]
   return new StopRun({ kind: 'out-of-bounds', kernel: by.kernel, message, parties: [made, ...used] })
 }
@@ -86,7 +86,8 @@ export class Memory {
     }
     buffer.noteWrite(i, by)
     buffer.data[i] = value
-    // The location's history restarts at this write, but the set of components that use the location is kept.
+    // The history of the memory location restarts at a weak write, but the set of components that use the location is
+    // kept.
     if (location) historyOf(buffer, i).inheritUse(location, by.identity.component)
   }
 

@@ -1,6 +1,6 @@
 /**
- * An agent is one role of a program. Its instructions execute sequentially. The agent holds its vector clock, its
- * release fences, and the releases that its relaxed reads have observed but not yet acquired.
+ * An agent is one role of a program. The instructions of an agent execute sequentially. The agent holds its vector
+ * clock, its release fences, and the releases that its relaxed reads have observed but not yet acquired.
  */
 import type { Node } from '../../ir/node.ts'
 import type { Scope } from '../../ir/ops/index.ts'
@@ -9,17 +9,17 @@ import { rankName, type Members } from '../../world/members.ts'
 import { Clock, mix } from './clock.ts'
 import type { Code } from './code.ts'
 import type { Location, Message } from './atomics.ts'
-import type { Launch, ProgramInstance } from './machine.ts'
+import type { Launch, ProgramInstance } from './launch.ts'
 import type { Accessor } from './memory.ts'
 
 /**
- * Who performs an access, used for scopes and reports. A copy in flight has the rank, program and role of the agent
- * that issued it.
+ * The identity of the agent that performs an access, used for scopes and reports. An asynchronous copy has the rank,
+ * program and role of the agent that issued it.
  */
 export interface Identity {
   readonly component: number
   readonly rank: number
-  /** The group of the launch. */
+  /** The group on which the kernel was launched. */
   readonly members: Members
   readonly stream: number
   readonly program: number
@@ -28,11 +28,14 @@ export interface Identity {
   readonly team: string | undefined
 }
 
-/** The state of a component that persists across launches. A component's time never decreases. */
+/**
+ * The state of a component (a role, or an asynchronous copy) that persists across launches. A component's logical time
+ * never decreases.
+ */
 export interface ComponentRecord extends Identity {
   /**
-   * A hash of the component's rank, stream, program and role. Component numbers are unsuitable, because they depend
-   * on the order of creation.
+   * A hash of the component's rank, stream, program and role. The hash does not use the numbers of components, because
+   * they depend on the order of creation.
    */
   readonly key: number
   members: Members
@@ -43,7 +46,7 @@ export interface ComponentRecord extends Identity {
   messages: number
 }
 
-/** Adds a value to the digest of everything the component has done and observed. */
+/** Adds a value to the digest (hash) of everything that the component has done and observed. */
 export function noteIn(record: ComponentRecord, value: number): void {
   record.history = mix(record.history, value)
   record.history2 = mix(record.history2 + 0x51ed27, value ^ 0x2545f491)
@@ -75,7 +78,7 @@ export interface Release {
 
 /**
  * One iteration of a `while` loop: whether it had effects, and which messages it read. An iteration without effects
- * need not repeat until one of these locations changes.
+ * need not be repeated until one of the locations that it read changes.
  */
 export interface Spin {
   effects: boolean
@@ -96,28 +99,37 @@ export class Agent implements Identity {
   readonly parent: Agent | undefined
   pc = 0
   done = false
-  /** The number of roles that have not ended. */
+  /** The number of roles of the program that have not ended. */
   children = 0
 
-  /** The latest release fence at each scope. */
+  /** The latest release fence of this agent at each scope. */
   readonly releaseFences = new Map<Scope, Release>()
-  /** Releases that relaxed reads have observed. A later acquire fence synchronises with them. */
+  /**
+   * Releases that relaxed reads of this agent have observed. A later acquire fence of the agent synchronises with the
+   * releases that its relaxed reads have observed.
+   */
   pending: Release[] = []
 
   readonly spins = new Map<number, { state: readonly unknown[]; spin: Spin }>()
   /**
-   * Inside a loop whose last iteration had no effect: the messages that it read and that this iteration has not read
-   * yet. The map is empty once this iteration has read something different. Reading only the same messages again
-   * would repeat the iteration forever.
+   * The messages that the previous iteration of a loop without effect has read, and that the current iteration has not
+   * read yet. The map is empty once this iteration has read another value. If an iteration read only the same messages
+   * again, it would be repeated forever.
    */
   readonly stale = new Map<Location, Message>()
 
   readonly record: ComponentRecord
-  /** Components for copies in flight. A component is reusable once this agent knows that its copy is complete. */
-  readonly engines: ComponentRecord[] = []
-  /** The reads and writes of copies in flight that no `quiet` or `drain` has completed. */
-  readonly inFlight = { reads: [] as Accessor[], writes: [] as Accessor[] }
-  /** For each `once` node, the flags that this agent has already waited for. */
+  /**
+   * Components for the asynchronous copies of this agent, each with the unit that executes these copies (`by`). A
+   * component can be reused for the same unit once this agent knows that its copy is complete.
+   */
+  readonly engines: { readonly record: ComponentRecord; readonly by: unknown }[] = []
+  /**
+   * The reads and writes of asynchronous copies that no `quiet` or `drain` has completed, and the reads of matrix
+   * products that no `dot.wait` has completed.
+   */
+  readonly inFlight = { reads: [] as Accessor[], writes: [] as Accessor[], products: [] as Accessor[] }
+  /** The flags for which this agent has already waited, for each `once` node. */
   readonly awaited = new Map<Node, Set<string>>()
 
   constructor(
@@ -157,8 +169,8 @@ export class Agent implements Identity {
   }
 
   /**
-   * Returns a copy of the clock and starts a new time step, so that other agents can synchronise with everything up
-   * to now.
+   * Returns a copy of the agent's clock and starts a new time step, so that other agents can synchronise with
+   * everything up to now.
    */
   snapshot(): Clock {
     const copy = this.clock.copy()
@@ -166,7 +178,7 @@ export class Agent implements Identity {
     return copy
   }
 
-  /** Joins the agent's clock into `clock` and starts a new time step. */
+  /** Joins the agent's clock into the given clock and starts a new time step. */
   release(clock: Clock): void {
     clock.join(this.clock)
     this.tick()
@@ -177,14 +189,14 @@ export class Agent implements Identity {
     this.record.time = this.time
   }
 
-  /** Adds a value to the digest of everything this agent has done and observed. */
+  /** Adds a value to the digest (hash) of everything that this agent has done and observed. */
   note(value: number): void {
     noteIn(this.record, value)
   }
 
   /**
-   * Updates `stale` after a read in a loop. If the value is unchanged, one of the remaining stale locations must
-   * change. If the value changed, no location is stale any more.
+   * Updates the set `stale` after a read in a loop. If the value that was read is unchanged, one of the remaining stale
+   * locations must change. If the value that was read has changed, no memory location is stale any more.
    */
   noteFresh(location: Location, message: Message): void {
     const before = this.stale.get(location)

@@ -1,6 +1,6 @@
 /**
- * The programs of a cluster, in the stages of a GPU that use one another's shared memory: parts of copies that arrive in
- * the tiles of several programs, arrivals at the barriers of several programs, and a barrier of all threads.
+ * Models the programs of a cluster, which use one another's shared memory in the last stages for a GPU: copies that
+ * arrive in the tiles of several programs, arrivals at the barriers of several programs, and a barrier of all threads.
  */
 import { alongOf, extentsOf, sizeOf } from '../../ir/clusters.ts'
 import { attribute, type Node } from '../../ir/node.ts'
@@ -9,17 +9,21 @@ import { describe, type Agent } from './agent.ts'
 import type { ArrivalBarrier } from './barrier.ts'
 import { Clock } from './clock.ts'
 import type { Maker } from './code.ts'
-import type { Machine, ProgramInstance } from './machine.ts'
+import type { ProgramInstance } from './launch.ts'
+import type { Machine } from './machine.ts'
 import type { Accessor } from './memory.ts'
 
-/** All programs of an agent's cluster, in order of their places. */
+/** All programs of an agent's cluster, in the order of their positions in the cluster. */
 function clusterAround({ launch, program }: Agent, cluster: readonly number[]): ProgramInstance[] {
   const size = sizeOf(cluster)
   const first = program - (program % size)
   return launch.programs.slice(first, first + size)
 }
 
-/** The programs of the cluster along some axes through the agent's place: the agent's own first, each once. */
+/**
+ * The programs that are in line with the agent's program along some axes of the cluster: the agent's own first, each
+ * once.
+ */
 function programsAlong(agent: Agent, node: Node, axes: readonly number[]): ProgramInstance[] {
   const cluster = extentsOf(node)
   const all = clusterAround(agent, cluster)
@@ -27,7 +31,7 @@ function programsAlong(agent: Agent, node: Node, axes: readonly number[]): Progr
   return [...new Set([place, ...axes.flatMap((axis) => alongOf(cluster, axis, place))])].map((at) => all[at])
 }
 
-/** The barriers at which an agent arrives: its own, and the same barrier of other programs of the cluster. */
+/** The barriers at which an agent arrives: its own, and the corresponding barriers of other programs of the cluster. */
 export function barriersOf(
   agent: Agent,
   machine: Machine,
@@ -53,7 +57,7 @@ function expectPresent({ main, started }: ProgramInstance, agent: Agent, machine
   })
 }
 
-/** The barrier of another program that corresponds to the agent's own. */
+/** The barrier of another program that corresponds to the agent's own barrier. */
 function barrierIn(
   program: ProgramInstance,
   agent: Agent,
@@ -76,8 +80,9 @@ interface PartedCopy {
 type CopyBy = (agent: Agent, machine: Machine, by: Accessor, from: Places, to: Places) => void
 
 /**
- * Copies the agent's part of a tile into the tiles of all programs along the copy's axis. Each of these copies is in
- * flight until the barrier of its program completes. The agent's own barrier expects the parts of all programs.
+ * Copies the agent's section of a tile into the tiles of all programs along the copy's axis (multicast). Each copy of a
+ * multicast is in flight until the barrier of its program completes. The agent's own barrier expects the copies of all
+ * programs.
  */
 export function copyPart(
   agent: Agent,
@@ -105,7 +110,7 @@ export function copyPart(
   }
 }
 
-/** A barrier of all programs of the cluster. */
+/** A barrier that synchronises all programs of the cluster. */
 export const clusterMeet: Maker = (node) => {
   const cluster = extentsOf(node)
   const isHere = ({ main }: ProgramInstance): boolean =>

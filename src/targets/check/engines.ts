@@ -1,15 +1,17 @@
 /**
- * Asynchronous engines: the bulk copy engine (TMA) and the matrix unit, which access memory on behalf of a role.
- * Their accesses are separate from the role's own loads and stores. Only the last IR stage for a GPU marks such
- * accesses (`by` is `engine`). In earlier stages a copy in flight is ordered as if the role itself had made it.
+ * Models asynchronous engines: the bulk copy engine (TMA) and the matrix unit, which access memory on behalf of a role.
+ * The accesses of an engine are separate from the role's own loads and stores. Only the last IR stage for a GPU marks
+ * such accesses (`by` is `engine`), and asynchronous copies that threads have started (`by` is `threads`). In earlier
+ * stages, an asynchronous copy is ordered as if the role itself had made it.
  *
  * An access by a role is ordered before a later access by an engine only if a `fence.async` is executed between the
- * two. The role itself may execute the fence, or another agent with which the role has synchronised since. Accesses
- * by engines are ordered before a new engine access if the role knows that they are complete. The start of a launch
- * counts as such a fence. Loads from a tensor are ordered before an engine's store even without a fence, because the
- * stored data were computed from the loads.
+ * two. The fence may be executed by the role itself, or by another agent with which the role has synchronised since.
+ * Earlier accesses by engines are ordered before a new engine access if the role knows that they are complete. The
+ * start of a launch counts as a `fence.async`. Loads from a tensor are ordered before an engine's store even without a
+ * fence, because the stored data were computed from the loads.
  */
 import type { Node } from '../../ir/node.ts'
+import { opOf } from '../../ir/ops/index.ts'
 import { accessOf } from './access.ts'
 import type { Agent } from './agent.ts'
 import type { Clock } from './clock.ts'
@@ -26,7 +28,7 @@ interface Fence {
 }
 
 export class Engines {
-  /** For each space and component, its fences in the order of time. */
+  /** The fences of each memory space and component, in the order of time. */
   readonly #fences: Readonly<Record<Space, Map<number, Fence[]>>> = { shared: new Map(), all: new Map() }
   readonly #components = new Set<number>()
 
@@ -39,7 +41,7 @@ export class Engines {
     }
   }
 
-  /** The accessor for an access that an engine makes on behalf of a role, in the given memory space. */
+  /** The record of an access that an engine makes on behalf of a role, in the given memory space. */
   access(by: Accessor, agent: Agent, space: Space): Accessor {
     this.#components.add(by.identity.component)
     const clock = agent.launch.start.copy()
@@ -57,15 +59,31 @@ export class Engines {
 /** True if an engine performs the node's accesses. */
 export const isByEngine = ({ attributes }: Node): boolean => attributes.by === 'engine'
 
-/** A read of shared memory by the matrix unit. The read is complete when the node is. */
+/** A read of shared memory by the matrix unit. The read is in flight until the role executes `dot.wait`. */
 export function readByEngine(agent: Agent, machine: Machine, node: Node): Accessor {
   if (!isByEngine(node)) return accessOf(agent, node)
   const by = machine.beginCopy(agent, node)
-  agent.clock.set(by.identity.component, by.time)
+  agent.inFlight.products.push(by)
   return machine.engines.access(by, agent, 'shared')
 }
 
-/** An asynchronous store by an engine. The store is in flight until the role executes `drain` or `quiet`. */
+/** `dot.wait` completes the matrix products that the role has started, except the last `pending`. */
+export const dotWait: Maker = (node) => {
+  const pending = (node.attributes.pending ?? 0) as number
+  return {
+    node,
+    sync: false,
+    run(agent, machine) {
+      const { products } = agent.inFlight
+      join(agent, products.splice(0, Math.max(0, products.length - pending)))
+      machine.strong.noteClock(agent)
+    },
+  }
+}
+
+/**
+ * An asynchronous store by an engine. An asynchronous store is in flight until the role executes `drain` or `quiet`.
+ */
 export function storeByEngine(agent: Agent, machine: Machine, node: Node): Accessor {
   const by = machine.beginCopy(agent, node)
   agent.inFlight.writes.push(by)
@@ -73,7 +91,8 @@ export function storeByEngine(agent: Agent, machine: Machine, node: Node): Acces
 }
 
 /**
- * The barrier between the threads of one role does nothing here, because the checker executes a role as one agent.
+ * A barrier between the threads of one role has no effect in the checker, because the checker executes a role as one
+ * agent.
  */
 export const meet: Maker = (node) => ({ node, sync: false, run: () => undefined })
 
@@ -82,45 +101,54 @@ export const fenceAsync: Maker = (node) => {
   return { node, sync: false, run: (agent, machine) => machine.engines.fence(agent, space) }
 }
 
-/** Orders accesses in flight before everything that the role does next. */
+/** Orders asynchronous accesses before everything that the role does next. */
 function join(agent: Agent, completed: readonly Accessor[]): void {
   for (const { identity, time } of completed) agent.clock.set(identity.component, time)
 }
 
-/** The end of a role completes its copies, except those by engines: the last stage contains a `drain` for them. */
+/**
+ * The end of a role completes its asynchronous copies, except in the last stage for a GPU, which contains a `drain` for
+ * them.
+ */
 export function completeAtEnd(agent: Agent): void {
   const { reads, writes } = agent.inFlight
   join(
     agent,
-    [...reads, ...writes].filter(({ node }) => !isByEngine(node!)),
+    [...reads, ...writes].filter(({ node }) => node!.attributes.by === undefined),
   )
 }
 
 /**
- * `quiet` and `drain` complete the copies that the role has in flight, or only their reads. A `drain` that leaves boxes
- * pending completes the reads of all earlier boxes, and nothing else.
+ * `quiet` completes the asynchronous copies of the role, or only their reads. A `drain` completes those by engines, or
+ * those by `threads`. A `drain` that leaves boxes (tiles of a TMA store) pending completes the reads of all earlier
+ * boxes, and no other accesses.
  */
 export const complete: Maker = (node) => {
   const onlyReads = node.attributes.of === 'reads'
   const pending = (node.attributes.pending ?? 0) as number
+  const { by = node.op === 'drain' ? 'engine' : undefined } = node.attributes
+  const isOther = ({ node: copy }: Accessor): boolean => by !== undefined && copy!.attributes.by !== by
   return {
     node,
     sync: false,
     run(agent, machine) {
       const { reads, writes } = agent.inFlight
-      const boxes = pending > 0 ? reads.filter((one) => one.node?.op === 'store.box') : []
-      const left = new Set(pending > 0 ? reads.filter((one) => !boxes.slice(0, -pending).includes(one)) : [])
-      const done = reads.filter((one) => !left.has(one))
-      reads.splice(0, reads.length, ...left)
-      join(agent, [...done, ...(onlyReads ? [] : writes.splice(0))])
+      const boxes = pending > 0 ? reads.filter(({ node }) => node && opOf(node).completes === 'at drain') : []
+      const isLeft = (one: Accessor): boolean =>
+        pending > 0 ? !boxes.slice(0, -pending).includes(one) : isOther(one)
+      const done = reads.filter((one) => !isLeft(one))
+      reads.splice(0, reads.length, ...reads.filter(isLeft))
+      const written = onlyReads ? [] : writes.filter((one) => !isOther(one))
+      writes.splice(0, writes.length, ...writes.filter((one) => !written.includes(one)))
+      join(agent, [...done, ...written])
       machine.strong.noteClock(agent)
     },
   }
 }
 
 /**
- * A copy in flight until the role executes `quiet`. Its reads and its writes are two separate agents, because a `quiet`
- * may complete only the reads.
+ * An asynchronous copy that is in flight until the role executes `quiet`. The reads and the writes of an asynchronous
+ * copy are two separate agents, because a `quiet` may complete only the reads.
  */
 export function beginInFlight(
   agent: Agent,

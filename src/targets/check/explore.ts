@@ -8,9 +8,10 @@ import { reportPrint, type OnPrint } from '../../world/prints.ts'
 import { CutRun, findingKey, RunOver, StopRun, type Cut, type Finding } from './findings.ts'
 import type { Scheduler } from './machine.ts'
 import { ExhaustiveSearch, RandomScheduler } from './scheduler.ts'
-import { CheckWorld, type Stage } from './world.ts'
+import type { Stage } from './stage.ts'
+import { CheckWorld } from './world.ts'
 
-/** What the exploration needs of a scenario. */
+/** The facts about a scenario that the exploration needs. */
 type Explored = Pick<Scenario, 'name' | 'run' | 'residency' | 'site'>
 
 export interface ExploreOptions {
@@ -20,25 +21,28 @@ export interface ExploreOptions {
   /** The number of random schedules. */
   readonly schedules?: number
   readonly seed?: number
-  /** Search all schedules with at most this many preemptions, up to `limit` schedules. */
+  /** An exhaustive search explores all schedules with at most this many preemptions, up to `limit` schedules. */
   readonly preemptions?: number
   readonly limit?: number
   /**
-   * Whether the search skips interleavings that are equivalent to others. True except in tests of the reduction
-   * itself.
+   * True if the search skips interleavings that are equivalent to others. Only tests of the reduction itself disable
+   * the skipping of equivalent interleavings.
    */
   readonly reduce?: boolean
-  /** Continue after the first run with a finding. */
+  /** True to continue after the first run with a finding. */
   readonly keepGoing?: boolean
   /** The number of scheduling points after which a run is cut. */
   readonly stepLimit?: number
   /**
-   * Called for each line of `t.print` in the first run. By default, the line is printed on stderr if the kernels run as
-   * recorded.
+   * A callback for each line of `t.print` in the first run. By default, the printed line goes to stderr if the kernels
+   * run as recorded.
    */
   readonly onPrint?: OnPrint
   readonly onProgress?: (done: number) => void
-  /** Called after each run. If it returns true, the exploration ends with the findings so far. */
+  /**
+   * A callback that is called after each run. If the callback returns true, the exploration ends with the findings so
+   * far.
+   */
   readonly shouldStop?: () => boolean
 }
 
@@ -46,15 +50,18 @@ export interface Exploration {
   readonly findings: readonly Finding[]
   /** The number of runs, including runs that ended early because their continuation had already been explored. */
   readonly schedules: number
-  /** For a search: true if it explored everything within its bound. */
+  /** True if a search explored everything within its bound. */
   readonly complete: boolean
-  /** The reasons why parts were left out. A search that stopped at a finding was not cut, yet it is not complete. */
+  /**
+   * The reasons why the exploration did not cover everything within its bound. If a search stopped at a finding, the
+   * list of reasons is empty, although the search is not complete.
+   */
   readonly cuts: readonly Cut[]
-  /** For random runs: the seed of the run that showed each finding, to reproduce it. */
+  /** The seed of the random run that showed each finding, to reproduce it. */
   readonly seeds?: readonly number[]
   /** The seed that reproduces the first finding. */
   readonly seed?: number
-  /** The return value of each run that finished, and whether the run had no findings. */
+  /** The return value of each run that finished, and whether the run was free of findings. */
   readonly results: readonly { readonly value: unknown; readonly clean: boolean }[]
 }
 
@@ -69,7 +76,7 @@ export async function explore(scenario: Explored, options: ExploreOptions): Prom
 
 interface Run {
   readonly findings: readonly Finding[]
-  /** True if the run ended without a verdict. */
+  /** True if the run ended without a verdict, for example at a limit. */
   readonly isCut?: boolean
   readonly cuts: ReadonlySet<Cut>
   readonly ended?: { readonly value: unknown; readonly clean: boolean }
@@ -97,7 +104,7 @@ async function runOnce(
     await world.close()
     return { ...seen(world), ended: { value, clean: world.findings.length === 0 } }
   } catch (error) {
-    // The error that ended the run counts, even if the scenario caught it or threw another error.
+    // The error that ended the run is reported, even if the scenario caught it or threw another error.
     const why = world.stopped ?? error
     if (why instanceof StopRun) return { ...seen(world), findings: [...world.findings, why.finding] }
     if (why instanceof RunOver) return { ...seen(world), isCut: why instanceof CutRun }
@@ -124,13 +131,17 @@ const misuses = new Set([
   'RangeError',
 ])
 
-/** True for errors in the scenario itself, as opposed to results that differ from what it expects. */
+/** True for an error in the scenario itself, as opposed to a result that differs from the expected result. */
 function isMisuse(error: unknown): boolean {
-  // Errors are compared by name, because a scenario may have been loaded with another copy of this package.
+  // Errors are compared by the name of their class, because a scenario may have been loaded with another copy of this
+  // package.
   return error instanceof Error && misuses.has(error.name)
 }
 
-/** An error that was not thrown in the author's code, as in the scenarios of an operation, is where the scenario is. */
+/**
+ * If an error was not thrown in the author's code, as in the scenarios of an operation, the location of the scenario is
+ * reported.
+ */
 function wrongResult({ name, site }: Pick<Scenario, 'name' | 'site'>, error: unknown): Finding {
   if (!(error instanceof Error))
     return {
@@ -154,8 +165,8 @@ function inWords(thrown: unknown): string {
 }
 
 /**
- * The number of further schedules to try after a wrong result. A wrong result names no line of a kernel, and another
- * schedule may show a finding that does.
+ * The number of further schedules to try after a wrong result. A wrong result names no line of a kernel, whereas
+ * another schedule may show a finding that does.
  */
 const lookOn = 100
 
@@ -165,7 +176,7 @@ const lookOn = 100
  */
 const enoughCuts = 10
 
-/** Collects the findings of all runs, each mistake once, and the values that the runs returned. */
+/** Collects the findings of all runs, without duplicates, and the values that the runs returned. */
 class Found {
   readonly results: { value: unknown; clean: boolean }[] = []
   readonly cuts = new Set<Cut>()
@@ -196,7 +207,7 @@ class Found {
     return this.#cutRuns >= enoughCuts
   }
 
-  /** The findings, with those that name a line of a kernel first. */
+  /** The findings, beginning with those that name a line of a kernel. */
   #ordered(): { finding: Finding; run: number }[] {
     return [...this.#byKey.values()].sort(
       (a, b) => Number(isLocated(b.finding)) - Number(isLocated(a.finding)),
@@ -207,7 +218,7 @@ class Found {
     return this.#ordered().map(({ finding }) => finding)
   }
 
-  /** For each finding, the number of the run that showed it. */
+  /** The number of the run that showed each finding. */
   get runs(): number[] {
     return this.#ordered().map(({ run }) => run)
   }
@@ -230,7 +241,8 @@ async function exploreRandom(scenario: Explored, options: ExploreOptions): Promi
   }
   const { findings, results } = found
   const seeds = found.runs.map((run) => first + run)
-  // A random run does not vary everything anyway, so the unvaried order of lanes is not reported as a cut.
+  // Random runs do not vary everything anyway, so the exploration does not report that the order of lanes was not
+  // varied.
   const cuts = [...found.cuts].filter((cut) => cut !== 'lanes')
   return { findings, schedules: done, complete: false, cuts, seeds, seed: seeds[0], results }
 }

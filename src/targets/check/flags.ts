@@ -1,4 +1,4 @@
-/** Flags: signals and waits for epochs, built on the histories of strong accesses. */
+/** Implements flags in the checker: signals and waits for epochs, built on the histories of strong accesses. */
 import { attribute, type Node } from '../../ir/node.ts'
 import type { Order, Scope } from '../../ir/ops/index.ts'
 import { accessOf, partyOf, type Memory, type WrongView } from './access.ts'
@@ -13,7 +13,7 @@ export interface FlagSet {
   readonly arrivals: number
   readonly signaller?: 'host'
   readonly buffers: readonly Buffer[]
-  /** For each rank, the number of launches that have signalled, and that have waited. */
+  /** The number of launches that have signalled the flag set, and the number that have waited for it, on each rank. */
   readonly signalled: number[]
   readonly waited: number[]
 }
@@ -26,7 +26,7 @@ export interface FlagView {
   readonly wrong?: WrongView
 }
 
-/** What a wait requires: the value of the flag, in which epoch, and how many signals of the epoch if not all. */
+/** The condition of a wait: the value of the flag, the epoch, and the number of signals if fewer than all suffice. */
 export interface Wanted {
   readonly epoch: number
   readonly value: number
@@ -36,7 +36,7 @@ export interface Wanted {
 export class FlagMemory {
   readonly #memory: Memory
   readonly #strong: StrongMemory
-  /** The flags of which a wait saw a part of an epoch, with the latest such wait. */
+  /** The flags of which a wait has seen only some signals of an epoch, with the latest such wait. */
   readonly #counted = new Map<
     Location,
     { readonly flag: FlagView; readonly epoch: number; readonly by: Accessor }
@@ -59,7 +59,7 @@ export class FlagMemory {
   }
 
   /**
-   * Notes the order and scope of a signal. Signals of different kinds publish different amounts of the past, so it
+   * Records the order and scope of a signal. Signals of different order or scope publish different accesses, so it
    * matters which signal a wait observes.
    */
   #noteKind({ buffer, i, order, scope }: StrongAccess): void {
@@ -69,16 +69,16 @@ export class FlagMemory {
   }
 
   /**
-   * True if a flag is signalled with different orders or scopes. It then matters which signal a wait observes, and
-   * when.
+   * True if a flag is signalled with different orders or scopes. If a flag is signalled with different orders or
+   * scopes, it matters which signal a wait observes, and when.
    */
   isMixed({ flags, rank, index }: FlagView): boolean {
     return this.#strong.isSharedPlace(mixedKey(flags.buffers[rank], index))
   }
 
   /**
-   * Reports a late signal that overwrites a later epoch of the flag. An agent that waits for the later epoch would
-   * wait forever.
+   * Reports a late signal that overwrites a later epoch of the flag. An agent that waits for the overwritten epoch
+   * would wait forever.
    */
   #checkAdvance(agent: Agent, node: Node, flag: FlagView, epoch: number): void {
     const { messages } = flag.flags.buffers[flag.rank].locations.get(flag.index)!
@@ -106,8 +106,8 @@ export class FlagMemory {
   }
 
   /**
-   * The value that a wait of this launch requires. `count` is the number of the epoch's signals for which it waits, or
-   * undefined for all of them.
+   * The value of the flag that a wait in this launch requires. The argument `count` is the number of the epoch's
+   * signals for which the launch waits, or undefined for all of them.
    */
   wanted(agent: Agent, node: Node, { flags }: FlagView, count: number | undefined): Wanted {
     const epoch = Math.max(agent.launch.epochs.get(flags)!.wait - attribute<number>(node, 'lag'), 0)
@@ -125,7 +125,8 @@ export class FlagMemory {
 
   /**
    * Polls the flag without waiting and returns whether the epoch is reached. The poll may read any value of the flag
-   * that the agent may still observe. A value that is too small synchronises with nothing.
+   * that the memory model permits the agent to observe. A poll that reads a value that is too small does not
+   * synchronise with any signal.
    */
   reached(agent: Agent, node: Node, flag: FlagView, wanted: Wanted): boolean {
     if (wanted.value <= 0) return true
@@ -146,14 +147,14 @@ export class FlagMemory {
     const found = location.messages
       .slice(location.floor(agent))
       .filter((message) => suffices(message, wanted.value))
-    // Among signals of one signaller with equal order and scope, the first that suffices publishes the least. A
-    // search need not try the later ones.
+    // Among signals of one signaller with equal order and scope, the first sufficient signal publishes the fewest
+    // accesses. A search therefore need not try signals after the first sufficient one.
     const isOpen = this.#strong.isShared(buffer, flag.index) || this.isMixed(flag)
     const message = isOpen ? found[found.length - 1 - this.#strong.pick(found.length)] : found[0]
     this.#hear(strongAccess(agent, node, flag), location, message, flag, wanted)
   }
 
-  /** Reads a sufficient value of the flag: the agent synchronises with the signaller. */
+  /** Reads a sufficient value of the flag, by which the agent synchronises with the signaller. */
   #hear(access: StrongAccess, location: Location, message: Message, flag: FlagView, wanted: Wanted): void {
     const { agent, node } = access
     this.#strong.read(access, location, message)
@@ -166,7 +167,10 @@ export class FlagMemory {
       this.#counted.set(location, { flag, epoch: wanted.epoch, by: accessOf(agent, node) })
   }
 
-  /** Reports a wait for more signals than an epoch has. It would count signals of the next epoch. */
+  /**
+   * Reports a wait for more signals than an epoch has. A wait for more signals than an epoch has would count signals of
+   * the next epoch.
+   */
   #checkCount(agent: Agent, node: Node, flag: FlagView, { count, epoch }: Wanted): void {
     const { arrivals } = flag.flags
     if (count === undefined || count <= arrivals) return
@@ -180,8 +184,8 @@ export class FlagMemory {
   }
 
   /**
-   * Reports flags of which a wait saw some signals of an epoch and the others were never sent. Later waits would count
-   * the signals of later epochs in their place.
+   * Reports a flag if a wait saw some signals of an epoch, but the other signals of that epoch were never sent. Later
+   * waits would count signals of later epochs in place of the missing signals.
    */
   expectComplete(): void {
     for (const [location, { flag, epoch, by }] of this.#counted) {
@@ -191,7 +195,7 @@ export class FlagMemory {
         'lost-signal',
         by,
         `${describeFlag(flag)} has ${location.newest.value} signals at the end, but epoch ${epoch} is complete with ${wanted} (arrivals ${flag.flags.arrivals}): a signal was not sent, and the next epoch would count its own signals for this one`,
-        [partyOf(by, `waits for a part of epoch ${epoch}`)],
+        [partyOf(by, `waits for some signals of epoch ${epoch}`)],
       )
     }
     this.forgetParts()
@@ -233,7 +237,7 @@ export class FlagMemory {
 
 const mixedKey = (buffer: Buffer, i: number): string => `${buffer.key}/${i} mixed`
 
-/** Counters wrap around, so the comparison uses their difference. */
+/** The epoch counters wrap around, so the comparison uses their difference. */
 const suffices = (message: Message, wanted: number): boolean => ((message.value - wanted) | 0) >= 0
 
 export const describeFlag = ({ flags, rank, index }: FlagView): string => flags.buffers[rank].describe(index)

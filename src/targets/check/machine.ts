@@ -1,123 +1,42 @@
 /**
- * The checking machine executes one run: the programs of all ranks, their roles, and the launches queued on streams.
- * At every scheduling point it asks a scheduler which agent runs next. It stops when everything is done or when no
- * agent can continue.
+ * The checking machine executes one run: the programs of all ranks, their roles, and the launches queued on streams. At
+ * every scheduling point, the checking machine asks a scheduler which agent runs next. The checking machine stops when
+ * all launches have ended or when no agent can continue.
  */
 import { ArithmeticError } from '../../ir/dtype.ts'
 import type { Node } from '../../ir/node.ts'
-import { meetsRoles } from '../../ir/ops/index.ts'
 import { KernelError } from '../../ir/site.ts'
-import { rankNames } from '../../timeline/ranges.ts'
-import type { Members } from '../../world/members.ts'
 import type { Printed } from '../../world/prints.ts'
-import {
-  pendingOf,
-  signalLines,
-  Signallers,
-  type FlagSignals,
-  type Launched,
-} from '../../world/signallers.ts'
-import { describe, Agent, type ComponentRecord } from './agent.ts'
 import { Memory } from './access.ts'
+import { describe, Agent, type ComponentRecord } from './agent.ts'
 import type { Location, Message } from './atomics.ts'
-import type { ArrivalBarrier } from './barrier.ts'
 import { Clock, mix } from './clock.ts'
-import type { Code } from './code.ts'
 import { completeAtEnd, Engines } from './engines.ts'
-import { FlagMemory, type FlagSet, type FlagView } from './flags.ts'
-import {
-  CutRun,
-  findingKey,
-  StopRun,
-  type Cut,
-  type Finding,
-  type FindingKind,
-  type Party,
-} from './findings.ts'
+import { findingKey, StopRun, type Cut, type Finding, type FindingKind } from './findings.ts'
+import { FlagMemory, type FlagView } from './flags.ts'
+import { expectArrived } from './lasts.ts'
+import { flagArguments, type Launch, type ProgramInstance } from './launch.ts'
 import type { Accessor, Buffer } from './memory.ts'
 import { Multicasts } from './multicast.ts'
-import { withPredecessors } from './order.ts'
+import { Queues, type Requested } from './queues.ts'
 import { StrongMemory, type Choices } from './strong.ts'
+import { deadlock, endAtLimit } from './stuck.ts'
 
 export interface Scheduler extends Choices {
-  /** Chooses one of the enabled agents. `current` ran last and may be among them. */
+  /** Chooses one of the agents that can continue. The agent `current` ran last and may be one of them. */
   next(enabled: readonly Agent[], current: Agent | undefined, machine: Machine): Agent
-}
-
-/** A kernel launched on one rank. */
-export interface Launch {
-  readonly kernel: string
-  readonly code: Code
-  /** The rank in the world, and the group of the launch, whose ranks the kernel sees. */
-  readonly rank: number
-  readonly members: Members
-  readonly stream: number
-  readonly grid: number
-  /** The values of the kernel's parameters on this rank. */
-  readonly args: Readonly<Record<string, unknown>>
-  /**
-   * Launches on this rank that end before this launch starts: the previous launch on its stream, and launches of
-   * other streams that its stream waits for.
-   */
-  readonly after: readonly Launch[]
-  /** The host's clock at the time of the launch. */
-  readonly hostClock: Clock
-  /** The counts of each `last`, by index. */
-  readonly lasts: Map<Node, Map<number, Count>>
-  /** The epochs of this launch's flag sets, read when the launch starts. */
-  readonly epochs: Map<FlagSet, { readonly signal: number; readonly wait: number }>
-  /** The programs that have started. */
-  readonly programs: ProgramInstance[]
-  remaining: number
-  /** The clock at the start of the launch. It counts as fenced for asynchronous engines, too. */
-  start: Clock
-  end: Clock
-  isOver: boolean
-}
-
-/** One program of a launch, with the state that its roles share. */
-export interface ProgramInstance {
-  readonly launch: Launch
-  readonly program: number
-  roles: Agent[]
-  /** Roles that a barrier has released and that have not continued yet. */
-  readonly released: Set<Agent>
-  /** The agent outside roles. */
-  main: Agent | undefined
-  /** The time of that agent when the program started. */
-  started: number
-  /** The shared tiles and barriers of the program, in the order of their declarations. */
-  readonly tiles: Buffer[]
-  readonly barriers: ArrivalBarrier[][]
 }
 
 export interface MachineOptions {
   readonly ranks: number
   /** The number of scheduling points after which a run is cut. */
   readonly stepLimit?: number
-  /** The number of instructions after which a run is too long to check. */
+  /** The number of instructions after which a run is considered too long to check. */
   readonly instructionLimit?: number
 }
 
-/** The arrivals at one index of a `last`. */
-interface Count {
-  /** The number of arrivals that end the count. */
-  wanted: number
-  /** How often the count was complete. */
-  rounds: number
-  arrived: Party[]
-  readonly clock: Clock
-}
-
-/** The launches of a stream on a rank. */
-interface Queue {
-  readonly pending: Launch[]
-  active: Launch | undefined
-  last: Launch | undefined
-}
-
 const HOST = 0
-/** The number of fruitless reads in sequence after which the host would poll forever. */
+/** The number of consecutive reads without a change after which the host would poll forever. */
 const mostFruitless = 1000
 
 export class Machine {
@@ -128,17 +47,17 @@ export class Machine {
   readonly engines = new Engines()
   readonly multicasts = new Multicasts()
   readonly findings = new Map<string, Finding>()
-  /** What programs printed since the host last waited. Undefined if nothing is printed. */
+  /**
+   * The lines that programs have printed since the host last waited. The list of printed lines is undefined if printing
+   * is disabled.
+   */
   prints: Printed[] | undefined
-  /** The choices that this run could not vary. */
+  /** The kinds of choices that the run could not vary. */
   readonly cuts = new Set<Cut>()
   readonly #scheduler: Scheduler
   readonly #components: ComponentRecord[] = []
   readonly #componentOf = new Map<string, number>()
-  readonly #queues = new Map<string, Queue>()
-  readonly #signallers = new Signallers()
-  /** Launches that are still running as far as the host knows, whether or not they have ended. */
-  #unknown: Launch[] = []
+  readonly #queues = new Queues()
   #current: Agent | undefined
   readonly #agents: Agent[] = []
   readonly #scratch: Agent[] = []
@@ -161,9 +80,9 @@ export class Machine {
     this.hostClock.set(HOST, 1)
   }
 
-  // The host
+  // Accesses by the host
 
-  /** The accessor record of the host. */
+  /** The record of an access by the host. */
   get host(): Accessor {
     return {
       identity: this.#components[HOST],
@@ -174,37 +93,37 @@ export class Machine {
     }
   }
 
-  /** The host writes a word that running kernels may poll. */
+  /** Models a write by the host of a word that running kernels may poll. */
   writeWord(buffer: Buffer, i: number, value: number): void {
     this.strong.storeFromHost(this.host, this.#components[HOST], buffer, i, value)
     this.hostClock.tick(HOST)
     this.#fruitless = 0
   }
 
-  /** The store that the host read last, of each word that it polls. */
+  /** The store that the host read last of each word that it polls. */
   readonly #polled = new Map<Location, Message>()
-  /** How often in sequence the host has read something while nothing else happened. */
+  /** How often in a row the host has read memory while no agent made a step. */
   #fruitless = 0
 
   /**
-   * The host looks at memory without waiting: everything that can run does, and then the host may read any store that
-   * the memory model permits, so that it also sees what it would have seen before.
+   * Models a host read that does not wait for launches. Before a host read, all agents run as far as they can. The host
+   * may then read any store that the memory model permits, which includes the values that it could have read before.
    */
   look(what: string): void {
     const { steps } = this
     this.#runEnabled(() => false)
     this.#fruitless = this.steps === steps ? this.#fruitless + 1 : 0
     if (this.#fruitless < mostFruitless) return
-    if (this.#agents.length > 0) this.#deadlock()
+    if (this.#agents.length > 0) deadlock(this.#agents, this, this.#queues)
     throw new StopRun({
       kind: 'livelock',
       kernel: 'the host program',
-      message: `the host reads ${what} again and again, and nothing can change it any more`,
+      message: `the host reads ${what} again and again, and no agent can change it any more`,
       parties: [],
     })
   }
 
-  /** The host reads a word that running kernels may store. */
+  /** Models a read by the host of a word that running kernels may store. */
   readWord(buffer: Buffer, i: number): number {
     const record = this.#components[HOST]
     const { location, message } = this.strong.loadIntoHost(this.host, record, buffer, i, this.#polled)
@@ -213,78 +132,49 @@ export class Machine {
     return message.value
   }
 
-  /** True if a launch may still be running, as far as the host knows. */
+  /** True if a launch may still be running, as far as the host program knows. */
   get isBusy(): boolean {
-    return this.#unknown.length > 0
+    return this.#queues.isBusy
   }
 
-  enqueue(
-    launch: Omit<
-      Launch,
-      'hostClock' | 'lasts' | 'epochs' | 'programs' | 'remaining' | 'start' | 'end' | 'isOver'
-    >,
-  ): void {
-    const hostClock = this.hostClock.copy()
+  enqueue(launch: Requested): void {
+    this.#queues.add(launch, this.hostClock.copy())
     this.hostClock.tick(HOST)
-    const key = `${launch.rank}/${launch.stream}`
-    let queue = this.#queues.get(key)
-    if (!queue) this.#queues.set(key, (queue = { pending: [], active: undefined, last: undefined }))
-    const added: Launch = {
-      ...launch,
-      hostClock,
-      lasts: new Map(),
-      epochs: new Map(),
-      programs: [],
-      remaining: launch.grid,
-      start: hostClock,
-      end: new Clock(),
-      isOver: false,
-    }
-    queue.pending.push(added)
-    this.#signallers.note(launch, launch.code.ir, flagSets(launch.args))
-    queue.last = added
-    this.#unknown.push(added)
   }
 
-  /** The last launch of a stream on a rank, unless the host knows that it has ended. */
+  /** The last launch of a stream on a rank, unless the host program knows that it has ended. */
   last(rank: number, stream: number): readonly Launch[] {
-    const launch = this.#queues.get(`${rank}/${stream}`)?.last
-    return launch ? [launch] : []
+    return this.#queues.last(rank, stream)
   }
 
   /** Launches on a rank that may run concurrently with a launch that follows `after`. */
   beside(rank: number, after: readonly Launch[]): Launch[] {
-    const others = this.#unknown.filter((launch) => launch.rank === rank)
-    if (others.length === 0) return others
-    const before = withPredecessors(after)
-    return others.filter((launch) => !before.has(launch))
+    return this.#queues.beside(rank, after)
   }
 
   /**
-   * Runs everything that is enqueued, or until the given launches have ended. The host is then ordered after these
-   * launches and their predecessors.
+   * Executes all enqueued launches, or only until the given launches have ended. The host is afterwards ordered after
+   * the awaited launches and their predecessors.
    */
   run(until?: readonly Launch[]): void {
     const isOver = (): boolean => until?.every((launch) => launch.isOver) ?? false
-    if (!this.#runEnabled(isOver) && this.#agents.length > 0) this.#deadlock()
-    const known = until && withPredecessors(until)
-    for (const launch of known ?? this.#unknown) this.hostClock.join(launch.end)
-    this.#unknown = known ? this.#unknown.filter((launch) => !known.has(launch)) : []
-    // References to finished agents and launches are dropped. Otherwise a long-lived world would keep all memory of
-    // its past programs.
+    if (!this.#runEnabled(isOver) && this.#agents.length > 0) deadlock(this.#agents, this, this.#queues)
+    this.#queues.noteEnded(until, this.hostClock)
+    // A reference to a finished agent would keep the memory of its program.
     if (this.#current?.done) this.#current = undefined
-    for (const queue of this.#queues.values())
-      if (queue.last && !this.#unknown.includes(queue.last)) queue.last = undefined
   }
 
-  /** Runs until `isOver` or until no agent can continue. Returns true in the first case. */
+  /**
+   * Executes agents until `isOver` returns true or until no agent can continue. The result is true if `isOver` returned
+   * true.
+   */
   #runEnabled(isOver: () => boolean): boolean {
     for (;;) {
       this.#startLaunches()
       if (isOver()) return true
       const enabled = this.#enabled()
       if (enabled.length === 0) return false
-      if (++this.steps > this.#stepLimit) this.#cut(enabled)
+      if (++this.steps > this.#stepLimit) endAtLimit(enabled, this.#stepLimit)
       const free = this.#scheduler.sharing && enabled.find((agent) => this.#runsAtOnce(agent))
       if (free) {
         this.#advance(free, true)
@@ -311,7 +201,7 @@ export class Machine {
     })
   }
 
-  /** A digest of the partial order so far. Equal digests mean equal states. */
+  /** A digest (hash) of the partial order of the run so far. Equal digests mean equal states of the run. */
   digest(): string {
     let a = 1
     let b = 2
@@ -326,9 +216,9 @@ export class Machine {
     return `${a},${b}`
   }
 
-  // Running agents
+  // Execution of agents
 
-  /** The agents that can continue. This function runs at every step, so it allocates nothing. */
+  /** The agents that can continue. This function runs at every step, so it allocates no memory. */
   #enabled(): readonly Agent[] {
     const found = this.#scratch
     found.length = 0
@@ -347,8 +237,8 @@ export class Machine {
   }
 
   /**
-   * Executes the agent up to its next scheduling point. With `granted`, it executes the scheduling point at which the
-   * agent stands as well.
+   * Executes the agent up to its next scheduling point. If `granted` is true, the function also executes the scheduling
+   * point at which the agent stands.
    */
   #advance(agent: Agent, granted: boolean): void {
     let go = granted
@@ -406,32 +296,21 @@ export class Machine {
   }
 
   #startLaunches(): void {
-    // A launch that needs no other agent ends at once, and other launches may have waited for it.
-    while (this.#startQueues());
+    // A launch that needs no other agent ends at once, which may release launches that wait for it.
+    while (this.#queues.startReady(this.#startLaunch));
   }
 
-  /** Starts launches whose predecessors have ended. Returns true if a started launch ended at once. */
-  #startQueues(): boolean {
-    let ended = false
-    for (const queue of this.#queues.values()) {
-      while (!queue.active && queue.pending.length > 0) {
-        if (queue.pending[0].after.some((launch) => !launch.isOver)) break
-        const launch = queue.pending.shift()!
-        queue.active = launch
-        for (const other of launch.after) launch.end.join(other.end)
-        launch.end.join(launch.hostClock)
-        for (const { flags } of flagArguments(launch)) {
-          const [signalled, waited] = [flags.signalled[launch.rank], flags.waited[launch.rank]]
-          launch.epochs.set(flags, { signal: signalled + 1, wait: waited + 1 })
-        }
-        const start = launch.end.copy()
-        launch.start = start
-        for (let program = 0; program < launch.grid; program++) this.#startProgram(launch, program, start)
-        if (launch.grid === 0) this.#endLaunch(launch)
-        ended ||= launch.isOver
-      }
+  readonly #startLaunch = (launch: Launch): void => {
+    for (const other of launch.after) launch.end.join(other.end)
+    launch.end.join(launch.hostClock)
+    for (const { flags } of flagArguments(launch)) {
+      const [signalled, waited] = [flags.signalled[launch.rank], flags.waited[launch.rank]]
+      launch.epochs.set(flags, { signal: signalled + 1, wait: waited + 1 })
     }
-    return ended
+    const start = launch.end.copy()
+    launch.start = start
+    for (let program = 0; program < launch.grid; program++) this.#startProgram(launch, program, start)
+    if (launch.grid === 0) this.#endLaunch(launch)
   }
 
   #startProgram(launch: Launch, program: number, start: Clock): void {
@@ -461,11 +340,9 @@ export class Machine {
   }
 
   #endLaunch(launch: Launch): void {
-    const queue = this.#queues.get(`${launch.rank}/${launch.stream}`)!
-    queue.active = undefined
-    launch.isOver = true
+    this.#queues.end(launch)
     launch.programs.length = 0
-    this.#expectArrived(launch)
+    expectArrived(this, launch)
     // The last program of the rank advances the epochs of the flags that the kernel used.
     const flagsOf = (names: ReadonlySet<string>): FlagView['flags'][] =>
       [...names].map((name) => (launch.args[name] as FlagView).flags)
@@ -479,9 +356,12 @@ export class Machine {
     this.#agents.splice(this.#agents.indexOf(agent), 1)
   }
 
-  // Roles
+  // Roles of a program
 
-  /** Starts the roles of a program with the program's clock. Their clocks are joined when all roles have ended. */
+  /**
+   * Starts the roles of a program with the program's clock. When all roles have ended, their clocks are joined into the
+   * program's clock.
+   */
   startRoles(parent: Agent, names: readonly string[], starts: readonly number[]): void {
     const { instance } = parent
     const start = parent.snapshot()
@@ -493,7 +373,7 @@ export class Machine {
     })
     parent.children = roles.length
     instance.roles = roles
-    // The parent agent does not run until its roles have ended.
+    // The agent of the program does not run until its roles have ended.
     this.#agents.splice(this.#agents.indexOf(parent), 1, ...roles)
     for (const role of roles) this.#advance(role, false)
   }
@@ -511,220 +391,24 @@ export class Machine {
     this.strong.noteClock(parent)
   }
 
-  /** The roles that a program-wide barrier is still waiting for. */
-  missing(agent: Agent): string[] {
-    return agent.instance.roles
-      .filter((role) => role !== agent && !this.#isAtBarrier(role))
-      .map((role) => (role.done ? `${role.role}, which has ended` : role.role))
-  }
-
-  #isAtBarrier(role: Agent): boolean {
-    if (role.done) return false
-    const at = role.code.instructions.at(role.pc)
-    return at !== undefined && meetsRoles(at.node)
-  }
-
-  canMeet(agent: Agent): boolean {
-    if (!agent.parent || agent.instance.released.has(agent)) return true
-    return agent.instance.released.size === 0 && agent.instance.roles.every((role) => this.#isAtBarrier(role))
-  }
+  // Asynchronous copies in flight
 
   /**
-   * The first agent at the barrier releases all roles. Each role is then ordered after everything that any role did
-   * before the barrier.
-   */
-  meet(agent: Agent): void {
-    const { instance } = agent
-    if (!agent.parent || instance.released.delete(agent)) return
-    const all = new Clock()
-    for (const role of instance.roles) role.release(all)
-    for (const role of instance.roles) {
-      role.clock.join(all)
-      this.strong.noteClock(role)
-      if (role !== agent) instance.released.add(role)
-    }
-  }
-
-  // Copies in flight
-
-  /**
-   * Begins an asynchronous copy. A copy in flight is a separate component until its issuer knows that the copy is
+   * Begins an asynchronous copy. An asynchronous copy is a separate component until its issuer knows that the copy is
    * complete.
    */
   beginCopy(agent: Agent, node: Node): Accessor {
-    let engine = agent.engines.find((one) => agent.clock.get(one.component) >= one.time)
+    const { by } = node.attributes
+    let engine = agent.engines.find(
+      ({ record, by: own }) => own === by && agent.clock.get(record.component) >= record.time,
+    )?.record
     if (!engine) {
       const role = `${agent.role || 'main'} (asynchronous copy)`
       engine = this.#component(agent.rank, agent.stream, agent.program, role, 1000 + agent.engines.length)
       engine.team = agent.team
       engine.members = agent.members
-      agent.engines.push(engine)
+      agent.engines.push({ record: engine, by })
     }
     return { identity: engine, clock: agent.clock, time: ++engine.time, kernel: agent.launch.kernel, node }
   }
-
-  // The last arrival
-
-  /** Counts an arrival at an index of a `last`. Returns true for the last of `arrivals`, which starts a new count. */
-  arriveLast(agent: Agent, node: Node, arrivals: number, index: number): boolean {
-    const of = (node.attributes.of as number | undefined) ?? 1
-    if (index < 0 || index >= of)
-      this.stop(agent, node, 'out-of-bounds', `last counts at index ${index}, but has ${of} counters (of)`)
-    if (arrivals < 1)
-      this.stop(agent, node, 'error', `last waits for ${arrivals} arrivals: its block would never run`)
-    const { lasts } = agent.launch
-    let counts = lasts.get(node)
-    if (!counts) lasts.set(node, (counts = new Map()))
-    let gate = counts.get(index)
-    if (!gate) counts.set(index, (gate = { wanted: arrivals, rounds: 0, arrived: [], clock: new Clock() }))
-    agent.clock.join(gate.clock)
-    agent.release(gate.clock)
-    agent.noteEffect()
-    this.strong.noteClock(agent)
-    const arrival = {
-      who: describe(agent),
-      what: `arrives${node.attributes.of === undefined ? '' : ` at index ${index}`} for ${arrivals} arrivals`,
-      site: node.site,
-    }
-    gate.arrived.push(arrival)
-    if (gate.arrived.length === 1) gate.wanted = arrivals
-    else if (gate.wanted !== arrivals)
-      this.report({
-        kind: 'lost-signal',
-        kernel: agent.launch.kernel,
-        message: `last counts to ${gate.wanted} for some programs and to ${arrivals} for others: all must give the same number of arrivals`,
-        parties: [gate.arrived[0], arrival],
-      })
-    if (gate.arrived.length < gate.wanted) return false
-    gate.arrived = []
-    gate.rounds++
-    return true
-  }
-
-  /** Reports counts of `last` that are incomplete at the end of a launch. The next launch would continue them. */
-  #expectArrived({ kernel, rank, lasts }: Launch): void {
-    const counts = [...lasts].flatMap(([node, all]) =>
-      [...all].map(([index, count]) => ({ node, index, count })),
-    )
-    for (const { node, index, count } of counts) {
-      const { wanted, rounds, arrived } = count
-      if (arrived.length === 0) continue
-      const at = node.attributes.of === undefined ? '' : ` at index ${index}`
-      const before =
-        rounds === 0 ? '' : `, after the block has run ${rounds === 1 ? 'once' : `${rounds} times`}`
-      this.report({
-        kind: 'lost-signal',
-        kernel,
-        message: `last has ${arrived.length} of ${wanted} arrivals${at} when the launch ends on rank ${rank}${before}: ${wanted - arrived.length} ${wanted - arrived.length === 1 ? 'is' : 'are'} missing, or ${arrived.length} too many`,
-        parties: arrived.slice(0, 4),
-      })
-    }
-  }
-
-  // Loops that may not end
-
-  canIterate(agent: Agent, loop: number, state: readonly number[]): boolean {
-    const previous = agent.spins.get(loop)
-    if (!previous || previous.spin.effects || !sameState(agent, previous.state, state)) return true
-    for (const [location, message] of previous.spin.reads) if (location.hasNews(message)) return true
-    return false
-  }
-
-  iterate(agent: Agent, loop: number, state: readonly number[]): void {
-    const previous = agent.spins.get(loop)
-    agent.stale.clear()
-    if (previous && !previous.spin.effects && sameState(agent, previous.state, state))
-      for (const [location, message] of previous.spin.reads) agent.stale.set(location, message)
-    agent.spins.set(loop, {
-      state: state.map((register) => agent.registers[register]),
-      spin: { effects: false, reads: new Map() },
-    })
-  }
-
-  // When nothing moves
-
-  #deadlock(): never {
-    const blocked = this.#agents
-    const parties = blocked.slice(0, 12).map((agent) => {
-      const instruction = agent.code.instructions[agent.pc]
-      return {
-        who: describe(agent),
-        what: instruction.waiting?.(agent, this) ?? 'waits',
-        site: instruction.node.site,
-      }
-    })
-    const more = blocked.length > parties.length ? `, ${blocked.length - parties.length} more not shown` : ''
-    const signals = this.#couldSignal(blocked)
-    const unsignalled = signals.filter((one) => one.signals.length === 0).flatMap(signalLines)
-    const signallers = signals.flatMap(({ flag, signals: found }) =>
-      found.map(({ kernel, ranks, what, site }) => ({
-        who: rankNames(ranks),
-        what: `could signal ${flag}: ${kernel} ${what}`,
-        site,
-      })),
-    )
-    throw new StopRun({
-      kind: 'deadlock',
-      kernel: blocked[0].launch.kernel,
-      message: `${blocked.length} ${blocked.length === 1 ? 'agent waits' : 'agents wait'} ${[`for events that cannot occur any more${more}`, ...unsignalled].join('; ')}`,
-      parties: [...parties, ...signallers],
-    })
-  }
-
-  /** Lists the signals that could release the flags that the blocked agents wait for. */
-  #couldSignal(blocked: readonly Agent[]): FlagSignals[] {
-    const awaited = new Set<FlagSet>()
-    const waits = blocked.flatMap((agent) => {
-      const { awaited: flagsOf, node } = agent.code.instructions[agent.pc]
-      const flag = flagsOf?.(agent)
-      if (!flag) return []
-      awaited.add(flag)
-      return [{ ...placeOf(agent.launch), site: node.site?.toString(), flag }]
-    })
-    const launches = [...this.#queues.values()].flatMap(({ active, pending }) =>
-      [...(active ? [active] : []), ...pending].map(placeOf),
-    )
-    const pending = pendingOf(launches, waits)
-    return [...awaited].map((flags) => this.#signallers.couldSignal(flags, pending))
-  }
-
-  /**
-   * Ends a run that reached the limit of scheduling points. If all enabled agents are in unbounded loops, the run is
-   * a livelock. Bounded loops may just be long, so they give no verdict.
-   */
-  #cut(enabled: readonly Agent[]): never {
-    if (!enabled.every((agent) => agent.spins.size > 0)) throw new CutRun()
-    throw new StopRun({
-      kind: 'livelock',
-      kernel: enabled[0].launch.kernel,
-      message: `all programs that can continue are still in unbounded loops after ${this.#stepLimit} scheduling points`,
-      parties: enabled
-        .slice(0, 4)
-        .map((agent) => ({ who: describe(agent), what: 'is still looping', site: agent.site })),
-    })
-  }
-}
-
-function sameState(agent: Agent, before: readonly unknown[], registers: readonly number[]): boolean {
-  return registers.every((register, i) => {
-    const now = agent.registers[register]
-    const then = before[i]
-    if (typeof now === 'number') return Object.is(now, then)
-    return (now as Float64Array).every((x, j) => Object.is(x, (then as Float64Array)[j]))
-  })
-}
-
-const placeOf = ({ kernel, rank, stream }: Launch): Launched => ({ kernel, rank, stream })
-
-const isFlags = (value: unknown): value is FlagView =>
-  typeof value === 'object' && value !== null && 'flags' in value
-
-/** The flag sets among the arguments of a kernel, by parameter. */
-const flagSets = (args: Launch['args']): Record<string, FlagSet> =>
-  Object.fromEntries(
-    Object.entries(args).flatMap(([name, value]) => (isFlags(value) ? [[name, value.flags]] : [])),
-  )
-
-function flagArguments(launch: Launch): FlagView[] {
-  return Object.values(launch.args).filter(isFlags)
 }

@@ -1,23 +1,25 @@
 /**
- * Copies that the programs of a cluster make together. As written, each program copies the tile itself. The programs
- * must copy the same elements, because a GPU may fetch them once for all: the n-th execution of a multicast copy in one
- * program is compared with the n-th execution in the others.
+ * Checks copies that the programs of a cluster make together (multicast). In the recorded kernel, each program of the
+ * cluster copies the tile itself. The programs of a cluster must copy the same elements, because a GPU may fetch them
+ * once for all: the n-th execution of a multicast copy in one program is compared with the n-th execution in the other
+ * programs.
  */
 import { alongOf, extentsOf, sizeOf } from '../../ir/clusters.ts'
 import { attribute, type Node } from '../../ir/node.ts'
 import { partyOf, accessOf, type Places } from './access.ts'
 import { describe, type Agent } from './agent.ts'
-import type { Launch, Machine } from './machine.ts'
+import type { Launch } from './launch.ts'
+import type { Machine } from './machine.ts'
 
 interface Copied {
   readonly by: Agent
   readonly from: Places
-  /** The number of programs that have not made this copy yet. */
+  /** The number of programs of the cluster that have not made this copy yet. */
   missing: number
 }
 
 export class Multicasts {
-  /** How often each program has executed a copy, and the first of each set of equal copies. */
+  /** How often each program has executed a multicast copy, and the first copy of each set of corresponding copies. */
   readonly #launches = new WeakMap<
     Launch,
     { readonly executed: Map<string, number>; readonly copied: Map<string, Copied> }
@@ -65,7 +67,10 @@ export class Multicasts {
 const isSame = (a: Places, b: Places): boolean =>
   a.buffer === b.buffer && a.index.length === b.index.length && a.index.every((at, i) => at === b.index[i])
 
-/** E.g. "b[0, 8] of rank 1 and what follows". */
+/**
+ * Describes the elements that a copy reads. An example of a description of elements is "b[0, 8] of rank 1 and what
+ * follows".
+ */
 function nameOf({ buffer, index }: Places): string {
   const first = index.find((at) => at >= 0)
   return first === undefined ? `nothing of ${buffer.name}` : `from ${buffer.describe(first)}`

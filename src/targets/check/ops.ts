@@ -1,11 +1,16 @@
-/** Maps every op without blocks to the instruction that it becomes. The compiler (code.ts) handles control flow. */
+/**
+ * Maps every op without blocks to the instruction to which the checker compiles it. The compiler (compiler.ts) handles
+ * control flow.
+ */
 import { opsWith, type OpName } from '../../ir/ops/index.ts'
 import { clusterMeet } from './clusters.ts'
 import type { Maker, Structural } from './code.ts'
 import * as diagnostics from './diagnostics.ts'
 import * as engines from './engines.ts'
-import * as memory from './instructions.ts'
+import * as memory from './memoryInstructions.ts'
 import * as staging from './staging.ts'
+import { atomic } from './strongAccess.ts'
+import * as sync from './syncInstructions.ts'
 import { constant, evaluated, program, programs, rank } from './values.ts'
 import * as views from './views.ts'
 import * as words from './words.ts'
@@ -38,18 +43,18 @@ export const makers: Readonly<Record<Exclude<OpName, Structural>, Maker>> = {
   'copy.async': memory.copyAsync,
   'copy.nbi': memory.copyInFlight,
   'put.signal': memory.putSignal,
-  ...opsWith({ effect: 'write', elements: 'other' }, memory.atomic),
+  ...opsWith({ effect: 'write', elements: 'other' }, atomic),
 
   epoch: views.epoch,
-  signal: memory.signal,
-  wait: memory.wait,
-  reached: memory.reached,
-  fence: memory.fence,
+  signal: sync.signal,
+  wait: sync.wait,
+  reached: sync.reached,
+  fence: sync.fence,
   quiet: engines.complete,
-  barrier: memory.barrier,
-  barriers: memory.barriers,
-  'barrier.arrive': memory.arrive,
-  'barrier.wait': memory.waitPhase,
+  barrier: sync.barrier,
+  barriers: sync.barriers,
+  'barrier.arrive': sync.arrive,
+  'barrier.wait': sync.waitPhase,
 
   'cluster.meet': clusterMeet,
   assert: diagnostics.assert,
@@ -58,6 +63,9 @@ export const makers: Readonly<Record<Exclude<OpName, Structural>, Maker>> = {
   meet: engines.meet,
   'fence.async': engines.fenceAsync,
   drain: engines.complete,
+  'dot.wait': engines.dotWait,
+  held: sync.held,
+  'arrive.held': sync.arriveHeld,
   operands: staging.operands,
   staging: memory.shared,
   'staging.place': staging.place,

@@ -1,13 +1,14 @@
 /**
- * Fragments that pass to an engine through shared memory (src/ir/ops/staging.ts). A place of staging is one element here: its box
- * is always written and read as a whole. The box that it holds is the element's value.
+ * Models fragments that pass to an engine through shared memory, called staging memory (src/ir/ops/staging.ts). In the
+ * checker, one staging buffer is a single element, because its box (tile of a TMA store) is always written and read as
+ * a whole. The value of the element is the box that the buffer holds.
  */
 import { isInBox } from '../../ir/ops/index.ts'
 import type { ValueType } from '../../ir/type.ts'
 import { accessOf, type Places } from './access.ts'
 import type { Maker } from './code.ts'
 import { storeByEngine } from './engines.ts'
-import { writePlaces } from './instructions.ts'
+import { writePlaces } from './places.ts'
 
 export const operands: Maker = (node, _, [staging]) => ({
   node,

@@ -1,12 +1,13 @@
 /**
- * Flag-in-data words (as in NCCL's LL protocol) as instructions. An element holds an f32 whose two lowest bits are
- * replaced by the marks of an epoch. NaN and infinities have no such bits here. They are represented by numbers
- * beyond the f32 range, whose exponent encodes the marks.
+ * Implements flag-in-data words (as in NCCL's LL protocol) as instructions of the checker. In the checker, an element
+ * with flag-in-data holds an f32 whose two lowest bits are replaced by the marks of an epoch. NaN and infinities have
+ * no mantissa bits in the checker's representation. NaN and infinities are represented by numbers beyond the f32 range,
+ * whose exponent encodes the epoch.
  */
 import { carriedBy, marksOf } from '../../ir/ops/index.ts'
 import type { Maker } from './code.ts'
 import type { FlagView } from './flags.ts'
-import { strongAccess } from './instructions.ts'
+import { strongAccess } from './strongAccess.ts'
 
 const word = new DataView(new ArrayBuffer(4))
 const [INFINITE, NO_NUMBER] = [2 ** 300, 2 ** 400]
@@ -41,7 +42,10 @@ export const post: Maker = (node, out, inputs) => {
   })
 }
 
-/** Reads flag-in-data words. If a word has the marks of another epoch, the surrounding `until` repeats its block. */
+/**
+ * Executes the op that reads flag-in-data words. If a word has the marks of another epoch, the surrounding `until`
+ * repeats its block.
+ */
 export const take: Maker = (node, out, inputs, { missing }) => {
   const [, flags] = inputs
   return strongAccess(node, out, inputs, {
@@ -56,5 +60,7 @@ export const take: Maker = (node, out, inputs, { missing }) => {
   })
 }
 
-/** Does nothing here: the machine advances epochs at the end of a launch. */
+/**
+ * The op that advances epochs has no effect in the checker, because the machine advances epochs at the end of a launch.
+ */
 export const advance: Maker = (node) => ({ node, sync: false, run: () => undefined })

@@ -1,7 +1,7 @@
-/** A world of CPU ranks. Everything common to all worlds is in src/world/heapWorld.ts. */
+/** Defines a world of CPU ranks. Functions that are common to all worlds are in src/world/heapWorld.ts. */
 import { dtypes, type StorageDType } from '../../ir/dtype.ts'
+import { elements } from '../../ir/type.ts'
 import { HeapWorld } from '../../world/heapWorld.ts'
-import { elements } from '../../world/host.ts'
 import { WorldError, type PackedTensor, type SymmetricTensor } from '../../world/world.ts'
 import { CpuBackend, type CpuMark, type CpuPart } from './backend.ts'
 import type { CpuPlatform, HostOptions } from './host.ts'
@@ -15,12 +15,15 @@ export class CpuWorld extends HeapWorld<CpuPart, CpuMark, CpuBackend> {
     super(new CpuBackend(platform, options), options)
   }
 
-  /** The number of leaders per rank, which is the number of programs that run concurrently on each rank. */
+  /**
+   * The number of leaders (threads that run programs) per rank, which is the number of programs that run concurrently
+   * on each rank.
+   */
   get workers(): number {
     return this.backend.workers
   }
 
-  /** Packs a weight tensor into panels, in the order in which products read them (lower/panels.ts). */
+  /** Packs a weight tensor into panels, in the order in which matrix products read them (lower/panels.ts). */
   override async pack<D extends StorageDType>(tensor: SymmetricTensor<D>): Promise<PackedTensor<D>> {
     this.expectHandle(tensor)
     const { dtype, shape, name } = tensor

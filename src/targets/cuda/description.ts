@@ -1,6 +1,6 @@
 /**
- * The description of the cuda target (../description.ts). Without a world, its machine is an H200, or one with other
- * limits.
+ * Describes the cuda target (../description.ts). Without a world, the machine of the cuda target is an H200, or an H200
+ * with other limits.
  */
 import { oneEach, sharedOut, type DeviceDescription } from '../../world/machine.ts'
 import type { GivenDevice, TargetDescription } from '../description.ts'
@@ -10,10 +10,16 @@ import { h200 } from './machines.ts'
 const memory = 64 * 2 ** 30
 const granularity = 2 ** 21
 
-/** The device without a world, and the one whose limits a text does not state. */
+/**
+ * The device for which kernels are emitted if there is no world. The header of an emitted kernel states only limits
+ * that differ from this device.
+ */
 const usualGpu = h200
 
-/** The name differs from that of the usual device, because tiles that were measured there do not apply. */
+/**
+ * Returns a device with the given limits. The name of this device differs from the name of the usual device, so that
+ * tiles that were tuned on the usual device are not used.
+ */
 export function describedGpu({ sharedBytes, registers }: GivenDevice = {}): DeviceDescription {
   if (sharedBytes === undefined && registers === undefined) return usualGpu
   const { perProcessor } = usualGpu
@@ -24,16 +30,22 @@ export function describedGpu({ sharedBytes, registers }: GivenDevice = {}): Devi
     perProcessor: {
       ...perProcessor,
       ...(registers !== undefined && { registers }),
-      // A processor has room for one program of the largest size.
+      // A multiprocessor has room for one program of the largest size.
       ...(sharedBytes !== undefined && { sharedBytes: sharedBytes + perProcessor.reservedBytes }),
     },
   }
 }
 
+// The description has no `preference`, so a GPU is measured only if the user asks for it, because the GPU may be in
+// use.
 export const cudaDescription: TargetDescription = {
-  options: ['extents', 'oneDevice', 'severalDevices', 'hostSignals', 'record', 'sharedBytes', 'registers'],
+  options: [
+    ...(['extents', 'group', 'oneDevice', 'severalDevices', 'hostSignals'] as const),
+    ...(['record', 'sharedBytes', 'registers'] as const),
+  ],
   machine: (ranks, severalDevices, given) =>
     severalDevices ? oneEach(describedGpu(given), ranks) : sharedOut(describedGpu(given), ranks),
-  // A world allocates its whole heap when it is opened, so worlds that are open together share the memory.
+  // A world allocates its whole heap when it is opened, so all worlds that are open at the same time must share the
+  // device memory.
   measuredHeap: (ranks, worlds) => Math.floor(memory / worlds / ranks / granularity) * granularity,
 }

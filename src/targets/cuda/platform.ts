@@ -48,7 +48,7 @@ export class CudaPlatform implements Platform {
 function tensorMap(
   param: MapRecipe,
   { dtype, shape, offset }: HeapTensor,
-  { rank, ranks, heap, stride }: RankMemory,
+  { rank, heap, stride, heaps, places }: RankMemory,
 ): { readonly address: bigint; readonly shape: TensorMapShape } {
   const size = dtypes[dtype].bytes
   // The driver rejects tensor maps with an extent of 0, so an empty tensor gets the extents of the box. No kernel
@@ -59,11 +59,11 @@ function tensorMap(
   )
   const map: TensorMapShape = {
     dtype: dtype as TensorMapType,
-    dims: param.ranked ? [...dims, ranks] : dims,
+    dims: param.ranked ? [...dims, heaps] : dims,
     strides: param.ranked ? [...strides.slice(0, -1), stride] : strides.slice(0, -1),
     box: param.ranked ? [...param.box, 1] : param.box,
     swizzle: param.swizzle,
   }
-  const from = param.ranked ? 0 : rank
+  const from = param.ranked ? 0 : places[rank]
   return { address: heap + BigInt(from) * BigInt(stride) + BigInt(offset), shape: map }
 }

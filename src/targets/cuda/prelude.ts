@@ -95,22 +95,24 @@ const TYPES = {
   },
   next_kernel_may_start: {
     note: [
-      `Launches of a stream overlap where the host allows it: one is made ready while the one before ends.`,
+      `Lets the next kernel of the stream start before this kernel ends, if the host enabled programmatic dependent launch.`,
     ],
     uses: [],
     text: `${inline} void next_kernel_may_start() { asm volatile("griddepcontrol.launch_dependents;"); }`,
   },
   kernel_before_ended: {
+    note: [`Waits until the previous kernel of the stream has ended and its writes are visible.`],
     uses: [],
     text: `${inline} void kernel_before_ended() { asm volatile("griddepcontrol.wait;" ::: "memory"); }`,
   },
   bring_near: {
+    note: [`Prefetches the cache line at \`p\` into the L2 cache.`],
     uses: [],
     text: `${inline} void bring_near(const void* p) { asm volatile("prefetch.global.L2 [%0];" :: "l"(p)); }`,
   },
   min_u32: { uses: ['u32'], text: `${inline} u32 min_u32(u32 a, u32 b) { return a < b ? a : b; }` },
   pack_bf16: {
-    note: [`Two floats as packed bf16, the first in the low half.`],
+    note: [`Converts two floats to bf16 and packs them into one register, the first in the low half.`],
     uses: ['u32'],
     text: `${inline} u32 pack_bf16(float low, float high) {
   u32 packed;
@@ -119,7 +121,9 @@ const TYPES = {
 }`,
   },
   registers_raise: {
-    note: [`Registers of this warpgroup: a role that needs few gives them up to roles that need many.`],
+    note: [
+      `Changes the number of registers per thread of this warpgroup (setmaxnreg). Producers give up registers to consumers.`,
+    ],
     uses: ['u32'],
     text: `template <int Count> ${inline} void registers_raise() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(Count)); }`,
   },
@@ -128,12 +132,14 @@ const TYPES = {
     text: `template <int Count> ${inline} void registers_lower() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(Count)); }`,
   },
   group_arrive: {
-    note: [`Comes to a barrier at which others wait.`],
+    note: [`Arrives at a named barrier of this program without waiting for the other threads.`],
     uses: ['u32'],
     text: `${inline} void group_arrive(u32 id, u32 threads) { asm volatile("bar.arrive %0, %1;" :: "r"(id), "r"(threads) : "memory"); }`,
   },
   group_barrier: {
-    note: [`A barrier of \`threads\` threads of this program; id 0 is the whole program's.`],
+    note: [
+      `Synchronises \`threads\` threads of this program at a named barrier. Barrier 0 is for all threads of the program.`,
+    ],
     uses: ['u32'],
     text: `${inline} void group_barrier(u32 id, u32 threads) { asm volatile("bar.sync %0, %1;" :: "r"(id), "r"(threads) : "memory"); }`,
   },
@@ -141,7 +147,10 @@ const TYPES = {
 
 const BARRIERS = {
   barrier_init: {
-    note: [`mbarriers, by shared address (8 bytes each).`],
+    note: [
+      `Initialises an mbarrier (8 bytes of shared memory at the shared-window address \`barrier\`) whose phases complete after`,
+      `\`arrivals\` arrivals.`,
+    ],
     uses: ['u32'],
     text: `${inline} void barrier_init(u32 barrier, u32 arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(barrier), "r"(arrivals) : "memory"); }`,
   },
@@ -154,17 +163,19 @@ const BARRIERS = {
     text: `${inline} void barrier_arrive(u32 barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(barrier) : "memory"); }`,
   },
   place_in_cluster: {
-    note: [`The place of this program in its cluster.`],
+    note: [`Returns the rank of this program (thread block) in its cluster.`],
     uses: ['u32'],
     text: `${inline} u32 place_in_cluster() { u32 place; asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(place)); return place; }`,
   },
   cluster_meet: {
-    note: [`All threads of all programs of the cluster meet.`],
+    note: [`Synchronises all threads of all programs (thread blocks) of the cluster.`],
     uses: [],
     text: `${inline} void cluster_meet() { asm volatile("barrier.cluster.arrive.release.aligned;\\n\\tbarrier.cluster.wait.acquire.aligned;" ::: "memory"); }`,
   },
   neighbour: {
-    note: [`The place that is \`step\` places further along an axis of the cluster, which wraps around.`],
+    note: [
+      `Returns the rank of the program that is \`step\` positions further along one axis of the cluster. The axis wraps around.`,
+    ],
     uses: ['u32'],
     text: `${inline} u32 neighbour(u32 place, u32 step, u32 stride, u32 extent) {
   const u32 at = place / stride % extent;
@@ -172,7 +183,9 @@ const BARRIERS = {
 }`,
   },
   cluster_line: {
-    note: [`A bit for each place of the cluster along an axis through this place.`],
+    note: [
+      `Returns a multicast mask with one bit per program that is on the same line of one cluster axis as the program \`place\`.`,
+    ],
     uses: ['u32', 'u16'],
     text: `${inline} u16 cluster_line(u32 place, u32 stride, u32 extent) {
   u32 line = 0;
@@ -181,7 +194,9 @@ const BARRIERS = {
 }`,
   },
   barrier_arrive_at: {
-    note: [`Arrives at the same barrier of another program of the cluster.`],
+    note: [
+      `Arrives at an mbarrier of the cluster's program \`place\`. The mbarrier has the same shared address in every program.`,
+    ],
     uses: ['u32'],
     text: `${inline} void barrier_arrive_at(u32 barrier, u32 place) {
   asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; }"
@@ -190,7 +205,7 @@ const BARRIERS = {
   },
   barrier_try: {
     note: [
-      `Whether the phase of that parity has completed; a fresh barrier counts as having completed parity 1.`,
+      `Returns true if the phase of parity \`phase\` has completed. A new mbarrier counts as having completed parity 1.`,
     ],
     uses: ['u32'],
     text: `${inline} bool barrier_try(u32 barrier, u32 phase) {
@@ -201,7 +216,9 @@ const BARRIERS = {
 }`,
   },
   cluster_barrier_try: {
-    note: [`The same for a barrier at which other programs of the cluster arrive.`],
+    note: [
+      `Returns true if the phase of parity \`phase\` has completed, for an mbarrier at which other programs of the cluster arrive.`,
+    ],
     uses: ['u32'],
     text: `${inline} bool cluster_barrier_try(u32 barrier, u32 phase) {
   u32 done;
@@ -211,7 +228,7 @@ const BARRIERS = {
 }`,
   },
   fence_async: {
-    note: [`Ordering between ordinary accesses and those of the copy engine and the tensor cores.`],
+    note: [`Orders ordinary memory accesses against accesses by TMA and wgmma (proxy fence).`],
     uses: [],
     text: `${inline} void fence_async() { asm volatile("fence.proxy.async;" ::: "memory"); }`,
   },
@@ -231,12 +248,14 @@ const TENSOR_COPIES = {
     text: `${inline} void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }`,
   },
   tma_store_wait_read: {
-    note: [`At most Pending groups of this thread still read their shared memory.`],
+    note: [
+      `Waits until at most \`Pending\` groups of bulk stores of this thread have not read all of their shared memory yet.`,
+    ],
     uses: [],
     text: `template <int Pending> ${inline} void tma_store_wait_read() { asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(Pending) : "memory"); }`,
   },
   tma_store_wait_done: {
-    note: [`At most Pending groups of this thread are not yet written.`],
+    note: [`Waits until at most \`Pending\` groups of bulk stores of this thread are not complete yet.`],
     uses: [],
     text: `template <int Pending> ${inline} void tma_store_wait_done() { asm volatile("cp.async.bulk.wait_group %0;" :: "n"(Pending) : "memory"); }`,
   },
@@ -245,10 +264,11 @@ const TENSOR_COPIES = {
 const MATRIX = {
   wgmma_operand: {
     note: [
-      `wgmma. A shared operand is a stack of rows of Span (128, 64, 32) bytes in the swizzle of that size, its tile aligned to`,
-      `1024 bytes. K contiguous: rows are M (or N); \`leading\` is ignored, \`stride\` is the bytes from 8 rows to the next 8.`,
-      `M (or N) contiguous: rows are k; \`leading\` is the bytes from one row's columns to the next ones, \`stride\` from 8 k to`,
-      `the next 8.`,
+      `Returns the wgmma descriptor of an operand in shared memory. The operand's tile is aligned to 1024 bytes, and its lines`,
+      `of \`Span\` (128, 64 or 32) bytes have the swizzle of that size. If K is contiguous, a line belongs to one row of M (or N):`,
+      `\`leading\` is ignored, and \`stride\` is the distance in bytes between blocks of 8 rows. If M (or N) is contiguous, a line`,
+      `belongs to one k: \`leading\` is the distance in bytes between adjacent panels of \`Span\` bytes along M (or N), and \`stride\``,
+      `is the distance in bytes between blocks of 8 k.`,
     ],
     uses: ['u32', 'u64'],
     text: `template <u32 Span> ${inline} u64 wgmma_operand(u32 address, u32 leading, u32 stride) {
@@ -270,7 +290,7 @@ const MATRIX = {
   },
   fragment_fence: {
     note: [
-      `Ties a fragment to this point of the program: reads of it stay after a wgmma_wait, writes before a wgmma_fence.`,
+      `Prevents the compiler from moving reads of a fragment before a wgmma_wait, or writes of it after a wgmma_fence.`,
     ],
     uses: [],
     text: `template <int Count> ${inline} void fragment_fence(float (&d)[Count]) {
@@ -279,7 +299,7 @@ const MATRIX = {
 }`,
   },
   mma_bf16: {
-    note: [`D += A x B, 16 x 8 and 16 deep, by one warp.`],
+    note: [`Computes D += A x B on one warp. D is 16 x 8, and K is 16.`],
     uses: ['u32'],
     text: `${inline} void mma_bf16(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
@@ -295,7 +315,8 @@ const MATRIX = {
   },
   load_matrix_x4: {
     note: [
-      `8x8 tiles of 16-bit elements, four or two, one row address a thread; transposed: rows of memory are columns of the tile.`,
+      `ldmatrix loads four (x4) or two (x2) 8x8 blocks of 16-bit elements, with one row address per thread. The transposed`,
+      `functions transpose each block while they load it.`,
     ],
     uses: ['u32'],
     text: `${inline} void load_matrix_x4(u32 (&x)[4], u32 address) {
@@ -331,7 +352,9 @@ const MATRIX = {
 const flags = (scope: 'sys' | 'gpu') =>
   ({
     flag_load: {
-      note: [`Flags between programs and ranks. Values are epochs: compared wrap-safe.`],
+      note: [
+        `Loads a flag with acquire semantics. The value of a flag is an epoch, a 32-bit counter that may wrap around.`,
+      ],
       uses: ['u32'],
       text: `${inline} u32 flag_load(const u32* flag) {
   u32 value;
@@ -348,21 +371,26 @@ const flags = (scope: 'sys' | 'gpu') =>
       text: `${inline} void flag_add(u32* flag, u32 value) { asm volatile("red.release.${scope}.global.add.u32 [%0], %1;" :: "l"(flag), "r"(value) : "memory"); }`,
     },
     flag_reached: {
+      note: [
+        `Returns true if the flag's value is the wanted epoch or a later one. The subtraction allows the counter to wrap around.`,
+      ],
       uses: ['u32', 'i32'],
       text: `${inline} bool flag_reached(u32 value, u32 wanted) { return (i32)(value - wanted) >= 0; }`,
     },
     carrying: {
       note: [
-        `Words that carry an epoch in their last two bits, 1, 2 or 3. What is not there yet leaves some of them in \`missing\`.`,
+        `Returns the bits of \`x\` with the epoch in the low two bits, as 1, 2 or 3 (flag-in-data, as in NCCL's LL protocol).`,
       ],
       uses: ['u32'],
       text: `${inline} u32 carrying(float x, u32 epoch) { return (__float_as_uint(x) & ~3u) | (epoch % 3u + 1u); }`,
     },
     unlike: {
+      note: [`Returns a word whose low two bits are zero only if \`word\` carries the given epoch.`],
       uses: ['u32'],
       text: `${inline} u32 unlike(u32 word, u32 epoch) { return word ^ (epoch % 3u + 1u); }`,
     },
     carried: {
+      note: [`Returns the f32 value of a flag-in-data word, without the two bits of the epoch.`],
       uses: ['u32'],
       text: `${inline} float carried(u32 word) { return __uint_as_float(word & ~3u); }`,
     },
@@ -380,6 +408,9 @@ const flags = (scope: 'sys' | 'gpu') =>
 }`,
     },
     take_word: {
+      note: [
+        `Loads one f32 from a flag-in-data word. Sets one of the low two bits of \`missing\` if the word carries another epoch.`,
+      ],
       uses: ['u32', 'unlike', 'carried'],
       text: `${inline} void take_word(const float* from, u32 epoch, u32& missing, float& x) {
   u32 a;
@@ -389,6 +420,9 @@ const flags = (scope: 'sys' | 'gpu') =>
 }`,
     },
     take_words: {
+      note: [
+        `Loads four f32 from flag-in-data words. Sets one of the low two bits of \`missing\` if a word carries another epoch.`,
+      ],
       uses: ['u32', 'unlike', 'carried'],
       text: `${inline} void take_words(const float* from, u32 epoch, u32& missing, float& x, float& y, float& z, float& w) {
   u32 a, b, c, d;
@@ -399,19 +433,22 @@ const flags = (scope: 'sys' | 'gpu') =>
     },
     WaitRecord: {
       note: [
-        `What a program waited for when it was stopped: the author's line, the rank whose flag it was; 0xffffffff: no flag.`,
+        `Describes a wait that was in progress when the launch was aborted. \`site\` is the number of the wait's source line, and`,
+        `\`owner\` is the rank of the flag, or 0xffffffff if the program did not wait for a flag.`,
       ],
       uses: ['u32'],
       text: `struct WaitRecord { u32 site; u32 owner; u32 value; u32 wanted; };`,
     },
     Control: {
       note: [
-        `A rank's, in memory the host and the device both see: the abort word, how many records there are, one for each program.`,
+        `The control block of a rank, in memory that host and device share: the abort word, the number of wait records, and one`,
+        `wait record per program.`,
       ],
       uses: ['u32', 'WaitRecord'],
       text: `struct Control { u32 abort; u32 records; u32 unused[2]; WaitRecord waits[1]; };`,
     },
     abort_raised: {
+      note: [`Returns true if the host or a failed assertion has aborted the launch.`],
       uses: ['Control', 'u32'],
       text: `${inline} bool abort_raised(const Control* control) {
   u32 value;
@@ -421,7 +458,8 @@ const flags = (scope: 'sys' | 'gpu') =>
     },
     tell_wait: {
       note: [
-        `A stopped program tells what it waited for first. Whoever waits for a flag says more than a role that waits for that one.`,
+        `Writes the wait record of a program whose launch is aborted. Only the first record of a program is kept, except that a`,
+        `wait for a flag replaces a wait at an mbarrier: the flag is the cause, and the mbarrier only waits for another role.`,
       ],
       uses: ['Control', 'u32', 'WaitRecord'],
       text: `${inline} void tell_wait(Control* control, u32 site, u32 owner, u32 value, u32 wanted) {
@@ -437,15 +475,15 @@ const flags = (scope: 'sys' | 'gpu') =>
     },
     Failure: {
       note: [
-        `The header of a Control: the number of the first assertion that failed, and the program in which it did.`,
+        `The first 16 bytes of a Control: the number of the first assertion that failed, and the program in which it failed.`,
       ],
       uses: ['u32'],
       text: `struct Failure { u32 abort; u32 records; u32 assertion; u32 program; };`,
     },
     assertion_failed: {
       note: [
-        `The first failure of a launch is kept. The launch is aborted, so that no program waits for one that failed.`,
-        `The program runs on, and the host discards what it computes.`,
+        `Reports a failed assertion. The control block keeps the first failure of a launch. The launch is aborted, so that no`,
+        `program waits for the one that failed. The program continues, and the host discards its results.`,
       ],
       uses: ['u32', 'Control', 'Failure'],
       text: `${inline} void assertion_failed(Control* control, u32 assertion) {
@@ -456,9 +494,9 @@ const flags = (scope: 'sys' | 'gpu') =>
     },
     flag_wait: {
       note: [
-        `Spins until the flag has reached the wanted epoch. False when the launch was aborted: the program then runs on`,
-        `without waiting, and what it computes is discarded by the host. The abort word is in the host's memory and takes microseconds to`,
-        `read, in which no flag is seen: it is looked at after some hundred microseconds only.`,
+        `Polls a flag until it has reached the wanted epoch, then returns true. Returns false if the launch is aborted: the program`,
+        `then continues without waiting, and the host discards its results. Reading the abort word, which is in host memory, takes`,
+        `microseconds in which the flag is not polled. The loop therefore reads the abort word only after every 256 polls.`,
       ],
       uses: ['u32', 'Control', 'flag_load', 'flag_reached', 'abort_raised', 'tell_wait'],
       text: `${inline} bool flag_wait(const u32* flag, u32 wanted, Control* control, u32 site, u32 owner) {
@@ -474,8 +512,9 @@ const flags = (scope: 'sys' | 'gpu') =>
     },
     last_program: {
       note: [
-        `True in exactly one program of the launch, the last to come; what the others did before is then visible to it.`,
-        `Called by one thread after a barrier of the program. The counter is left at zero for the next launch.`,
+        `Returns true in exactly one program of the launch: the last one that calls this function. All writes that the other`,
+        `programs made before their calls are then visible to that program. One thread per program calls this function, after a`,
+        `barrier of the program. The last call resets the counter to zero for the next launch.`,
       ],
       uses: ['u32'],
       text: `${inline} bool last_program(u32* counter, u32 programs) {
@@ -488,9 +527,9 @@ const flags = (scope: 'sys' | 'gpu') =>
     },
     last_arrival: {
       note: [
-        `True for the last of so many arrivals; what the programs did before the others is then visible to its caller.`,
-        `Called by one thread after a barrier of the program. The counter returns to zero in the same atomic operation,`,
-        `because arrivals of the next count may follow at once.`,
+        `Returns true for the last of \`arrivals\` calls. All writes that other programs made before their calls are then visible`,
+        `to the caller. One thread per program calls this function, after a barrier of the program. The atomic operation itself`,
+        `resets the counter to zero, because calls that belong to the next count may follow immediately.`,
       ],
       uses: ['u32'],
       text: `${inline} bool last_arrival(u32* counter, u32 arrivals) {
@@ -501,5 +540,8 @@ const flags = (scope: 'sys' | 'gpu') =>
     },
   }) as const satisfies Library
 
-/** The declarations that do not depend on a kernel's products. Their names are the same for all options. */
+/**
+ * The declarations that do not depend on the matrix products of a kernel. The names of these declarations are the same
+ * for all options.
+ */
 export const fixedPrelude = { ...TYPES, ...BARRIERS, ...TENSOR_COPIES, ...MATRIX, ...flags('sys') }

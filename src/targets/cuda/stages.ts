@@ -1,9 +1,10 @@
 /**
- * Defines the stages that only the CUDA target has, which follow those of `ir/stages.ts`. `../stages.ts` describes each
- * stage. The renderers in `emit/` translate the IR of the last stage to CUDA C++, node by node.
+ * Defines the compiler stages that only the CUDA target has. These stages follow the stages of `ir/stages.ts`.
+ * `../stages.ts` describes each stage. The renderers in `emit/` translate the IR of the last stage to CUDA C++, node by
+ * node.
  */
 import { subjectOf, withDecisions, type Decision } from '../../ir/decisions.ts'
-import { walk, type KernelIR } from '../../ir/node.ts'
+import { walk, type KernelIR, type Node } from '../../ir/node.ts'
 import { detachCourier } from '../../ir/passes/courier.ts'
 import { completeAtOnce } from '../../ir/passes/complete.ts'
 import { removeDead } from '../../ir/passes/dead.ts'
@@ -11,7 +12,7 @@ import { lowerFor, type Stage } from '../../ir/stages.ts'
 import { cudaOnly } from '../stages.ts'
 import { withMulticast } from './emit/clusters.ts'
 import { insertCombines, insertConversions } from './emit/conversions.ts'
-import { byTma, conflictIn, decide } from './emit/decide.ts'
+import { conflictIn, copiesIn, decide } from './emit/decide.ts'
 import { costOfCourier } from './emit/groups.ts'
 import { deviceOf, mayCarryEpochs, type EmitFacts } from './emit/recipe.ts'
 import { orderThreads } from './emit/order.ts'
@@ -19,7 +20,7 @@ import { partialsOf } from './emit/scratch.ts'
 import { roleShape } from './roleShape.ts'
 import { carryEpochs, planWords } from './emit/words.ts'
 
-/** The lowered form of a recorded kernel, with roles of this target's sizes. */
+/** Lowers a recorded kernel to roles whose sizes fit NVIDIA GPUs. */
 export const lower = (ir: KernelIR): KernelIR => lowerFor(ir, roleShape)
 
 const passes: Readonly<Record<keyof typeof cudaOnly, Stage<EmitFacts>['passes']>> = {
@@ -31,7 +32,7 @@ const passes: Readonly<Record<keyof typeof cudaOnly, Stage<EmitFacts>['passes']>
   order: [(ir, facts) => orderThreads(ir, decide(ir, facts))],
 }
 
-/** The ops that a stage replaces. */
+/** For each stage, the ops that the stage replaces by other ops. */
 const removes: Partial<Record<keyof typeof cudaOnly, Stage['removes']>> = { order: ['quiet'] }
 
 export const gpuStages: readonly Stage<EmitFacts>[] = (
@@ -39,14 +40,19 @@ export const gpuStages: readonly Stage<EmitFacts>[] = (
 ).map((name) => ({ name, passes: passes[name], removes: removes[name] }))
 
 function withCompleteCopies(ir: KernelIR, facts: EmitFacts): KernelIR {
-  const isByTma = byTma(ir, facts)
+  const copies = copiesIn(ir, facts)
+  const made = (copy: Node): string => {
+    const plan = copies.ofCopy(copy)
+    if (plan.how === 'tensor') return 'TMA makes it while its role continues'
+    if (plan.how === 'chunks')
+      return `threads start it in chunks of ${plan.bytes} bytes (cp.async), and continue`
+    return `complete at once, because ${copies.atOnce(copy)}`
+  }
   const decisions = [...walk(ir.body)]
     .filter(({ op }) => op === 'copy.nbi')
-    .map((copy) => ({
-      of: subjectOf(copy),
-      what: isByTma(copy) ? 'TMA makes it while its role continues' : 'complete at once: threads make it',
-    }))
-  return withDecisions(completeAtOnce(ir, isByTma), 'complete', decisions)
+    .map((copy) => ({ of: subjectOf(copy), what: made(copy) }))
+  const staysInFlight = (copy: Node): boolean => copies.atOnce(copy) === undefined
+  return withDecisions(completeAtOnce(ir, staysInFlight), 'complete', decisions)
 }
 
 function withLayouts(ir: KernelIR, facts: EmitFacts): KernelIR {
@@ -58,9 +64,9 @@ function withLayouts(ir: KernelIR, facts: EmitFacts): KernelIR {
 function withWords(ir: KernelIR, facts: EmitFacts): KernelIR {
   const decided = (made: KernelIR, ...decisions: readonly Decision[]): KernelIR =>
     withDecisions(made, 'words', decisions)
-  if (!ir.carried) return decided(ir, { what: 'flags stay: no tensor carries epochs' })
+  if (!ir.carried) return decided(ir, { what: 'flag-in-data words are not used: no tensor carries epochs' })
   if (!mayCarryEpochs(facts))
-    return decided(ir, { what: 'flags stay: the log of the kernel shows each wait' })
+    return decided(ir, { what: 'flag-in-data words are not used: the log of the kernel shows each wait' })
   const { layouts, groupOf, ranges } = decide(ir, facts)
   const plan = planWords(ir, layouts, groupOf, ranges)
   if (plan.obstacle) return decided(ir, plan.obstacle)
@@ -71,8 +77,8 @@ function withWords(ir: KernelIR, facts: EmitFacts): KernelIR {
 }
 
 /**
- * Adds a courier role if it costs nothing. This depends on registers and shared memory, so all decisions are made for
- * the kernel with a courier first.
+ * Adds a courier role, which sends data on idle warps of the producer, if the courier costs nothing. The cost depends
+ * on registers and shared memory, so all decisions are first made for the kernel with a courier.
  */
 function withCourier(ir: KernelIR, facts: EmitFacts): KernelIR {
   const decided = (made: KernelIR, decision: Decision): KernelIR => withDecisions(made, 'courier', [decision])

@@ -1,6 +1,7 @@
 /**
  * Computes the kernel arguments of a launch from the parameters of the kernel: addresses on the heaps, extents and
- * scalars. The platform encodes the arguments in a format of its own. Contract: an allocation has the same offset on every rank's heap.
+ * scalars. The vendor's platform encodes the arguments in the format of its driver. Contract: a tensor has the same
+ * offset on every rank's heap.
  */
 import type { Stored } from '../../world/backend.ts'
 import { bytes, f32, i32, u32, u64, type Device, type KernelArgument } from './device.ts'
@@ -15,9 +16,15 @@ export interface RankMemory {
   /** The rank in the group of the launch, and the size of the group. */
   readonly rank: number
   readonly ranks: number
-  /** The address of the heap of the group's rank 0, and the distance in bytes from one rank's heap to the next. */
+  /** The address of the first heap, the distance in bytes between consecutive heaps, and the number of heaps. */
   readonly heap: bigint
   readonly stride: number
+  readonly heaps: number
+  /**
+   * For each rank of the group, the index of its heap in the range of heaps. The index equals the rank unless the ranks
+   * of the group are not at a constant distance in the world.
+   */
+  readonly places: readonly number[]
   /** The address of this kernel's counters on this rank. */
   readonly counters: bigint
   readonly control: bigint
@@ -31,7 +38,7 @@ export function kernelArgument(
   memory: RankMemory,
   platform: Platform,
 ): KernelArgument {
-  const own = memory.heap + BigInt(memory.rank) * BigInt(memory.stride)
+  const own = memory.heap + BigInt(memory.places[memory.rank]) * BigInt(memory.stride)
   switch (param.kind) {
     case 'pointer':
       return u64(own + BigInt(expectKind(args[param.tensor], 'tensor', param.tensor).offset))
@@ -53,6 +60,8 @@ export function kernelArgument(
       return i32(memory.rank)
     case 'heapStride':
       return u64(BigInt(memory.stride))
+    case 'places':
+      return bytes(new Uint8Array(Int32Array.from(memory.places).buffer))
     case 'counters':
       return u64(memory.counters)
     case 'settled':

@@ -1,17 +1,17 @@
 /**
  * The backend of a world on GPUs: heaps in device memory, device streams, and kernels compiled to machine code. This
- * file prepares arguments, per-rank launches and events. machine.ts contains queues, waiting and aborts. A per-rank
- * launch is laid out in native memory once, so that each further launch costs one driver call.
+ * file prepares arguments, per-rank launches and events. machine.ts contains queues, waiting and aborts. The arguments
+ * of a per-rank launch are prepared in native memory once, so that each further launch costs one driver call.
  */
 import type { KernelIR } from '../../ir/node.ts'
 import type { Timeline } from '../../timeline/timeline.ts'
 import { hostSignals } from '../../world/arguments.ts'
 import type { Backend, Loaded, Stored, Wanted } from '../../world/backend.ts'
 import { residentPrograms } from '../../world/machine.ts'
-import { groupName, inGroup, spacingOf } from '../../world/members.ts'
+import { inGroup, isEvenlyAscending, spacingOf, type Members } from '../../world/members.ts'
 import { expectTogether } from '../../world/residency.ts'
 import { WorldError } from '../../world/world.ts'
-import { kernelArgument } from './arguments.ts'
+import { kernelArgument, type RankMemory } from './arguments.ts'
 import { DeviceClock } from './clock.ts'
 import { describeMachine } from './describe.ts'
 import type { WorldFacts } from './platform.ts'
@@ -29,13 +29,13 @@ interface Code {
 }
 
 export class GpuBackend extends Machine implements Backend<Part, StreamEvent> {
-  /** For a world that records: how its kernels differ from those of a world that does not record. */
+  /** The differences between the kernels of a world that records events and the kernels of a world that does not. */
   readonly unlike = new Set<string>()
   readonly target = this.platform.target
   readonly machine = describeMachine(this.platform, this.placement.ranks)
   readonly graphs = new Graphs(this)
   readonly #events = new Set<StreamEvent>()
-  /** Tensors whose words contain epochs (flag-in-data: the low two bits of each f32 hold the epoch). */
+  /** Tensors with flag-in-data words (the low two bits of each f32 hold the epoch). */
   readonly #carrying = new WeakSet<object>()
 
   get clockTick(): number {
@@ -47,19 +47,7 @@ export class GpuBackend extends Machine implements Backend<Part, StreamEvent> {
     }
   }
 
-  /**
-   * Kernels get one address and one distance for the heaps of all ranks. A descriptor of all copies of a tensor, whose
-   * outermost axis is the rank, needs a positive distance.
-   */
-  expectGroup(members: readonly number[]): void {
-    const spacing = spacingOf(members)
-    if (!spacing || spacing.step < 0)
-      throw new WorldError(
-        `${groupName(members)}: on ${this.target} the ranks of a group must ascend at a constant distance, such as [0, 2, 4]`,
-      )
-  }
-
-  // Code
+  // Compiled code
 
   load(wanted: Wanted): Loaded<Part> {
     const { ir, rank, stream, values } = wanted
@@ -79,27 +67,42 @@ export class GpuBackend extends Machine implements Backend<Part, StreamEvent> {
     }
   }
 
-  #factsFor({ flags }: Wanted): WorldFacts {
-    return hostSignals(Object.values(flags)) ? { ...this.facts, hostSignals: true } : this.facts
+  #factsFor({ flags, members }: Wanted): WorldFacts {
+    return {
+      ...this.facts,
+      ...(hostSignals(Object.values(flags)) && { hostSignals: true }),
+      ...(!isEvenlyAscending(members) && { scattered: true }),
+    }
+  }
+
+  /**
+   * Returns the range of heaps that a kernel on this group can access. The range consists of the heaps of the group's
+   * ranks if these heaps are at a constant distance, and of the heaps of the whole world if they are not.
+   */
+  #heapsOf(members: Members): Pick<RankMemory, 'heap' | 'stride' | 'heaps' | 'places'> {
+    const { heap, stride } = this.placement
+    const spacing = spacingOf(members)
+    if (!isEvenlyAscending(members) || !spacing) return { heap, stride, heaps: this.ranks, places: members! }
+    const { first, step } = spacing
+    const heaps = members?.length ?? this.ranks
+    const places = Array.from({ length: heaps }, (_, place) => place)
+    return { heap: heap + BigInt(first) * BigInt(stride), stride: step * stride, heaps, places }
   }
 
   #part(wanted: Wanted, queue: Queue, code: Code, grid: number): Part {
     const { rank, members, values } = wanted
     const { executable, kernel, programsPerProcessor } = code
     const { block, sharedBytes, params, writes } = executable.emitted
-    const { heap, stride } = this.placement
-    const { first, step } = spacingOf(members)!
-    const memory = {
+    const memory: RankMemory = {
       device: this.place(rank).device,
       rank: inGroup(members, rank),
       ranks: members?.length ?? this.ranks,
-      heap: heap + BigInt(first) * BigInt(stride),
-      stride: step * stride,
+      ...this.#heapsOf(members),
       counters: this.counters(queue, executable),
       control: 0n,
       log: this.recorder?.address(queue),
     }
-    // A single program always fits, so it needs no cooperative launch.
+    // A single program always fits on the device, so a launch of one program need not be cooperative.
     const cooperative = executable.waiting !== undefined && grid > 1
     const launch = kernel.prepare(
       { grid, block, sharedBytes, cooperative },
@@ -130,15 +133,15 @@ export class GpuBackend extends Machine implements Backend<Part, StreamEvent> {
   }
 
   /**
-   * Compiles the kernel for the tensor shapes of each argument set in `wanted`. Without argument sets nothing is
-   * compiled, since the code depends on the shapes.
+   * Compiles the kernel for the tensor shapes of each argument set in `wanted`. If no argument sets are given, no
+   * kernel is compiled, because the code depends on the shapes.
    */
   prepare(ir: KernelIR, wanted: readonly Wanted[]): Promise<void> {
     for (const one of wanted) this.kernel(this.platform.emit(ir, one.values, this.#factsFor(one)), one.rank)
     return Promise.resolve()
   }
 
-  // Queues
+  // Launch queues
 
   expectTogether(parts: readonly Part[]): void {
     expectTogether(parts, this.machine)
@@ -188,7 +191,7 @@ export class GpuBackend extends Machine implements Backend<Part, StreamEvent> {
 
   /**
    * Returns the time in milliseconds between two sets of events, or undefined if an event is not reached yet. Events of
-   * one device share a clock. With several devices, the result is the longest time that any rank took.
+   * one device share a clock. If the world has several devices, the result is the longest time that any rank took.
    */
   elapsed(from: readonly StreamEvent[], to: readonly StreamEvent[]): number | undefined {
     if (![...from, ...to].every((mark) => mark.isReached())) return undefined

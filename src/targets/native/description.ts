@@ -3,10 +3,11 @@ import { cpuMachine } from '../../world/machines.ts'
 import { cpuHeap } from '../cpu/description.ts'
 import type { TargetDescription } from '../description.ts'
 
-/** `panelSteps` of the machine record (src/world/machine.ts). */
+/** The field `panelSteps` of the machine record (src/world/machine.ts). */
 export const panelSteps = 256
 
 export const nativeDescription: TargetDescription = {
+  preference: 1,
   options: ['packed', 'group', 'thisCpu', 'record'],
   machine: (ranks) => cpuMachine('native', ranks, { panelSteps }),
   measuredHeap: cpuHeap,

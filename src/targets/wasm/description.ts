@@ -3,10 +3,11 @@ import { cpuMachine } from '../../world/machines.ts'
 import { cpuHeap } from '../cpu/description.ts'
 import type { TargetDescription } from '../description.ts'
 
-/** `panelSteps` of the machine record (src/world/machine.ts). */
+/** The field `panelSteps` of the machine record (src/world/machine.ts). */
 export const panelSteps = 512
 
 export const wasmDescription: TargetDescription = {
+  preference: 2,
   options: ['packed', 'group', 'record'],
   machine: (ranks) => cpuMachine('wasm', ranks, { panelSteps }),
   measuredHeap: cpuHeap,

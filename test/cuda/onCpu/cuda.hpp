@@ -33,8 +33,11 @@ struct Program {
   Meeting meetings[32], warps[32];
   u64 slots[1024];
 };
+/** A copy into shared memory that is in flight. It happens as late as possible: when the thread waits for it. */
+struct Fetch { u32 to; const void* from; u32 bytes; bool inside; };
 struct Fiber {
   ucontext_t context;
+  std::vector<Fetch> fetches;
   std::vector<char> stack;
   Dim thread;
   Program* program;
@@ -90,6 +93,19 @@ inline void fence_async_shared() {}
 inline void copies_arrive() {}
 template <typename T> T shared_load(u32 at) { T v; memcpy(&v, on_cpu::shared_at(at), sizeof v); return v; }
 template <typename T> void shared_store(u32 at, T v) { memcpy(on_cpu::shared_at(at), &v, sizeof v); }
+
+template <u32 Bytes> void fetch(u32 to, const void* from, bool inside) {
+  if (to % Bytes != 0 || (std::uintptr_t)from % Bytes != 0) std::abort();
+  memset(on_cpu::shared_at(to), 0xcd, Bytes);
+  on_cpu::current->fetches.push_back({to, from, Bytes, inside});
+}
+inline void fetches_arrived() {
+  on_cpu::yield();
+  for (const auto& one : on_cpu::current->fetches)
+    if (one.inside) memcpy(on_cpu::shared_at(one.to), one.from, one.bytes);
+    else memset(on_cpu::shared_at(one.to), 0, one.bytes);
+  on_cpu::current->fetches.clear();
+}
 
 // An arrival barrier: the expected arrivals, the missing arrivals, and the parity of its phase.
 struct OnCpuBarrier { u16 arrivals, missing; u32 phase; };
@@ -217,6 +233,7 @@ static void (*body)(const u64*);
 static Launch* running;
 inline void entry() {
   body(running->params.data());
+  if (!current->fetches.empty()) std::abort();
   current->ended = true;
   --running->left;
   yield();

@@ -31,6 +31,7 @@ const definition =
 const operations: Readonly<Record<string, string>> = {
   ...{ add: 'old + v', and: 'old & v', or: 'old | v', xor: 'old ^ v', exchange: 'v', xchg: 'v' },
   ...{ min: 'v < old ? v : old', max: 'v > old ? v : old' },
+  ...{ store: 'v', cas: 'old == expected ? desired : old', load: 'old' },
 }
 
 /** Replaces functions that contain PTX by C++. Functions that the header defines are removed. */
@@ -38,8 +39,18 @@ function translated(source: string): string {
   return source.replace(definition, (text: string, result: string, name: string, params: string) => {
     if (!text.includes('asm')) return text
     const operation = operations[name.split('_')[0]]
-    if (operation && /_(?:relaxed|acquire|release|acq_rel)_/.test(name))
-      return `inline ${result}${name}(${params}) { const auto old = *at; *at = ${operation}; return old; }`
+    if (operation && /_(?:relaxed|acquire|release|acq_rel)_/.test(name)) {
+      const type = /\b(\w+)\* at/.exec(params)?.[1] ?? result.trim()
+      const isShared = params.includes('u32 at')
+      const old = isShared ? `shared_load<${type}>(at)` : '*at'
+      const put = isShared ? 'shared_store(at, (decltype(old))(next));' : '*at = next;'
+      const value = result.trim() === 'void' ? '' : 'return old;'
+      // A load may be part of a loop that polls.
+      const body = name.startsWith('load')
+        ? `on_cpu::yield(); return ${old};`
+        : `const auto old = ${old}; const auto next = ${operation}; ${put} ${value}`
+      return `inline ${result}${name}(${params}) { ${body} }`
+    }
     if (name === 'abort_raised')
       return `inline bool abort_raised(const Control* control) { return control->abort != 0; }`
     if (name === 'tell_wait') return 'inline void tell_wait(Control*, u32, u32, u32, u32) {}'
@@ -47,8 +58,15 @@ function translated(source: string): string {
   })
 }
 
-/** A C++ function that calls the kernel with its parameters, which are stored in 8 bytes each. */
-function callOf({ name, source, params }: EmittedKernel): string {
+/** The size of each parameter in bytes, a multiple of 8. */
+const sizesOf = ({ params }: EmittedKernel): number[] =>
+  params.map((param) => (param.kind === 'places' ? 8 * Math.ceil(param.ranks / 2) : 8))
+
+/** A C++ function that calls the kernel with its parameters, which are stored one after another. */
+function callOf(emitted: EmittedKernel): string {
+  const { name, source, params } = emitted
+  const sizes = sizesOf(emitted)
+  const wordOf = (n: number): number => sizes.slice(0, n).reduce((sum, size) => sum + size / 8, 0)
   const signature = source.slice(source.indexOf(` ${name}(\n`) + name.length + 3)
   const types = signature
     .slice(0, signature.indexOf(') {'))
@@ -56,7 +74,7 @@ function callOf({ name, source, params }: EmittedKernel): string {
     .map((line) => line.trim().replace(/\s*\b\w+$/, ''))
   if (types.length !== params.length)
     throw new Error(`${name}: ${types.length} parameters were found, but ${params.length} were expected`)
-  const values = types.map((type, n) => `*(const std::remove_const_t<${type}>*)(params + ${n})`)
+  const values = types.map((type, n) => `*(const std::remove_const_t<${type}>*)(params + ${wordOf(n)})`)
   return `void on_cpu_kernel(const u64* params) { ${name}(${values.join(', ')}); }`
 }
 
@@ -69,7 +87,10 @@ function compiled(emitted: EmittedKernel): { readonly kernel: FakeKernel; close:
   if (missing) throw new NotOnCpu(missing[0])
   const folder = mkdtempSync(join(tmpdir(), 'arke-on-cpu-'))
   const [file, library] = [join(folder, 'kernel.cpp'), join(folder, 'kernel.so')]
-  const shared = text.replace('extern __shared__ u8 shared_memory[];', 'u8* const shared_memory = nullptr;')
+  const shared = text
+    .replace('extern __shared__ u8 shared_memory[];', 'u8* const shared_memory = nullptr;')
+    // Fibers take turns, so their accesses are sequentially consistent.
+    .replaceAll(/asm volatile\("fence\.\w+\.\w+;" ::: "memory"\);/g, '')
   const before = emitted.source.slice(0, emitted.source.indexOf('extern "C"'))
   writeFileSync(
     file,
@@ -85,23 +106,41 @@ function compiled(emitted: EmittedKernel): { readonly kernel: FakeKernel; close:
   const step = lib.func('uint32_t on_cpu_step(void*)')
   const underWay = new Map<FakeLaunch, unknown>()
   const count = emitted.params.length
+  const sizes = sizesOf(emitted)
   const run = (launch: FakeLaunch): boolean => {
     if (!underWay.has(launch)) {
-      const params = BigUint64Array.from({ length: count }, (_, n) => launch.pointer(n))
-      underWay.set(launch, start(launch.grid, emitted.block, emitted.sharedBytes, params, count))
+      const bytes = sizes.flatMap((_, n) => [...launch.bytes(n)])
+      const params = new BigUint64Array(Uint8Array.from(bytes).buffer)
+      underWay.set(launch, start(launch.grid, emitted.block, emitted.sharedBytes, params, params.length))
     }
     if (step(underWay.get(launch)) === 0) return false
     underWay.delete(launch)
     return true
   }
-  return { kernel: { params: count, run }, close: () => rmSync(folder, { recursive: true, force: true }) }
+  return {
+    kernel: { params: count, sizes, run },
+    close: () => rmSync(folder, { recursive: true, force: true }),
+  }
+}
+
+export interface OnCpuOptions {
+  readonly onPrint?: OnPrint
+  /** The shared memory of a program, in bytes; by default that of a Hopper GPU. */
+  readonly sharedBytes?: number
+  /** Called with each kernel before it is compiled. */
+  readonly onEmitted?: (emitted: EmittedKernel) => void
 }
 
 /** Opens a world whose kernels are compiled for this CPU. */
-export function openOnCpu(ranks: number, options: { readonly onPrint?: OnPrint } = {}): CudaWorld {
+export function openOnCpu(
+  ranks: number,
+  { sharedBytes, onEmitted, ...options }: OnCpuOptions = {},
+): CudaWorld {
   const kernels: Record<string, FakeKernel> = {}
-  const { driver } = fakeDriver({ sms: 8 * ranks, programsPerSm: 1, kernels })
+  const attributes: Record<number, number> = sharedBytes === undefined ? {} : { 97: sharedBytes }
+  const { driver } = fakeDriver({ sms: 8 * ranks, programsPerSm: 1, kernels, attributes })
   const compile = (emitted: EmittedKernel): Uint8Array => {
+    onEmitted?.(emitted)
     const { kernel, close } = compiled(emitted)
     kernels[emitted.name] = kernel
     close()

@@ -1,20 +1,20 @@
-/** Copies in flight: tiles sent from two buffers in turn, tiles fetched ahead, and puts that signal. */
-import { f32, flags, i32, kernel, tensor } from '../../../src/index.ts'
+/** Copies in flight: tiles sent from two buffers in turn, tiles fetched ahead into tensors and shared tiles, and puts that signal. */
+import { f32, flags, i32, kernel, tensor, type Index, type Ref } from '../../../src/index.ts'
 import { expectClose, scenario } from '../../../src/world/world.ts'
 import { original, type Mutants } from '../suite.ts'
 
 const file = import.meta.url
 const [n, tiles, launches] = [2, 3, 2]
 
-// Both ranks double their numbers and send them tile by tile. One buffer is filled while the other is sent. The credit
-// `taken` lets the next launch overwrite the inbox.
+// In this kernel, both ranks double their numbers and send them tile by tile. The program fills one buffer while the
+// other is sent. The credit `taken` lets the next launch overwrite the inbox.
 
 const sendMutants = {
   'no-quiet': { kind: 'race', lines: ['send', 'receive'] },
   'signal-before-quiet': { kind: 'race', lines: ['send', 'receive'] },
   'quiet-of-reads-only': { kind: 'race', lines: ['send', 'receive'] },
   'no-quiet-between-tiles': { kind: 'race', lines: ['fill', 'send'] },
-  // With one buffer, the tile that is being sent is overwritten.
+  // With only one buffer, the kernel overwrites the tile that is being sent.
   'one-buffer': { kind: 'race', lines: ['fill', 'send'] },
   'relaxed-signal': { kind: 'race', lines: ['send', 'receive'] },
   'no-credit': { kind: 'race', lines: ['send', 'receive'] },
@@ -145,4 +145,77 @@ const fetchTiles = original<FetchMutation>({
   },
 })
 
-export const inFlight = [sendTiles, fetchTiles]
+// Both ranks fetch the peer's tiles into two shared tiles in turn: the next one is on its way while one is added up.
+
+const aheadMutants = {
+  'no-quiet': { kind: 'race', lines: ['first', 'use'] },
+  'quiet-of-reads-only': { kind: 'race', lines: ['first', 'use'] },
+  'no-quiet-in-loop': { kind: 'race', lines: ['next', 'use'] },
+  // The next tile arrives in the tile that is in use.
+  'one-tile': { kind: 'race', lines: ['next', 'use'] },
+  'fetch-before-wait': { kind: 'race', lines: ['offer', 'early'] },
+  // The peer overwrites what this rank still fetches.
+  'thanks-before-quiet': { kind: 'race', lines: ['next', 'overwrite'] },
+} satisfies Mutants
+type AheadMutation = keyof typeof aheadMutants
+
+const aheadKernel = (mutation?: AheadMutation) =>
+  kernel(
+    'fetchAhead',
+    {
+      x: tensor(f32, 1),
+      offered: tensor(f32, 1),
+      sum: tensor(f32, 1),
+      ready: flags(),
+      taken: flags(),
+    },
+    (t, { x, offered, sum, ready, taken }) => {
+      const peer = t.constant(i32, 1).sub(t.rank)
+      const tile = t.shared(f32, [2, n])
+      const slot = (i: Index): Ref<'f32', 1, 'shared'> => tile.pick(mutation === 'one-tile' ? 0 : i)
+      const theirs = offered.on(peer)
+      if (mutation === 'fetch-before-wait') t.getNbi(theirs.tile([0], [n]), slot(0)) // @line early
+      t.copy(x.tile([0], [n * tiles]), offered.tile([0], [n * tiles])) // @line offer
+      t.signal(ready.on(peer))
+      t.wait(ready)
+      if (mutation !== 'fetch-before-wait') t.getNbi(theirs.tile([0], [n]), slot(0)) // @line first
+      if (mutation !== 'no-quiet') t.quiet({ reads: mutation === 'quiet-of-reads-only' })
+      const all = t.for(tiles - 1, t.zeros(f32, [n]), (i, before) => {
+        t.getNbi(theirs.tile([i.add(1)], [n]), slot(i.add(1).mod(2))) // @line next
+        const added = before.add(t.load(slot(i.mod(2)))) // @line use
+        if (mutation === 'thanks-before-quiet') t.if(i.eq(tiles - 2), () => t.signal(taken.on(peer)))
+        if (mutation !== 'no-quiet-in-loop') t.quiet()
+        return added
+      })
+      t.store(sum.tile([0], [n]), all.add(t.load(slot((tiles - 1) % 2))))
+      if (mutation !== 'thanks-before-quiet') t.signal(taken.on(peer))
+      t.wait(taken)
+      t.store(offered.tile([0], [n * tiles]), t.zeros(f32, [n * tiles])) // @line overwrite
+    },
+  )
+
+const fetchAhead = original<AheadMutation>({
+  name: 'fetchAhead',
+  file,
+  ranks: 2,
+  mutants: aheadMutants,
+  scenario(mutation) {
+    const fetch = aheadKernel(mutation)
+    return scenario('fetchAhead', { ranks: 2 }, async (world) => {
+      const length = n * tiles
+      const xOf = (rank: number): number[] => Array.from({ length }, (_, i) => 10 * rank + i)
+      const x = world.from(f32, [length], xOf, { name: 'x' })
+      const offered = world.zeros(f32, [length], { name: 'offered' })
+      const sum = world.empty(f32, [n], { name: 'sum' })
+      const [ready, taken] = [world.flags([], { name: 'ready' }), world.flags([], { name: 'taken' })]
+      world.launch(fetch, { x, offered, sum, ready, taken }, { grid: 1 })
+      for (const rank of [0, 1]) {
+        const theirs = xOf(1 - rank)
+        const wanted = [0, 1].map((at) => theirs.filter((_, i) => i % n === at).reduce((a, b) => a + b))
+        expectClose(await world.read(sum, rank), wanted)
+      }
+    })
+  },
+})
+
+export const inFlight = [sendTiles, fetchTiles, fetchAhead]

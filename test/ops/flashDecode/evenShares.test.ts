@@ -90,7 +90,7 @@ it('is rejected together with stealing', async () => {
   const world = await openWorld({ target: 'wasm', ranks: 2 })
   const { defaults } = flashDecodeOperation
   expect(() => flashDecode(world, { ...defaults, tiles: { splits: 0 }, stealing: true })).toThrow(
-    'stealing needs near peers (a CPU), no owners, no fetching and splits > 0; this is wasm, with even shares',
+    'stealing needs ranks with cheap access to the flags of other ranks (a CPU), no owners, no fetching and splits > 0; this is wasm, with even shares',
   )
   await world.close()
 })

@@ -1,4 +1,4 @@
-/** The world of CPU ranks, tested with hand-written executables. */
+/** Tests the world of CPU ranks with hand-written executables. */
 import { f32, flags, i32, kernel, scalar, tensor, WorldError } from 'arke'
 import { describe, expect, it } from 'vitest'
 import { launchOf, type World } from '../../../src/world/world.ts'
@@ -17,7 +17,7 @@ body(who, 't.words[(t.pointer(0, t.rank) >>> 2) + t.program] = t.rank * 100 + t.
 const push = kernel('push', { x: tensor(i32, 1), value: scalar(i32) }, (t, { x, value }) => {
   t.store(x.at([0]), value)
 })
-/** Appends the value. x[0] is the number of values. */
+/** Appends a value to a list, where x[0] is the number of values. */
 body(
   push,
   't.sleep(t.scalar(1) % 3); const at = t.pointer(0, t.rank) >>> 2; t.words[at + ++t.words[at]] = t.scalar(1)',
@@ -180,7 +180,7 @@ describe('a launch is checked for', () => {
     expectRefused((world) => {
       const launch = launchOf(meet, { ready: world.flags() }, { grid: 1 })
       world.launchTogether([launch, launch])
-    }, 'meet and meet are launched together on stream 0 of rank 0, where one follows the other'))
+    }, 'meet and meet are launched together on stream 0 of rank 0, where one would wait for the other'))
 })
 
 describe('co-launched kernels', () => {
@@ -228,7 +228,7 @@ describe('streams', () => {
       await later.synchronize()
       expect(later.elapsed(event)).toBeGreaterThan(0)
       expect(later.elapsed(event, 1)).toBeGreaterThan(0)
-      // Before the first launch of its stream, an event occurs when it is recorded.
+      // An event that is recorded before the first launch of its stream occurs when it is recorded.
       expect(later.elapsed(before)).toBeGreaterThan(later.elapsed(event))
       expect(world.stream().record().elapsed(later)).toBeGreaterThanOrEqual(0)
     })

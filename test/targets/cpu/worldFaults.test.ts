@@ -1,4 +1,4 @@
-/** What aborts a world of CPU ranks, what the error says, and how the world continues after a reset. */
+/** Tests what aborts a world of CPU ranks, what the error says, and how the world continues after a reset. */
 import { flags, i32, kernel, tensor, WorldError } from 'arke'
 import { describe, expect, it } from 'vitest'
 import { WorldStopped, type World } from '../../../src/world/world.ts'
@@ -11,7 +11,7 @@ import { stopOf } from './stopOf.ts'
 const stuck = kernel('stuck', { ready: flags(2) }, (t, { ready }) => {
   t.wait(ready.on(0).at([0, 0]))
 })
-/** The recorded wait is node 3, after the nodes for `ready`, rank 0 and its flag. */
+/** The recorded wait of the kernel is node 3, after the nodes for `ready`, rank 0 and its flag. */
 const waitFor = (rank: string): string => `
   if (t.rank !== ${rank}) return
   t.note('site', 3); t.note('param', 0); t.note('owner', 0); t.note('index', 5); t.note('wanted', 1); t.note('value', 0)
@@ -59,7 +59,7 @@ describe('the watchdog', () => {
     const ready = world.flags([2, 4], { name: 'ready' })
     world.launch(stuck, { ready }, { grid: 1 })
     const stop = await stopOf(world.synchronize())
-    expect(stop.reason).toBe('nothing has ended for 200 ms while launches were pending')
+    expect(stop.reason).toBe('no launch has ended for 200 ms while launches were pending')
     expect(stop.workers.map(({ rank, kernel, program, flag }) => ({ rank, kernel, program, flag }))).toEqual(
       [0, 1, 2].map((rank) => ({
         rank,
@@ -156,7 +156,7 @@ describe('a fault', () => {
 
 describe('a worker that dies', () => {
   it('stops the world, and is replaced by a reset', async () => {
-    // Uses new threads, none from other worlds.
+    // After a dead thread, the world uses new threads, none from other worlds.
     const started: Thread[] = []
     const start = (): Thread => {
       const thread = nodeThreads.start()

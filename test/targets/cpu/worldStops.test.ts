@@ -1,4 +1,4 @@
-/** What aborts kernels on the real CPU targets, what the error says, and how the world continues after a reset. */
+/** Tests what aborts kernels on the real CPU targets, what the error says, and how the world continues after a reset. */
 import type { Worker } from 'node:worker_threads'
 import { flags, i32, kernel, openWorld, tensor, type OpenOptions, type Stall, type World } from 'arke'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
@@ -22,7 +22,7 @@ const waiting = kernel('waiting', { ready: flags(2) }, (t, { ready }) => {
   t.wait(ready.on(0).at([1, 2]))
 })
 
-/** Rank 1 signals once, but rank 0 waits for two arrivals. */
+/** In this kernel, rank 1 signals once, but rank 0 waits for two arrivals. */
 const oneShort = kernel('oneShort', { ready: flags(0, { arrivals: 2 }) }, (t, { ready }) => {
   t.if(t.rank.eq(1), () => t.signal(ready.on(0)))
   t.if(t.rank.eq(0), () => t.wait(ready))
@@ -54,7 +54,7 @@ const computing = kernel('computing', { x: tensor(i32, 1), ready: flags() }, (t,
   )
 })
 
-/** Polls a word on its own rank that nobody writes. */
+/** A kernel that polls a word on its own rank that no agent writes. */
 const polling = kernel('polling', { x: tensor(i32, 1) }, (t, { x }) => {
   t.while(
     t.load(x.at([0]), { order: 'acquire' }),
@@ -63,7 +63,7 @@ const polling = kernel('polling', { x: tensor(i32, 1) }, (t, { x }) => {
   )
 })
 
-/** Rank 1 divides by the contents of `x`. The other ranks wait for rank 1. */
+/** In this kernel, rank 1 divides by the contents of `x`. The other ranks wait for rank 1. */
 const dividing = kernel('dividing', { x: tensor(i32, 1), done: flags() }, (t, { x, done }) => {
   t.if(
     t.rank.eq(1),
@@ -75,7 +75,7 @@ const dividing = kernel('dividing', { x: tensor(i32, 1), done: flags() }, (t, { 
   )
 })
 
-/** A long loop without waits, whose trip count is not static. */
+/** A kernel with a long loop without waits, whose trip count is not static. */
 const counting = kernel('counting', { x: tensor(i32, 1) }, (t, { x }) => {
   const rounds = t.load(x.at([0]))
   t.for(rounds, () =>
@@ -106,7 +106,7 @@ describe.each(targets)('%s', (target) => {
     const ready = world.flags([2, 4], { name: 'ready' })
     world.launch(waiting, { ready }, { grid: 1 })
     const stop = await stopOf(world.synchronize())
-    expect(stop.reason).toBe('nothing has ended for 300 ms while launches were pending')
+    expect(stop.reason).toBe('no launch has ended for 300 ms while launches were pending')
     expect(stop.workers).toHaveLength(3)
     expect(stop.message).toMatch(
       /worldStops\.test\.ts:\d+:\d+ {2}rank 2, program 0 of waiting waits for ready\[1, 2\] on rank 0: it is 0, 1 is wanted/,
@@ -143,7 +143,7 @@ describe.each(targets)('%s', (target) => {
     expect(states).toEqual([
       'forRank0 on 0: has ended',
       'waitsFirst on 1: waits itself at LINE',
-      'forRank0 on 2: has not started, since it follows waits on its stream',
+      'forRank0 on 2: has not started, because it follows waits on its stream',
     ])
     expect(message).toMatch(
       /\n {2}ready is signalled at .*worldStops\.test\.ts:\d+:\d+ by forRank0; on rank 0 it has ended\n/,
@@ -170,7 +170,7 @@ describe.each(targets)('%s', (target) => {
         await briefly()
       }
       const stop = await stopped
-      expect(stop.reason).toBe('nothing has ended for 10000 ms while launches were pending')
+      expect(stop.reason).toBe('no launch has ended for 10000 ms while launches were pending')
       expect(stalls.map(({ waited, timeout }) => ({ waited, timeout }))).toEqual([
         { waited: 3000, timeout: 10_000 },
       ])
@@ -275,8 +275,8 @@ describe.each(targets)('%s', (target) => {
     start.mockRestore()
     const x = world.zeros(i32, [1])
     await world.prepare(polling)
-    // Node cannot terminate a thread that runs native code, so on `native` an idle thread is terminated. The last one
-    // serves rank 0.
+    // Node cannot terminate a thread that runs native code, so on `native` an idle thread is terminated. The last idle
+    // thread serves rank 0.
     world.launch(polling, { x }, { grid: 1, ranks: target === 'native' ? [1] : [0, 1] })
     const stopped = stopOf(world.synchronize())
     await threads[1].worker().terminate()

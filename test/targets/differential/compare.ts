@@ -1,6 +1,6 @@
 /**
- * `compareTargets` runs one kernel on several targets with the same random inputs. Outputs are filled with a poison
- * value first. If a target differs, the error names the output, site, item and element, or the printed line.
+ * `compareTargets` runs one kernel on several targets with the same random inputs. Before the comparison, outputs are
+ * filled with a poison value. If a target differs, the error names the output, site, item and element, or the printed line.
  */
 import {
   openWorld,
@@ -32,7 +32,7 @@ export interface Results {
   readonly printed: readonly string[] | undefined
 }
 
-/** One world, or two groups of one world that run the kernel at the same time. */
+/** The kernel runs on one world, or on two groups of one world at the same time. */
 interface Opened {
   readonly worlds: readonly World[]
   readonly close: () => Promise<void>
@@ -49,7 +49,8 @@ const stages: Readonly<Record<string, 'lowered' | typeof onGpu>> = {
 
 /**
  * Opens a target by name. `check:lowered` and `check:order` are the checker on later forms, `check@7` is it with seed 7.
- * `wasm+groups` is two groups of a larger world, which overlap: in any order, or on cuda at constant distances.
+ * `wasm+groups` is two groups of a larger world, which overlap: in any order, or on cuda one at a constant distance, and one
+ * that needs a table of heaps.
  */
 async function open(target: string, ranks: number, onPrint: OnPrint): Promise<Opened> {
   if (target.endsWith('+groups')) {
@@ -58,7 +59,7 @@ async function open(target: string, ranks: number, onPrint: OnPrint): Promise<Op
       Array.from({ length: ranks }, (_, rank) => at(rank))
     const lists =
       name === 'cuda'
-        ? [list((rank) => 2 * rank + 1), list((rank) => rank)]
+        ? [list((rank) => 2 * rank + 1), list((rank) => ranks - rank)]
         : [list((rank) => (rank + ranks) % (ranks + 1)), list((rank) => ranks - rank)]
     const world = await openWorld({ target: name, ranks: 2 * ranks, onPrint: () => {} })
     return { worlds: lists.map((members) => world.group(members)), close: () => world.close() }
@@ -75,7 +76,7 @@ function openNamed(target: string, ranks: number, onPrint: OnPrint): Promise<Wor
   return openWorld({ target: name, ranks, seed: seed === undefined ? 1 : Number(seed), onPrint })
 }
 
-/** A printed line without its place and program. Which program works on an item is up to the target. */
+/** A printed line without its source line and program. The target decides which program works on an item. */
 const lineOf = (printed: Printed | DroppedPrints): string => {
   if ('dropped' in printed) throw new Error(printed.message)
   return `rank ${printed.rank}: ${printed.message.replace(/^.*? of generated: /, '')}`
@@ -191,7 +192,7 @@ async function contentsOf(world: World, held: Held, { ranks }: Shape): Promise<M
   return found
 }
 
-/** Throws if a target differs from the first one by more than the kernel allows. */
+/** Throws an error if a target differs from the first one by more than the kernel allows. */
 export async function compareTargets(
   generated: Generated,
   targets: readonly string[],
@@ -239,7 +240,7 @@ function compare(
   for (let i = 0; i < wanted.length; i++) {
     const site = Math.floor(i / (slot * shape.items))
     const error = tolerances?.[site] ?? 0
-    // Each of the two targets may deviate by `error`.
+    // Each of the two targets may deviate from the exact result by `error`.
     if (Object.is(wanted[i], got[i]) || Math.abs(wanted[i] - got[i]) <= 2 * error) continue
     const item = Math.floor(i / slot) % shape.items
     return (

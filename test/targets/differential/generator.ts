@@ -34,7 +34,7 @@ export type KernelClass = 'exact' | 'bounded'
 export interface Generated {
   readonly kernel: Kernel<Params>
   readonly shape: Shape
-  /** The allowed difference between targets per dtype and site. Known once the kernel is recorded. */
+  /** The allowed difference between targets per dtype and site. The differences are known once the kernel is recorded. */
   readonly sites: Sites
 }
 
@@ -45,14 +45,14 @@ type Body = (on: Builder) => void
 type Vocabulary = 'all' | 'golden'
 
 /**
- * What a kernel is made of: items alone; teams; mail between ranks; a last program that reads the sums of all; teams
+ * What a kernel is made of: items alone; teams; mail between ranks; a last program that reads the sums of all; teams or items
  * inside a role; roles that share a ring of buffers; more work for the last of the programs that arrive at an item;
  * several rounds of an exchange; items that the host asks for; or items of clusters.
  */
 type Mode = (typeof modes)[number]
 const goldenModes = ['plain', 'teams', 'mail', 'last'] as const
 const modes = [...goldenModes, 'roles', 'ring', 'arrivals', 'rounds', 'host', 'clusters'] as const
-/** Programs of these kernels wait for others, or do the work of others. */
+/** The programs of these kernels wait for other programs, or do the work of others. */
 const communicating: readonly Mode[] = ['mail', 'arrivals', 'rounds', 'host']
 
 export function generate(
@@ -76,7 +76,7 @@ export function generate(
     launches: choices.between(1, 2),
   }
   const sites: Sites = new Map()
-  // Every recording reads the remaining decisions again. There is one recording per world size.
+  // Every recording reads the remaining decisions again. The generator makes one recording per world size.
   const rest = genes.slice(11)
   const declared = vocabulary === 'all' ? allParams : (params as typeof allParams)
   const made = kernel('generated', declared, (t, args) => {
@@ -160,7 +160,8 @@ function record(
   else if (mode === 'roles')
     t.roles({
       counts: () => t.atomic.add(args.accumulate_i32.at([commutative.indexOf('add'), 0]), 1),
-      works: inTeams,
+      // Pipelines of a role become roles of their own, unless they are beside teams.
+      works: choices.below(2) === 0 ? inTeams : items(0, shape.items),
     })
   else if (ring) withRing(t, args, choices, ring, (given) => items(0, shape.items, given)())
   else if (mode === 'arrivals')
@@ -198,7 +199,7 @@ function mail(on: Builder, vocabulary: Vocabulary): void {
   const flag = ready.on(peer).at([item])
   const how = vocabulary === 'all' && choices.rarely(2) ? { atLeast: 1 } : {}
   t.wait(flag, how)
-  // After the wait, this is true on every target.
+  // After the wait, the condition is true on every target.
   if (vocabulary === 'all' && choices.rarely(2)) on.add(t.reached(flag, how))
   on.add(t.load(mail.on(peer).pick(item).tile([0, 0], shape)))
 }

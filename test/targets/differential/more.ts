@@ -1,6 +1,6 @@
 /**
- * Generator steps that were added after the golden hashes of the random kernels were taken. They are separate, so that
- * those kernels, which `generate` makes without these steps, stay the same.
+ * Generator steps that were added after the golden hashes of the random kernels were taken. These steps are separate,
+ * so that the kernels which `generate` makes without them stay the same.
  */
 import type { DType } from '../../../src/ir/dtype.ts'
 import type { Tensor, Value } from '../../../src/index.ts'
@@ -10,7 +10,7 @@ import type { Step } from './expressions.ts'
 import { tile } from './memory.ts'
 import { accumulated, accumulators, commutative, storage } from './params.ts'
 
-/** Rounds to integers: exact on every target. */
+/** Functions that round to integers, which are exact on every target. */
 const rounded: Step = (on) => {
   const a = on.exact(({ dtype }) => dtype === 'f32')
   if (a) on.add(entry(call(a.value, on.choices.pick(['floor', 'ceil', 'round'])), a.magnitude + 1))
@@ -41,7 +41,7 @@ const reshape: Step = (on) => {
   const size = a.shape.reduce((product, extent) => product * extent, 1)
   const rows = on.choices.pick([1, 2, 3, 5, 7].filter((extent) => size % extent === 0))
   const shape = on.choices.below(2) === 0 ? ([size] as const) : ([rows, size / rows] as const)
-  // Large vectors would make every later step large.
+  // If vectors were large here, every later step would be large.
   if (size <= 64) on.add(entry((a.value as Value<DType, 1>).reshape(shape), a.magnitude, a.error))
 }
 
@@ -54,8 +54,8 @@ const interleave: Step = (on) => {
 }
 
 /**
- * Copies between tensors in flight. They are complete after the step, or at the next such step: a step that is repeated
- * writes the same output slot again.
+ * Copies between tensors in flight. Such a copy is complete after the step, or at the next step of this kind: a step
+ * that is repeated writes the same output slot again.
  */
 const transfer: Step = (on) => {
   const { t, choices } = on
@@ -71,12 +71,16 @@ const transfer: Step = (on) => {
   if (choices.below(2) === 0) t.quiet()
 }
 
-/** Fetches data into a shared tile and stores the tile. Another step may write the tile once it has been read. */
+/**
+ * Fetches data into a shared tile, perhaps while it loads other data, and stores the tile. Another step may write the tile
+ * once it has been read.
+ */
 const sendShared: Step = (on) => {
   const { t, choices } = on
   const shared = choices.pick(on.shared)
   const [r, c] = [shared.shape[0], shared.shape[1]]
   t.getNbi(tile(on, on.input(shared.dtype), [r, c]), shared)
+  if (choices.below(2) === 0) on.add(t.load(tile(on, on.input('i32'), [r, c])) as Value)
   t.quiet()
   const out = on.slot(shared.dtype)
   if (!out) return on.add(t.load(shared) as Value)
@@ -107,7 +111,7 @@ const print: Step = (on) => {
   on.t.print(`values ${on.choices.below(9)}`, ...values.map(({ value }) => value))
 }
 
-/** Assertions that hold. */
+/** Adds assertions that hold. */
 const assert: Step = (on) => {
   const a = on.exact(({ dtype }) => dtype === 'i32' || dtype === 'u32')
   if (a) on.t.assert(call(a.value, 'le', a.value) as Value<'bool'>, 'a number equals itself')
@@ -143,7 +147,7 @@ const subtract: Step = (on) => {
   if (!value) return
   const all = args[`accumulate_${dtype}`] as unknown as Tensor<'i32', 2>
   const target = shape.last ? all : all.on(on.peer())
-  // i64 is exact up to 2^53 only.
+  // The dtype i64 is exact up to 2^53 only.
   const small = dtype === 'i64' ? call(value.value, 'and', 0xffff) : value.value
   t.atomic.sub(target.at([commutative.indexOf('add'), choices.below(accumulators)]), small as Value<'i32', 0>)
 }

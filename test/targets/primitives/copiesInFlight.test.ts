@@ -1,12 +1,34 @@
-/** Copies in flight on every target: on a GPU by TMA. Copies that threads make also run as CUDA C++ on this CPU. */
+/**
+ * Copies in flight on every target: on a GPU by TMA, and the fences that such accesses need. Copies that threads make,
+ * including those by cp.async, also run as CUDA C++ on this CPU.
+ */
 import { describe, expect, it } from 'vitest'
-import { contents, expected, multiplying, sending, storing } from '../../cuda/inFlightKernels.ts'
+import { fencedScenarios } from '../../cuda/fencedKernels.ts'
+import {
+  contents,
+  expected,
+  fetchings,
+  fetchingOperands,
+  multiplying,
+  sending,
+  storing,
+} from '../../cuda/inFlightKernels.ts'
 import { itForEach, onWorld, places, targets } from './harness.ts'
 
 describe.each(targets)('copies in flight on %s', (target) => {
-  itForEach(target, [sending, storing, multiplying])('$name', ({ ranks: [ranks], run }) =>
+  itForEach(target, [sending, storing, multiplying, fetchingOperands, ...fencedScenarios])(
+    '$name',
+    ({ ranks: [ranks], run }) =>
+      onWorld(target, ranks, async (world) => {
+        for (let launch = 0; launch < 3; launch++) await run(world)
+      }),
+  )
+})
+
+describe.each(places)('copies into shared tiles on %s', (target) => {
+  itForEach(target, fetchings)('$name', ({ ranks: [ranks], run }) =>
     onWorld(target, ranks, async (world) => {
-      for (let launch = 0; launch < 3; launch++) await run(world)
+      for (let launch = 0; launch < 2; launch++) await run(world)
     }),
   )
 })

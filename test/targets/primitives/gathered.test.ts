@@ -28,7 +28,7 @@ function inputs(dtype: DType, size: number, seed: number): number[] {
   })
 }
 
-/** The elements of each line along an axis, as indices. */
+/** The indices of the elements of each row or column along an axis. */
 function linesOf(shape: Shape, axis: number): number[][] {
   const columns = shape[shape.length - 1]
   if (shape.length === 1 || axis === 1)
@@ -36,7 +36,7 @@ function linesOf(shape: Shape, axis: number): number[][] {
   return range(columns).map((column) => range(shape[0]).map((k) => k * columns + column))
 }
 
-/** NumPy's rule: the first NaN, otherwise the first of the largest. */
+/** Implements NumPy's rule for argmax: the first NaN, and if there is none, the first of the largest. */
 function argReference(data: readonly number[], sign: 1 | -1): number {
   const nan = data.findIndex(Number.isNaN)
   if (nan >= 0) return nan
@@ -111,7 +111,8 @@ async function run(
 }
 
 describe.each(places)('on %s', (target) => {
-  // Where a kernel is compiled for a second, the short suite runs a few cases. NVRTC needs a quarter of that.
+  // For targets on which a kernel is compiled for a second, the short suite runs a few cases. The compiler NVRTC needs a quarter of
+  // that time.
   const compiles = target === 'native' || target === cudaOnCpu
   const every = compiles ? 17 : target === 'cuda' ? 5 : 1
   const some = <T>(all: readonly T[]): readonly T[] => all.filter((_, i) => i % every === 3 % every)
@@ -225,9 +226,50 @@ describe.each(places)('on %s', (target) => {
     })
     expect(await onWorld(target, 1, use)).toEqual([...wanted, ...best])
   })
+
+  it('are used one after another in large tiles, whose elements would not fit in shared memory together', async () => {
+    const wide = kernel(
+      'wide',
+      { x: tensor('f32', 2), y: tensor('f32', 2), best: tensor('i32', 2), z: tensor('f32', 2) },
+      (t, { x, y, best, z }) => {
+        const tile = t.load(x.tile([0, 0], [128, 128]))
+        t.for(2, (k) => {
+          const sums = tile.add(k.to('f32')).cumsum(1)
+          t.store(best.pick(k).tile([0], [128]), tile.argmax(1).add(sums.argmin(0)))
+          t.store(y.tile([k, 0], [64, 256]), sums.reshape([64, 256]))
+        })
+        t.store(z.tile([0, 0], [128, 256]), tile.interleave(tile.neg()))
+      },
+    ) as unknown as Kernel
+    const side = 128
+    const data = inputs('i32', side * side, 7)
+    const use = async (world: World): Promise<number[][]> => {
+      const x = world.from('f32', [side, side], data)
+      const y = world.full('f32', [side, 2 * side], poison)
+      const best = world.full('i32', [2, side], poison)
+      const z = world.full('f32', [side, 2 * side], poison)
+      world.launch(wide, { x, y, best, z } as never, { grid: 1 })
+      return Promise.all([y, best, z].map(async (one) => [...(await world.read(one, 0))]))
+    }
+    const [rows, columns] = [linesOf([side, side], 1), linesOf([side, side], 0)]
+    const of = (numbers: readonly number[]) => (line: readonly number[]) => line.map((i) => numbers[i])
+    const sums = range(2).map((k) =>
+      expected(
+        { op: 'cumsum', dtype: 'f32', shape: [side, side], axis: 1 },
+        data.map((one) => one + k),
+      ),
+    )
+    const best = sums.flatMap((numbers) =>
+      range(side).map((i) => argReference(of(data)(rows[i]), 1) + argReference(of(numbers)(columns[i]), -1)),
+    )
+    const [y, found, z] = await onWorld(target, 1, use)
+    expect(y).toEqual(sums.flat())
+    expect(found).toEqual(best)
+    expect(z).toEqual(data.flatMap((one) => [one, -one]))
+  })
 })
 
-/** 1 - x, in the dtype of x. */
+/** Computes 1 - x, in the dtype of x. */
 function negated(x: Value): Value {
   const wide = x.dtype === 'i64' ? 'i64' : x.dtype.includes('f') ? 'f32' : 'i32'
   return call(call(x.to(wide), 'neg'), 'add', 1).to(x.dtype) as Value

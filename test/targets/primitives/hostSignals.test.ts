@@ -1,4 +1,4 @@
-/** Signals of the host, and reads of the host that do not wait, while kernels run. */
+/** Tests signals of the host, and reads of the host that do not wait, while kernels run. */
 import { describe, expect, it } from 'vitest'
 import { flags, kernel, tensor, type World } from '../../../src/index.ts'
 import { explore } from '../../../src/targets/check/explore.ts'
@@ -11,7 +11,10 @@ import { onWorld, range, targets } from './harness.ts'
 
 const length = 9
 
-/** Answers the host: waits for its signal, reads what it wrote, and stores a word that the host polls. */
+/**
+ * A kernel that answers the host: it waits for its signal, reads the data that the host wrote, and stores a word that
+ * the host polls.
+ */
 const answer = kernel(
   'answer',
   { x: tensor('i32', 1), y: tensor('i32', 1), done: tensor('i32', 1), go: flags(1) },
@@ -30,7 +33,10 @@ const allocate = (world: World) => ({
   go: world.flags([2], { name: 'go', signaller: 'host' }),
 })
 
-/** Each time the host writes, signals, and polls until the kernel has answered. It never waits for a launch. */
+/**
+ * In each round, the host writes, signals, and polls until the kernel has answered. The host of this test never waits
+ * for a launch.
+ */
 async function exchange(world: World, times: number): Promise<void> {
   const args = allocate(world)
   for (const _ of range(times)) world.launch(answer, args, { grid: 1 })
@@ -163,7 +169,7 @@ describe('the checker', () => {
     })
     const { findings } = await explore(subject, { ranks: 1, schedules: 1 })
     expect(findings.map(({ kind, message }) => `${kind}: ${message}`)).toEqual([
-      'livelock: the host reads x of rank 0 again and again, and nothing can change it any more',
+      'livelock: the host reads x of rank 0 again and again, and no agent can change it any more',
     ])
   })
 })

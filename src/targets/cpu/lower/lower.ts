@@ -1,7 +1,7 @@
 /**
- * Lowers tile IR to Code. Entry 0, `run`, runs programs of a launch until no program is left. The body of one program
- * is a separate function. The last leader to finish advances the epochs of the flag sets that the kernel signals and
- * waits for.
+ * Lowers tile IR to Code, the intermediate language of the CPU targets. Entry 0 of the generated code, `run`, runs
+ * programs of a launch until no program is left. The body of one program is a separate function. The last leader to
+ * finish advances the epochs of the flag sets that the kernel signals and waits for.
  *
  *   plan       decides which fragments are stored and which are recomputed by their consumers
  *   frame      the layout of a program's memory
@@ -94,7 +94,7 @@ function codeOf(recorded: KernelIR, options: CpuFacts): Lowered {
   }
 }
 
-/** The differences that recording makes: each as a clause that names the kernel. */
+/** The differences that recording makes: each is a clause that names the kernel. */
 function unlikeUnrecorded(ir: KernelIR, options: CpuFacts, borrowed: ReadonlySet<Node>): string[] {
   const otherwise = borrowedTiles(ir, { ...options, record: false }).size
   const waits = [...walk(ir.body)].filter(awaitsFlag).length
@@ -112,7 +112,7 @@ function unlikeUnrecorded(ir: KernelIR, options: CpuFacts, borrowed: ReadonlySet
   ]
 }
 
-/** Shared tiles and barriers exist for the whole program, so their frame space is never reused. */
+/** Shared tiles and barriers exist for the whole program, so their memory in the frame is never reused. */
 function declare(shared: Shared): void {
   for (const node of walk(shared.ir.body))
     if (opOf(node).effect === 'declare' && !shared.packedTiles.has(node))
@@ -123,6 +123,7 @@ const bytesOf: Readonly<Record<OpWith<{ effect: 'declare' }>, (shared: Shared, n
   shared: ({ layouts, machine }, node) => panelBytes(refOf(node), layouts.get(node) ?? rowsLayout, machine),
   barriers: (_, node) => 4 * barriersOf(node).count,
   staging: (_, node) => isOfGpu(node),
+  held: (_, node) => isOfGpu(node),
 }
 
 function programFunction(shared: Shared): CodeFunction {

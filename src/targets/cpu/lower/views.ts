@@ -1,7 +1,8 @@
 /**
- * Lowers views to locals: a base address, extents and strides. Tensors are row-major. Rank r's copy is r heap strides
- * after rank 0's. An index outside its extent is an error in the kernel, which the checker reports. The generated code
- * clamps such an index, so that it never accesses memory outside a tensor.
+ * Lowers views to local variables: a base address, extents and strides. Tensors are stored in row-major order. The copy
+ * of rank r is r heap strides after the copy of rank 0. An index outside its extent is an error in the kernel, which
+ * the checker reports. The generated code clamps an out-of-bounds index, so that it never accesses memory outside a
+ * tensor.
  */
 import type { StorageDType } from '../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../ir/node.ts'
@@ -15,18 +16,20 @@ import { storedBytes } from './frame.ts'
 import { isPacked, packedMisuse, packedView, panelAt } from './packed.ts'
 import { raise } from './sync.ts'
 
-/** A tensor, or a part of one, on one rank. */
+/** A tensor, or a slice of one, on one rank. */
 export interface TensorView {
   readonly kind: 'tensor'
   readonly param: Node
   readonly dtype: StorageDType
   readonly base: Expression
   readonly extents: readonly Expression[]
-  /** The strides in bytes, as `ptr`-sized numbers. */
+  /** The strides of the view in bytes, as `ptr`-sized numbers. */
   readonly strides: readonly Expression[]
-  /** The rank that owns the copy, or undefined for this rank. */
+  /** The rank that owns the copy of the tensor, or undefined for this rank. */
   readonly owner: Expression | undefined
-  /** For a packed tensor: the distance between panels. The row stride of a packed tensor is that of one panel. */
+  /**
+   * The distance between panels of a packed tensor in bytes. The row stride of a packed tensor is that of one panel.
+   */
   readonly panelStride?: Expression
 }
 
@@ -35,23 +38,23 @@ export interface TileView {
   readonly kind: 'tile'
   readonly space: 'global' | 'shared'
   readonly dtype: StorageDType
-  /** The address of element [0, 0]. */
+  /** The address of element [0, 0] of the tile. */
   readonly base: Expression
   readonly rows: number
   readonly columns: number
   /** The distance between rows in bytes, static or known at launch, and the distance between columns in bytes. */
   readonly rowStride: number | Expression
   readonly columnStride: number
-  /** The number of rows and columns inside the tensor, or undefined if all are. */
+  /** The number of rows and columns that are inside the tensor, or undefined if all are. */
   readonly inside: { readonly rows: Expression; readonly columns: Expression } | undefined
   readonly owner: Expression | undefined
   /** The node that declares the shared tile. */
   readonly declaration?: Node
-  /** For a packed tensor: the distance between panels. */
+  /** The distance between panels of a packed tensor in bytes. */
   readonly panelStride?: Expression
 }
 
-/** Rows of a tensor selected by a fragment of indices. The fragment of indices is stored in the frame. */
+/** Rows of a tensor selected by a fragment of indices. The fragment of row indices is stored in the frame. */
 export interface RowsView {
   readonly kind: 'rows'
   readonly tensor: TensorView
@@ -78,7 +81,7 @@ export interface PlacesView {
 export interface FlagsView {
   readonly kind: 'flags'
   readonly param: Node
-  /** The address of flag 0, or of the selected flag. */
+  /** The address of flag 0 of the set, or of the selected flag. */
   readonly base: Expression
   readonly index: Expression
   readonly owner: Expression | undefined
@@ -106,7 +109,7 @@ export function refView(l: Lowering, node: Node): RefView {
   throw new Error(`${node.op} is not a reference to memory`)
 }
 
-/** The error for an op that only the stages of a GPU insert. */
+/** The error for an op that only the compiler stages of a GPU insert. */
 export function isOfGpu({ op }: Node): never {
   throw new Error(`${op} exists only in kernels lowered for a GPU`)
 }
@@ -122,6 +125,7 @@ const makers: Readonly<
   },
   staging: (_, node) => isOfGpu(node),
   'staging.place': (_, node) => isOfGpu(node),
+  held: (_, node) => isOfGpu(node),
   on: onRank,
   slice,
   pick,
@@ -177,7 +181,7 @@ function sharedTile(l: Lowering, node: Node): TileView {
   }
 }
 
-/** An index, converted to i32. */
+/** The value of an index, converted to i32. */
 export function indexOf(l: Lowering, node: Node): Expression {
   const value = scalar(l, node)
   return valueOf(node).dtype === 'i64' ? use(l.writer.let('index', convert('wrap', 'i32', value))) : value
@@ -255,7 +259,7 @@ function tile(l: Lowering, node: Node): TileView {
     const start = mul(indexOf(l, node.inputs[1 + axis]), i32(extent))
     return start.kind === 'const' ? start : use(writer.let('start', start))
   })
-  /** A tile that begins before the tensor has no elements inside. */
+  /** A tile that begins before the tensor has no elements inside the tensor. */
   const inside = shape.map((_, axis) => {
     const room = writer.let('room', sub(from.extents[axis], starts[axis]))
     return starts[axis].kind === 'const'
@@ -348,7 +352,7 @@ function at(l: Lowering, node: Node): View {
   }
 }
 
-/** A row stride as a ptr-sized expression. */
+/** A row stride as a `ptr`-sized expression. */
 export const strideOf = (l: Lowering, bytes: number | Expression): Expression =>
   typeof bytes === 'number'
     ? l.once(`bytes ${bytes}`, (writer) => writer.let('bytes', stride(i32(bytes), 1)))

@@ -1,11 +1,13 @@
 /**
- * The stage `clusters`: the programs of a cluster fetch a tile once for all of them. A multicast copy of n programs
- * becomes n parts (attribute `parts`). Each program copies one part into the tiles of all n programs, and each of their
- * full barriers completes when all parts have arrived. A slot may be filled again only after all these programs have
- * released it, so a release arrives at the empty barriers of all of them (attribute `multicast` of the arrival).
+ * Implements the stage `clusters`: the programs (thread blocks) of a cluster load a common tile only once. A multicast
+ * copy of n programs is divided into n horizontal strips (attribute `parts`). Each program copies one strip into the
+ * shared tiles of all n programs, and each program's full barrier completes when all strips have arrived. A slot of the
+ * ring may be filled again only after all n programs have released it, so a release arrives at the empty barriers of
+ * all n programs (attribute `multicast` of the arrival).
  *
- * All programs of a cluster must make the same copies. That is certain only if the tiles of the loop fill whole
- * clusters, which follows from the divisors of the extents. Otherwise every program copies for itself, as before.
+ * All programs of a cluster must make the same copies. This is certain only if the tiles of the loop fill whole
+ * clusters, which the stage derives from the known divisors of the extents. If it is not certain that all programs make
+ * the same copies, every program copies its own tiles.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { clusterOf, extentsOf } from '../../../ir/clusters.ts'
@@ -19,14 +21,17 @@ import type { EmitFacts } from './recipe.ts'
 
 export const withMulticast = analysis('clusters', multicast, (ir) => multicast(ir, { tensors: {} }))
 
-/** The barriers of a ring whose slots are filled by multicast, and the axes of the cluster along which they are. */
+/**
+ * Maps the barriers of each ring whose slots are filled by multicast copies to the cluster axes along which the copies
+ * are multicast.
+ */
 type Rings = ReadonlyMap<Node, readonly number[]>
 
 function multicast(ir: KernelIR, facts: EmitFacts): KernelIR {
   const cluster = clusterOf(ir)
   const decide = (made: KernelIR, ...decisions: readonly Decision[]): KernelIR =>
     withDecisions(made, 'clusters', decisions)
-  if (!cluster) return decide(ir, { what: 'no clusters: no loop asks for them' })
+  if (!cluster) return decide(ir, { what: 'no clusters: no loop has the option `cluster`' })
   const size = cluster.join(' x ')
   if (!fillsClusters(ir, facts))
     return decide(ir, { what: `no clusters: the tiles of a loop may not fill whole clusters of ${size}` })
@@ -69,14 +74,14 @@ function isWhole(count: Node, by: number, ranges: Ranges): boolean {
   const items = dividedUp(count, by)
   if (!items) return false
   if (ranges.isMultipleOf(items, by)) return true
-  // The items are tiles of an axis: ceilDiv(extent, rows of a tile).
+  // The number of items is the number of tiles along an axis: ceilDiv(extent, rows of a tile).
   if (items.op !== 'div' || items.inputs[1].op !== 'const') return false
   const rows = attribute<number>(items.inputs[1], 'value')
   const extent = dividedUp(items, rows)
   return extent !== undefined && ranges.isMultipleOf(extent, rows * by)
 }
 
-/** The x of a node that computes ceilDiv(x, by) = (x + by - 1) / by. */
+/** Returns x if the node computes ceilDiv(x, by) = (x + by - 1) / by. */
 function dividedUp(node: Node, by: number): Node | undefined {
   const isConstant = (one: Node, value: number): boolean =>
     one.op === 'const' && attribute<number>(one, 'value') === value
@@ -85,7 +90,7 @@ function dividedUp(node: Node, by: number): Node | undefined {
   return sum.op === 'add' && isConstant(sum.inputs[1], by - 1) ? sum.inputs[0] : undefined
 }
 
-/** The copies that a cluster can share, each with the empty barriers of its ring. */
+/** Maps each copy that the programs of a cluster can share to the empty barriers of its ring. */
 function sharedCopies(ir: KernelIR, cluster: readonly number[], facts: EmitFacts): ReadonlyMap<Node, Node> {
   const plans = copiesIn(ir, facts)
   const found = new Map<Node, Node>()

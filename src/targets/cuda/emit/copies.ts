@@ -5,10 +5,13 @@
  *   tensor   TMA with a tensor map; if the tile is on another rank, the rank is the outermost axis of the map
  *   vector   16 bytes per thread, if rows are known to start at multiples of 16 bytes
  *   element  one element per thread, each with its own mask
+ *   chunks   4, 8 or 16 bytes per thread by cp.async, which continues while the thread does: a copy in flight into a
+ *            shared tile, if rows are known to start at multiples of as many bytes
  *
- * TMA masks accesses beyond the edge of the tensor. A tile may cross the end of a window (`slice`) of rows. Such a tile
- * is copied in boxes of 8 rows and of 1 row. Boxes beyond the end of the window are read from outside the tensor, where
- * TMA returns zeros. TMA handles a window of columns only if tiles are known not to cross the end of the window.
+ * TMA masks accesses beyond the edge of the tensor. A tile may cross the end of a window (`slice`) of rows. A tile that
+ * crosses the end of its window is copied in boxes of 8 rows and of 1 row. Boxes beyond the end of the window are read
+ * from outside the tensor, where TMA returns zeros. TMA handles a window of columns only if tiles are known not to
+ * cross the end of the window.
  */
 import { dtypes } from '../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../ir/node.ts'
@@ -27,7 +30,7 @@ export interface MapPlan {
   readonly box: readonly number[]
   readonly swizzle: Swizzle
   readonly ranked: boolean
-  /** The number of rows per box, if the map is used for parts of tiles. */
+  /** The number of rows per box, if one TMA copy covers only some rows of a tile. */
   readonly rows?: number
 }
 
@@ -44,14 +47,21 @@ export interface TensorPlan {
   readonly boxes: readonly Box[]
   readonly bytes: number
   /**
-   * For a tile that the programs of a cluster copy in parts: the rows of a part, and the distance between parts in bytes.
-   * The boxes are those of the first part, and `bytes` are those of the whole tile.
+   * Defined if the programs of a cluster each copy one strip of the tile: the rows per strip, and the distance between
+   * strips in bytes. If `part` is defined, `boxes` lists the boxes of the first strip, and `bytes` is the size of the
+   * whole tile.
    */
   readonly part?: { readonly rows: number; readonly bytes: number }
   /** Maps with boxes of 8 rows and of 1 row, if the tile may cross the end of a window of rows. */
   readonly ragged?: { readonly eight: MapPlan; readonly one: MapPlan }
 }
-export type CopyPlan = TensorPlan | { readonly how: 'vector' } | { readonly how: 'element' }
+/** The plan of a copy by cp.async, which threads start and later wait for. */
+export interface ChunksPlan {
+  readonly how: 'chunks'
+  /** The size of a chunk: 4, 8 or 16 bytes. */
+  readonly bytes: number
+}
+export type CopyPlan = TensorPlan | ChunksPlan | { readonly how: 'vector' } | { readonly how: 'element' }
 
 const MAX_BOX = 256
 
@@ -77,6 +87,7 @@ export class CopyPlanner {
   #planCopy(node: Node): CopyPlan {
     const { source, target, mask } = copyOf(node)!
     const { completes } = opOf(node)
+    if (completes === 'at drain') throw new Error(`${node.op} at ${node.site} is a store, not a copy`)
     if (completes === 'at barrier' && source.op === 'tile' && target.op !== 'transpose') {
       const tile = this.#tiles.get(tileRoot(target))!
       const plan = this.#tensorPlan(tileOf(source), tile, target)
@@ -89,11 +100,44 @@ export class CopyPlanner {
       const plan = this.#isServed(view) && tensorPlan(view, this.#tiles.get(tileRoot(source))!, source)
       if (plan) return plan
     }
+    if (completes === 'at quiet' && !this.#obstacle(node)) return { how: 'chunks', bytes: this.#chunk(node) }
     const isWide = [source, target].every((ref) => this.hasWideRows(ref))
     return { how: isWide ? 'vector' : 'element' }
   }
 
-  /** True if TMA can copy the tile in so many parts of equal height, each from its own box and to its own place. */
+  /**
+   * Returns the reason why neither TMA nor cp.async can make a copy in flight, so that the copy completes immediately.
+   * Returns undefined if TMA or cp.async can make the copy.
+   */
+  atOnce(node: Node): string | undefined {
+    const { how } = this.ofCopy(node)
+    return how === 'tensor' || how === 'chunks' ? undefined : this.#obstacle(node)!
+  }
+
+  /** Returns the reason why cp.async cannot make a copy. */
+  #obstacle(node: Node): string | undefined {
+    const { source, target, mask } = copyOf(node)!
+    const spaces = [source, target].map(({ type }) => (type as RefType).space)
+    if (spaces.join() === 'shared,global')
+      return 'TMA needs aligned rows, whole tiles of a window and no mask'
+    if (spaces.join() !== 'global,shared') return 'it does not fill a shared tile'
+    if (mask) return 'it has a mask'
+    if ([source, target].some(({ op }) => op === 'at')) return 'its elements are chosen one by one'
+    const bytes = this.#chunk(node)
+    return bytes < 4 ? `rows are known to start at multiples of ${bytes} bytes only` : undefined
+  }
+
+  /**
+   * Returns the largest chunk size, up to 16 bytes, for which every chunk is aligned and entirely inside or entirely
+   * outside the tensor.
+   */
+  #chunk(node: Node): number {
+    const { source, target } = copyOf(node)!
+    const { dtype } = source.type as RefType
+    return Math.min(this.alignment(source), this.alignment(target)) * dtypes[dtype].bytes
+  }
+
+  /** True if TMA can copy the tile in `parts` strips of equal height, each with boxes of its own. */
   canBeParted(node: Node, parts: number): boolean {
     const plan = this.ofCopy(node)
     const { shape } = copyOf(node)!.target.type as RefType
@@ -108,8 +152,8 @@ export class CopyPlanner {
   }
 
   /**
-   * Returns the plan for storing a fragment to a global tile by TMA from shared memory. Undefined if TMA cannot be
-   * used.
+   * Returns the plan for storing a fragment to a global tile by TMA from shared memory. Returns undefined if TMA cannot
+   * be used.
    */
   ofStore(node: Node, layout: Layout): TensorPlan | undefined {
     const [target, value] = node.inputs
@@ -172,11 +216,11 @@ export class CopyPlanner {
   }
 }
 
-/** True for a shared tile, or a stage or row of one, whose rows and columns are those of the tile in memory. */
+/** True for a shared tile, or a stage or row of a shared tile, that is not transposed. */
 const isPlainTile = (ref: Node): boolean =>
   ref.op === 'shared' || (ref.op === 'pick' && isPlainTile(ref.inputs[0]))
 
-/** The plan for a copy between a tile of a tensor and a view of a shared tile, in either direction. */
+/** Returns the plan for a copy by TMA between a tile of a tensor and a view of a shared tile, in either direction. */
 function tensorPlan(view: TileView, tile: Tile, inShared: Node, parts = 1): TensorPlan | undefined {
   const { bytes } = dtypes[tile.dtype]
   const shape = (inShared.type as RefType).shape
@@ -201,7 +245,7 @@ function tensorPlan(view: TileView, tile: Tile, inShared: Node, parts = 1): Tens
   return { how: 'tensor', map: mapOf(view, box, swizzleOf(tile)), boxes, bytes: rows * columns * bytes }
 }
 
-/** The plan for one part of a tile, of the parts that the programs of a cluster copy. */
+/** Returns the plan for one strip of a tile, where each program of a cluster copies one strip. */
 function partPlan(plan: TensorPlan, view: TileView, tile: Tile, target: Node, parts: number): TensorPlan {
   const { boxes, map } = tensorPlan(view, tile, target, parts)!
   const rows = (target.type as RefType).shape[0] / parts
@@ -209,8 +253,8 @@ function partPlan(plan: TensorPlan, view: TileView, tile: Tile, target: Node, pa
 }
 
 /**
- * Adds maps for parts of the tile to the plan. Returns undefined if rows do not start at multiples of 128 bytes, as TMA
- * requires.
+ * Adds tensor maps with boxes of 8 rows and of 1 row to the plan. Returns undefined if rows do not start at multiples
+ * of 128 bytes, as TMA requires.
  */
 function raggedPlan(plan: TensorPlan, view: TileView): TensorPlan | undefined {
   const [width, height, ...picks] = plan.map.box
@@ -229,7 +273,9 @@ function mapOf(view: TileView, box: readonly number[], swizzle: Swizzle): MapPla
   }
 }
 
-/** The largest power of two that divides both numbers. `a` must be a power of two. Every power of two divides 0. */
+/**
+ * Returns the largest power of two that divides both numbers. `a` must be a power of two. Every power of two divides 0.
+ */
 function commonPower(a: number, b: number): number {
   return b === 0 ? a : Math.min(a, b & -b)
 }

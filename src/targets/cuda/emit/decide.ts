@@ -25,13 +25,13 @@ import { planRoles, type Group, type RolesPlan } from './groups.ts'
 import { accessesOf } from './hazards.ts'
 import { planLoops } from './loops.ts'
 import { notesOf } from './notes.ts'
-import { planOverlap } from './overlap.ts'
+import { planOverlap, type Overlap } from './overlap.ts'
 import { isByWarpgroups, productIn } from './products.ts'
 import { Ranges } from './ranges.ts'
 import { deviceOf, type EmitFacts, type EmitNote } from './recipe.ts'
-import { planRecord, recordBytes } from './record.ts'
+import { planRecord, recordBytes, type RecordPlan } from './record.ts'
 import { STAGING_BOX } from './render/store.ts'
-import { scratchOf } from './scratch.ts'
+import { planScratch } from './scratch.ts'
 import { planStart } from './start.ts'
 import { BASE_ALIGNMENT, expectFits, planTiles, SharedSpace, type Region, type Tile } from './tiles.ts'
 import { tileGroupOf } from './tileOrder.ts'
@@ -43,16 +43,20 @@ import { Uses } from './uses.ts'
 const TILE_ROWS = 8
 
 export interface Decisions extends EmissionPlans {
-  /** The copies that TMA makes while their role continues. */
+  /** The loops that the stage `order` changes so that consecutive matrix products overlap. */
+  readonly overlaps: readonly Overlap[]
+  /** The asynchronous copies (`copy.async`) that TMA makes while the role that started them continues. */
   readonly inFlight: ReadonlySet<Node>
   readonly groupOf: ReadonlyMap<Node, Group>
+  /** Shared tiles that TMA or the matrix unit accesses, and tensors to which TMA stores fragments. */
+  readonly seenByEngines: ReadonlySet<Node>
   /** Shared memory per program, in bytes, including the padding that aligns its base. */
   readonly sharedBytes: number
   /** Notes for the author of the kernel. */
   readonly notes: readonly EmitNote[]
 }
 
-/** The decisions about memory and roles that must precede the decisions about layouts. */
+/** The decisions about memory and roles, which are made before the decisions about layouts. */
 interface Basis {
   readonly ranges: Ranges
   readonly tiles: ReadonlyMap<Node, Tile>
@@ -71,14 +75,8 @@ function memoryOf(ir: KernelIR, facts: EmitFacts): Omit<Basis, 'roles'> {
   return { ranges, tiles, copies: new CopyPlanner(facts, ranges, tiles) }
 }
 
-/** The plans of the copies of a kernel, which may have values in two layouts. */
+/** Returns the plans of the copies of a kernel. The kernel may still contain values that are needed in two layouts. */
 export const copiesIn = (ir: KernelIR, facts: EmitFacts): CopyPlanner => memoryOf(ir, facts).copies
-
-/** Returns a predicate: true for a copy that TMA makes. */
-export function byTma(ir: KernelIR, facts: EmitFacts): (copy: Node) => boolean {
-  const copies = copiesIn(ir, facts)
-  return (copy) => copies.ofCopy(copy).how === 'tensor'
-}
 
 /** Finds a value of the kernel that is needed in two layouts. Returns undefined if there is none. */
 export const conflictIn = analysis('layout conflicts', conflictOf, (ir) => conflictOf(ir, { tensors: {} }))
@@ -89,24 +87,22 @@ function conflictOf(ir: KernelIR, facts: EmitFacts): Conflict | undefined {
 
 export const decide = analysis('decisions for a GPU', decided, (ir) => decided(ir, { tensors: {} }))
 
-/** Requires a kernel in which each fragment has a single layout. */
+/** Makes all decisions for a kernel in which each fragment has a single layout. */
 function decided(ir: KernelIR, facts: EmitFacts): Decisions {
   const { ranges, tiles, copies, roles } = basisOf(ir, facts)
   const groupOf = groupsOf(ir, roles)
   const { layouts, conflict } = assignLayouts(ir, roles)
   if (conflict) throw new Error(`${ir.name}: ${conflict.value.op} at ${conflict.value.site} has two layouts`)
-  const stores = new Map<Node, TensorPlan>()
+  const wanted = new Map<Node, TensorPlan>()
   for (const node of walk(ir.body)) {
-    const isStore = node.op === 'store' || node.op === 'store.box'
+    const isStore = node.op === 'store' || opOf(node).completes === 'at drain'
     if (!isStore || !isFragment(node.inputs[1]) || isSplat(node.inputs[1])) continue
     const made = copies.ofStore(node, layouts.of(node.inputs[1]))
-    if (made) stores.set(node, made)
+    if (made) wanted.set(node, made)
   }
-  const space = new SharedSpace(deviceOf(facts).sharedBytes)
-  const reserved = facts.record ? recordBytes(roles) : 0
-  const shared = planShared(ir, { tiles, stores, groupOf, roles, layouts, reserved }, space)
-  const record = facts.record ? planRecord(roles, space) : undefined
-  expectFits(space, ir, [...tiles.values()])
+  const memory = planMemory(ir, facts, { tiles, stores: wanted, groupOf, roles, layouts })
+  const { space, shared, record, stores } = memory
+  expectFits(space, ir, { tiles: [...tiles.values()], scratch: shared.scratch })
   const early = record ? undefined : planEarly(ir, roles)
   const arrivers = planArrivers(ir, groupOf)
   const all = [...walk(ir.body)]
@@ -115,7 +111,9 @@ function decided(ir: KernelIR, facts: EmitFacts): Decisions {
       .filter((node) => node.op === 'dot')
       .map((node) => [node, productIn(node, layouts.of(node), groupOf.get(node)!)]),
   )
-  const inFlight = new Set(all.filter((node) => opOf(node).completes === 'at quiet'))
+  const inFlight = new Set(
+    all.filter((node) => opOf(node).completes === 'at quiet' && copies.ofCopy(node).how === 'tensor'),
+  )
   const accesses = all.flatMap((node) =>
     accessesOf(node, { layouts, copies, stores, products, scratch: shared.scratch }),
   )
@@ -153,7 +151,14 @@ function decided(ir: KernelIR, facts: EmitFacts): Decisions {
       (node) => opOf(node).completes === 'at barrier' && copies.ofCopy(node).how === 'tensor',
     ),
     touchedByThreads: new Set(
-      accesses.flatMap(({ base, by }) => (by === 'threads' && declaresTile(base) ? [base] : [])),
+      accesses.flatMap(({ base, by }) =>
+        ['threads', 'fetch'].includes(by) && declaresTile(base) ? [base] : [],
+      ),
+    ),
+    seenByEngines: new Set(
+      accesses.flatMap(({ base, by }) =>
+        by === 'engineStore' || (by !== 'threads' && by !== 'fetch' && declaresTile(base)) ? [base] : [],
+      ),
     ),
     sharedBytes: space.used + BASE_ALIGNMENT,
     notes: notesOf({ ir, roles, layouts, products, groupOf }),
@@ -173,27 +178,54 @@ function groupsOf(ir: KernelIR, roles: RolesPlan): ReadonlyMap<Node, Group> {
   return groups
 }
 
-interface SharedUsers {
+interface MemoryUsers {
   readonly tiles: ReadonlyMap<Node, Tile>
-  readonly stores: Map<Node, TensorPlan>
+  /** The stores that TMA makes if their staging buffers fit. */
+  readonly stores: ReadonlyMap<Node, TensorPlan>
   readonly groupOf: ReadonlyMap<Node, Group>
   readonly roles: RolesPlan
   readonly layouts: Layouts
+}
+
+interface MemoryPlan {
+  readonly space: SharedSpace
+  readonly shared: SharedPlan
+  readonly record: RecordPlan | undefined
+  /** The stores that TMA makes. */
+  readonly stores: ReadonlyMap<Node, TensorPlan>
+}
+
+/**
+ * Plans the shared memory of a program. Giving each node its own scratch memory needs the fewest thread barriers. If
+ * these regions do not fit into shared memory together, the nodes of a group use one region in turn.
+ */
+function planMemory(ir: KernelIR, facts: EmitFacts, users: MemoryUsers): MemoryPlan {
+  const plan = (inTurn: boolean): MemoryPlan => {
+    const space = new SharedSpace(deviceOf(facts).sharedBytes)
+    const stores = new Map(users.stores)
+    const reserved = facts.record ? recordBytes(users.roles) : 0
+    const shared = planShared(ir, { ...users, stores, reserved, inTurn }, space)
+    return { space, shared, stores, record: facts.record ? planRecord(users.roles, space) : undefined }
+  }
+  const apart = plan(false)
+  return apart.space.hasRoom(0) ? apart : plan(true)
+}
+
+interface SharedUsers extends MemoryUsers {
+  readonly stores: Map<Node, TensorPlan>
   /** Bytes of shared memory that must stay free for the recording of events. */
   readonly reserved: number
+  /** True if the nodes of a group use one region of scratch memory in turn. */
+  readonly inTurn: boolean
 }
 
 function planShared(ir: KernelIR, users: SharedUsers, space: SharedSpace): SharedPlan {
-  const { tiles, stores, groupOf, roles, layouts, reserved } = users
+  const { tiles, stores, groupOf, roles, layouts, reserved, inTurn } = users
   const places = new Map<Node, Region>()
   const bySize = [...tiles.values()].sort((a, b) => Number(a.span === 0) - Number(b.span === 0))
   for (const tile of bySize)
     places.set(tile.node, space.take(tile.stages * tile.stageBytes, tile.span === 0 ? 128 : 1024))
-  const scratch = new Map<Node, Region>()
-  for (const [node, group] of groupOf) {
-    const need = scratchOf(node, group, layouts)
-    if (need) scratch.set(node, space.take(need.bytes, need.alignment))
-  }
+  const scratch = planScratch(groupOf, layouts, space, inTurn)
   const barriers = new Map<Node, Region>()
   const nodes = [...walk(ir.body)].filter(declaresBarriers)
   const exchange = new Map<Group, number>([...roles.groups.values(), roles.whole].map((group) => [group, 16]))
@@ -232,8 +264,8 @@ function planStaging(
 }
 
 /**
- * The thread that advances the flag epochs, which takes about a microsecond: a thread of an idle warp beside a
- * producer, if there is one, otherwise the last thread.
+ * Returns the number of the thread that advances the flag epochs, which takes about a microsecond: a thread of an idle
+ * warp of the producer's warpgroup if there is one, otherwise the last thread.
  */
 function clerkOf({ block, groups }: RolesPlan, early: EarlyPlan | undefined): number {
   const spare = [...groups.values()].find(({ solo, warps }) => solo && warps > 1)
@@ -258,8 +290,8 @@ function planWarpgroupBarriers(
 }
 
 /**
- * The arrivals per node that arrives at an mbarrier: one per warp if all groups that arrive at the mbarrier have equally many warps,
- * otherwise one.
+ * Returns the number of hardware arrivals for one `barrier.arrive` at each mbarrier: one arrival per warp if all groups
+ * that arrive at the mbarrier have equally many warps, otherwise one arrival.
  */
 function planArrivers(ir: KernelIR, groupOf: ReadonlyMap<Node, Group>): ReadonlyMap<Node, number> {
   const arrivers = new Map<Node, number>()

@@ -1,7 +1,7 @@
-/** The decision record as text (`arke emit --target cuda --stage decide`): what the renderers go by, value by value. */
+/** Prints the decisions about a kernel that the renderers use (`arke emit --target cuda --stage decide`). */
 import { baseOf, decisionLines, named } from '../../../ir/decisions.ts'
 import { attribute, walk, type Node } from '../../../ir/node.ts'
-import { copyOf, declaresBarriers } from '../../../ir/ops/index.ts'
+import { copyOf, declaresBarriers, opOf } from '../../../ir/ops/index.ts'
 import { typeName } from '../../../ir/type.ts'
 import { programsPerProcessor } from '../../../world/machine.ts'
 import { isFragment, isSplat } from './assign.ts'
@@ -42,7 +42,7 @@ export function describeDecisions(decisions: Decisions): string {
 
 export function roles({ roles, arrivers, ir, facts, sharedBytes }: Decisions): string[] {
   const needs = { threads: roles.block, sharedBytes, registersPerThread: roles.registers }
-  // The compiler uses at most the registers with which one program fits.
+  // The compiler uses at most as many registers as allow one resident program per multiprocessor.
   const resident = Math.max(1, programsPerProcessor(deviceOf(facts), needs))
   const group = (one: Group): string => {
     const registers = `${registersOf(one, roles)} registers per thread`
@@ -78,18 +78,19 @@ function layouts({ ir, layouts }: Decisions): string[] {
 export const copyText = (plan: CopyPlan): string => {
   if (plan.how === 'element') return 'by threads, one element at a time'
   if (plan.how === 'vector') return 'by threads, 16 bytes at a time'
+  if (plan.how === 'chunks') return `by threads, ${plan.bytes} bytes at a time, in flight (cp.async)`
   const { map, boxes, bytes } = plan
   return `by TMA, ${plural(boxes.length, 'box', 'es')} of ${map.box.join(' x ')} elements, swizzle ${map.swizzle}, ${bytes} bytes`
 }
 
 function copies({ ir, copies, stores }: Decisions): string[] {
   return [...walk(ir.body)].flatMap((node) => {
-    if (copyOf(node)) return [`${named(node)}: ${copyText(copies.ofCopy(node))}`]
-    if (node.op !== 'store' && node.op !== 'store.box') return []
-    const plan = stores.get(node)
-    return [
-      `${named(node)} to ${named(baseOf(node.inputs[0]))}: ${plan ? copyText(plan) : 'by threads, from registers'}`,
-    ]
+    if (node.op === 'store' || opOf(node).completes === 'at drain') {
+      const plan = stores.get(node)
+      const how = plan ? copyText(plan) : 'by threads, from registers'
+      return [`${named(node)} to ${named(baseOf(node.inputs[0]))}: ${how}`]
+    }
+    return copyOf(node) ? [`${named(node)}: ${copyText(copies.ofCopy(node))}`] : []
   })
 }
 
@@ -100,11 +101,8 @@ export const instructions: Readonly<Record<Product, string>> = {
   elements: 'plain arithmetic, without the matrix unit',
 }
 
-function products({ products, overlaps }: Decisions): string[] {
-  return [...products].map(([dot, product]) => {
-    const isInFlight = overlaps.some((one) => one.dot === dot)
-    return `${named(dot)}: ${instructions[product]}${isInFlight ? '; in flight while the next one starts' : ''}`
-  })
+function products({ products }: Decisions): string[] {
+  return [...products].map(([dot, product]) => `${named(dot)}: ${instructions[product]}`)
 }
 
 export const tileText = ({ stages, rows, columns, span }: Tile): string =>
@@ -120,7 +118,7 @@ function shared({ shared, tiles, record, sharedBytes }: Decisions): string[] {
   const all = [
     ...of(shared.tiles, tile),
     ...of(shared.barriers, named),
-    ...of(shared.scratch, (node) => `exchange of ${named(node)}`),
+    ...scratch(shared.scratch, line),
     ...ofGroup(shared.staging, 'staging of TMA stores'),
     ...ofGroup(shared.exchange, 'exchange'),
     ...(record ? ([[record.region.at, line('log', record.region)]] as [number, string][]) : []),
@@ -131,6 +129,19 @@ function shared({ shared, tiles, record, sharedBytes }: Decisions): string[] {
   ]
 }
 
+/** Returns one line per region of scratch memory. The line lists all nodes that use the region in turn. */
+function scratch(
+  map: Decisions['scratch'],
+  line: (what: string, region: Region) => string,
+): [number, string][] {
+  const regions = new Map([...map.values()].map((region) => [region.owner, region]))
+  return [...regions.values()].map((region) => {
+    const users = [...map].filter(([, { owner }]) => owner === region.owner).map(([node]) => named(node))
+    const what = `exchange of ${users.join(', ')}${users.length > 1 ? ', in turn' : ''}`
+    return [region.at, line(what, region)]
+  })
+}
+
 function loops(decisions: Decisions): string[] {
   return [...walk(decisions.ir.body)].flatMap((node) => {
     const text = loopText(node, decisions)
@@ -138,7 +149,10 @@ function loops(decisions: Decisions): string[] {
   })
 }
 
-/** How a loop is executed; empty if there is nothing to say, or for another node. */
+/**
+ * Returns a text that says how often a loop is unrolled, how often it polls the abort word, and how it groups tiles.
+ * The text is empty if the loop is not unrolled, does not poll and does not group tiles.
+ */
 export function loopText(node: Node, { loops, tileGroup }: Decisions): string {
   const [unrolled, polling] = [loops.unrolled.get(node), loops.polling.get(node)]
   const rows = node.op === 'persistent' && attribute<number>(node, 'axes') === 2 ? tileGroup(node) : 1

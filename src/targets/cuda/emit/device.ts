@@ -1,6 +1,7 @@
 /**
  * The device functions that emitted kernels call, in addition to those in `prelude.ts`: fragments, shared memory,
- * mbarriers and staging. Each is a record of its text and of what it uses.
+ * mbarriers and staging. Each device function is a record of its text and of the names of the declarations that it
+ * uses.
  */
 import { dtypes } from '../../../ir/dtype.ts'
 import { philox } from '../../../ir/philox.ts'
@@ -36,9 +37,7 @@ export const COMMON = {
 }`,
   },
   f8e4m3_to_f32: {
-    note: [
-      `Floats of 8 bits. e5m2 is the upper half of f16; what rounds beyond its largest number is infinite, where the conversion stops.`,
-    ],
+    note: [`Converts an 8-bit float (e4m3) to f32. The conversion passes through f16, which is exact.`],
     uses: ['u8', 'u32', 'u16', 'f16_to_f32'],
     text: `${inline} float f8e4m3_to_f32(u8 bits) {
   u32 halves;
@@ -51,10 +50,15 @@ export const COMMON = {
     text: `${inline} u8 f32_to_f8e4m3(float x) { u16 bits; asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(bits) : "f"(0.0f), "f"(x)); return (u8)bits; }`,
   },
   f8e5m2_to_f32: {
+    note: [`Converts an 8-bit float (e5m2) to f32. An e5m2 number is the upper byte of an f16 number.`],
     uses: ['u8', 'f16_to_f32', 'u16'],
     text: `${inline} float f8e5m2_to_f32(u8 bits) { return f16_to_f32((u16)(bits << 8)); }`,
   },
   f32_to_f8e5m2: {
+    note: [
+      `Converts f32 to e5m2. Numbers that round beyond the largest finite e5m2 number become infinite, whereas the`,
+      `instruction would return the largest finite number.`,
+    ],
     uses: ['u8', 'u16'],
     text: `${inline} u8 f32_to_f8e5m2(float x) {
   u16 bits;
@@ -64,7 +68,8 @@ export const COMMON = {
   },
   f32_to_i8: {
     note: [
-      `To integers: towards zero, the nearest where it ends, 0 of NaN, which is what the conversion to 32 bits does by itself.`,
+      `Conversions to integers round towards zero, return the nearest integer of the type for numbers out of range, and return`,
+      `0 for NaN. The hardware conversion to 32 bits has these properties already.`,
     ],
     uses: ['i8', 'i32'],
     text: `${inline} i8 f32_to_i8(float x) { const i32 whole = __float2int_rz(x); return (i8)(whole < -128 ? -128 : whole > 127 ? 127 : whole); }`,
@@ -93,7 +98,8 @@ export const COMMON = {
   },
   philox: {
     note: [
-      `A word of the block of random bits that Philox4x32-${philox.rounds} makes of a counter and a key.`,
+      `Returns one word of the random block that Philox4x32-${philox.rounds} computes from the counter (a, b, c, d) and the key`,
+      `(low, high).`,
     ],
     uses: ['u32'],
     text: `template <int Word> ${inline} u32 philox(u32 a, u32 b, u32 c, u32 d, u32 low, u32 high) {
@@ -108,13 +114,15 @@ export const COMMON = {
 }`,
   },
   TileIndex: {
-    note: [
-      `Tile \`index\` of rows x columns, \`group\` rows at a time: programs that run together then share tiles in the L2.`,
-    ],
+    note: [`The position of an output tile, in units of tiles.`],
     uses: ['i32'],
     text: `struct TileIndex { i32 row, column; };`,
   },
   grouped_tile: {
+    note: [
+      `Returns the position of tile \`index\` of \`rows\` x \`columns\` tiles. Consecutive indices walk through \`group\` rows of tiles,`,
+      `column by column, so that programs that run at the same time share operand tiles in the L2 cache.`,
+    ],
     uses: ['TileIndex', 'u32', 'min_u32', 'i32'],
     text: `${inline} TileIndex grouped_tile(u32 index, u32 rows, u32 columns, u32 group) {
   const u32 first = index / (group * columns) * group;
@@ -123,40 +131,53 @@ export const COMMON = {
   return { (i32)(first + inside % height), (i32)(inside / height) };
 }`,
   },
+  Places: {
+    note: [
+      `The position of each rank's heap in the world. Used for groups whose ranks are not at a constant distance.`,
+    ],
+    uses: ['i32'],
+    text: `template <int Ranks> struct Places { i32 of[Ranks]; };`,
+  },
   on_rank: {
-    note: [`Another rank's copy of what lies at \`p\` on this rank.`],
+    note: [
+      `Returns the address on another rank that corresponds to \`p\` on this rank. \`ranks_further\` is the distance of their heaps.`,
+    ],
     uses: ['i32', 'i64', 'u8'],
     text: `template <typename T> ${inline} T* on_rank(T* p, i32 ranks_further, i64 heap_stride) { return (T*)((u8*)p + ranks_further * heap_stride); }`,
   },
   tile_row: {
     note: [
-      `Fragments. Element i of a thread in the layout of the matrix unit's results: its row of a warp's 16, or of a warpgroup's 64,`,
-      `its column.`,
+      `Returns the row, 0 to 15, of the thread's element \`i\` in a result of mma.sync, which belongs to one warp.`,
     ],
     uses: ['u32'],
     text: `${inline} u32 tile_row(u32 i, u32 thread) { return thread % 32 / 4 + i / 2 % 2 * 8; }`,
   },
   fragment_row: {
+    note: [
+      `Returns the row, 0 to 63, of the thread's element \`i\` in a result of wgmma, which belongs to one warpgroup.`,
+    ],
     uses: ['u32'],
     text: `${inline} u32 fragment_row(u32 i, u32 thread) { return thread % 128 / 32 * 16 + thread % 32 / 4 + i / 2 % 2 * 8; }`,
   },
   fragment_column: {
+    note: [`Returns the column of the thread's element \`i\` in a result of mma.sync or wgmma.`],
     uses: ['u32'],
     text: `${inline} u32 fragment_column(u32 i, u32 thread) { return i / 4 * 8 + thread % 4 * 2 + i % 2; }`,
   },
   half_at: {
-    note: [`16-bit elements are held two a register.`],
+    note: [`Returns element \`i\` of a fragment of 16-bit elements. A register holds two of them.`],
     uses: ['u16', 'u32'],
     text: `template <int Count> ${inline} u16 half_at(const u32 (&x)[Count], u32 i) { return (u16)(i % 2 == 0 ? x[i / 2] : x[i / 2] >> 16); }`,
   },
   part: {
-    note: [`Part of a fragment as a fragment.`],
+    note: [`Returns \`Count\` elements of the array \`x\`, beginning with element \`first\`, as an array.`],
     uses: ['u32'],
     text: `template <int Count, typename T, int Total> ${inline} T (&part(T (&x)[Total], u32 first))[Count] { return reinterpret_cast<T (&)[Count]>(x[first]); }`,
   },
   swizzled: {
     note: [
-      `Shared memory by address. A swizzled tile is panels of Span bytes of columns, its 16-byte chunks permuted.`,
+      `Returns the offset in bytes of an element in a swizzled tile in shared memory. The tile consists of panels that are`,
+      `\`Span\` bytes wide, and the 16-byte chunks of each row of a panel are permuted in the format of TMA and wgmma.`,
     ],
     uses: ['u32'],
     text: `template <u32 Span, u32 Rows> ${inline} u32 swizzled(u32 row, u32 byte) {
@@ -184,9 +205,27 @@ export const COMMON = {
   else asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" :: "r"(at), "r"(v.word[0]), "r"(v.word[1]), "r"(v.word[2]), "r"(v.word[3]) : "memory");
 }`,
   },
+  fetch: {
+    note: [
+      `Starts a copy (cp.async) of \`Bytes\` bytes from global to shared memory. Writes zeros if \`inside\` is false, which is the`,
+      `case outside the tensor.`,
+    ],
+    uses: ['u32'],
+    text: `template <u32 Bytes> ${inline} void fetch(u32 to, const void* from, bool inside) {
+  const u32 bytes = inside ? Bytes : 0;
+  if constexpr (Bytes == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(from), "r"(bytes) : "memory");
+  else asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" :: "r"(to), "l"(from), "n"(Bytes), "r"(bytes) : "memory");
+}`,
+  },
+  fetches_arrived: {
+    note: [`Waits until all cp.async copies of this thread are complete.`],
+    uses: [],
+    text: `${inline} void fetches_arrived() { asm volatile("cp.async.wait_all;" ::: "memory"); }`,
+  },
   best_of_line: {
     note: [
-      `The index of the largest (smallest) of the elements of a line in shared memory. A NaN wins, then the lowest index.`,
+      `Returns the index of the largest (or smallest) element of a row or column in shared memory. NaN wins over numbers, and`,
+      `the lowest index wins among equal elements.`,
     ],
     uses: ['i32', 'u32', 'shared_load'],
     text: `template <typename T, bool Largest> ${inline} i32 best_of_line(u32 at, u32 step, u32 extent) {
@@ -200,7 +239,7 @@ export const COMMON = {
 }`,
   },
   scan_line: {
-    note: [`Replaces each element of a line in shared memory by the sum of the elements up to it.`],
+    note: [`Computes the inclusive prefix sums of a row or column in shared memory, in place.`],
     uses: ['u32', 'shared_load', 'shared_store'],
     text: `template <typename T, typename F> ${inline} void scan_line(u32 at, u32 step, u32 extent, F add) {
   T total = shared_load<T>(at);
@@ -208,7 +247,9 @@ export const COMMON = {
 }`,
   },
   load_words: {
-    note: [`Registers at, at + 1, … of a fragment, 4 bytes each, to and from Bytes of memory side by side.`],
+    note: [
+      `Loads \`Bytes\` contiguous bytes into the registers \`at\`, \`at + 1\`, ... of a fragment, 4 bytes per register.`,
+    ],
     uses: ['u32', 'Chunk', 'u64'],
     text: `template <u32 Bytes, typename T, int Count> ${inline} void load_words(T (&x)[Count], u32 at, const void* from) {
   if constexpr (Bytes == 16) { const Chunk c = *(const Chunk*)from; for (u32 j = 0; j < 4; ++j) x[at + j] = *(const T*)&c.word[j]; }
@@ -217,6 +258,9 @@ export const COMMON = {
 }`,
   },
   store_words: {
+    note: [
+      `Stores the registers \`at\`, \`at + 1\`, ... of a fragment to \`Bytes\` contiguous bytes, 4 bytes per register.`,
+    ],
     uses: ['u32', 'Chunk', 'u64'],
     text: `template <u32 Bytes, typename T, int Count> ${inline} void store_words(void* to, const T (&x)[Count], u32 at) {
   if constexpr (Bytes == 16) { Chunk c; for (u32 j = 0; j < 4; ++j) c.word[j] = *(const u32*)&x[at + j]; *(Chunk*)to = c; }
@@ -226,12 +270,15 @@ export const COMMON = {
   },
   barrier_expect_bytes: {
     note: [
-      `mbarriers: bytes that copies will bring count towards the phase; a wait ends early when the launch is aborted.`,
+      `Makes the current phase of an mbarrier wait for \`bytes\` more bytes, which TMA copies will deliver.`,
     ],
     uses: ['u32'],
     text: `${inline} void barrier_expect_bytes(u32 barrier, u32 bytes) { asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" :: "r"(barrier), "r"(bytes) : "memory"); }`,
   },
   barrier_await: {
+    note: [
+      `Waits until the mbarrier's phase of the given parity has completed. Returns false if the launch is aborted.`,
+    ],
     uses: ['u32', 'Control', 'barrier_try', 'abort_raised'],
     text: `${inline} bool barrier_await(u32 barrier, u32 parity, const Control* control) {
   for (u32 tries = 1; !barrier_try(barrier, parity); ++tries)
@@ -240,6 +287,9 @@ export const COMMON = {
 }`,
   },
   cluster_barrier_await: {
+    note: [
+      `Waits for an mbarrier at which other programs of the cluster arrive. Returns false if the launch is aborted.`,
+    ],
     uses: ['u32', 'Control', 'cluster_barrier_try', 'abort_raised'],
     text: `${inline} bool cluster_barrier_await(u32 barrier, u32 parity, const Control* control) {
   for (u32 tries = 1; !cluster_barrier_try(barrier, parity); ++tries)
@@ -248,12 +298,16 @@ export const COMMON = {
 }`,
   },
   copies_arrive: {
-    note: [`Copies under way into a stopped program's shared memory arrive before it ends.`],
+    note: [
+      `Sleeps for 100 us, so that copies in flight into the shared memory of an aborted program complete before it ends.`,
+    ],
     uses: [],
     text: `${inline} void copies_arrive() { __nanosleep(100000); }`,
   },
   group_any: {
-    note: [`Whether any thread of the group says so; all of them meet.`],
+    note: [
+      `Returns true on all threads of the group if \`say\` is true on at least one of them. Synchronises the threads.`,
+    ],
     uses: ['u32'],
     text: `${inline} bool group_any(u32 id, u32 threads, bool say) {
   u32 any;
@@ -263,7 +317,9 @@ export const COMMON = {
 }`,
   },
   across: {
-    note: [`Sums, maxima, minima over threads Step, 2 Step, … up to Width apart.`],
+    note: [
+      `Combines a value over threads of a warp with a sum, maximum or minimum. Thread numbers differ by Step, 2 Step, ... < Width.`,
+    ],
     uses: ['u32'],
     text: `template <u32 Step, u32 Width, typename T, typename F> ${inline} T across(T x, F combine) {
   #pragma unroll
@@ -274,13 +330,14 @@ export const COMMON = {
 } as const satisfies Library
 
 /**
- * Functions that write a box of 64 rows x 128 bytes to shared memory in the 128-byte swizzle. Each step stores four 8x8
- * blocks or two floats.
+ * Functions that write a box of 64 rows x 128 bytes to shared memory in the 128-byte swizzle. Each step of their loops
+ * stores four 8x8 blocks or two floats.
  */
 export const STAGING = {
   stage_halves: {
     note: [
-      `One box of a fragment, 64 rows of 128 bytes, into its staging tile; \`first\` is the register it starts at.`,
+      `Writes one box of a fragment, 64 rows of 128 bytes, to its staging buffer in shared memory. \`first\` is the first register`,
+      `of the box.`,
     ],
     uses: ['u32', 'store_matrix_x4'],
     text: `template <int Count> ${inline} void stage_halves(u32 staging, const u32 (&x)[Count], u32 first, u32 thread) {

@@ -99,7 +99,7 @@ describe('copies that start early', () => {
       [4, 1, 1, 4],
     ]) {
       const { source, params: recipe } = roles(warps)
-      expect(source).toContain('threadIdx.x < 32 && settled != 0;  // role0')
+      expect(source).toContain('threadIdx.x < 32 && settled != 0;  // true: the role0 may copy')
       expect(recipe).toContainEqual({ kind: 'settled', groups: [['x']] })
     }
     // Roles of whole warpgroups come first in the block, and here the first such role does not copy.

@@ -29,13 +29,13 @@ import type { Plans } from './hazards.ts'
 import type { Layout } from './layout.ts'
 import { lib } from './library.ts'
 import type { LoopPlan } from './loops.ts'
-import type { Overlap } from './overlap.ts'
 import { Params } from './params.ts'
 import type { Ranges } from './ranges.ts'
 import type { EmittedAssertion } from '../../gpu/platform.ts'
 import type { EmitFacts } from './recipe.ts'
 import { Recorder, type RecordPlan } from './record.ts'
 import { is16Bit, registerType, type Operand } from './spell.ts'
+import type { Scratch } from './scratch.ts'
 import type { Epoch, StartPlan } from './start.ts'
 import type { TileGroup } from './tileOrder.ts'
 import type { Region, Tile } from './tiles.ts'
@@ -65,7 +65,7 @@ export interface SharedPlan {
   readonly staging: ReadonlyMap<Group, Region>
   /** Buffers in which the threads of a group exchange a value that one thread computed, or partial results. */
   readonly exchange: ReadonlyMap<Group, Region>
-  readonly scratch: ReadonlyMap<Node, Region>
+  readonly scratch: ReadonlyMap<Node, Scratch>
 }
 
 export interface EmissionPlans extends Plans {
@@ -75,7 +75,6 @@ export interface EmissionPlans extends Plans {
   readonly uses: Uses
   readonly roles: RolesPlan
   readonly tiles: ReadonlyMap<Node, Tile>
-  readonly overlaps: readonly Overlap[]
   readonly shared: SharedPlan
   readonly loops: LoopPlan
   /** Undefined if the kernel does not record events. */
@@ -95,8 +94,8 @@ export interface EmissionPlans extends Plans {
   /** The epochs that programs read at their start, and the numbers of their waits. */
   readonly start: StartPlan
   /**
-   * A loop of the kernel may poll memory for any length of time. The next launch then does not start before this one has
-   * ended.
+   * True if a loop of the kernel may poll memory for any length of time. The next launch then does not start before
+   * this launch has ended.
    */
   readonly isOpenEnded: boolean
   /** True if TMA executes at least one `copy.async`. */
@@ -108,7 +107,10 @@ export interface EmissionPlans extends Plans {
   readonly touchedByThreads: ReadonlySet<Node>
 }
 
-/** The most columns of an expression that is written in place of a variable, so that lines stay readable. */
+/**
+ * The maximum width, in columns, of an expression that is written inline. A wider expression becomes a variable, so
+ * that lines stay readable.
+ */
 const WIDEST_OPERAND = 48
 
 export class Emission {
@@ -129,11 +131,12 @@ export class Emission {
   readonly addresses = new Map<Node, string>()
   /** The variables that hold the results of control nodes. */
   readonly results = new Map<Node, readonly Variable[]>()
-  /**
-   * Arrivals that are delayed until an asynchronous product has finished, with the variables that hold their mbarrier
-   * addresses.
-   */
-  readonly deferred = new Map<Node, string>()
+  /** The accumulators of matrix products that the matrix unit may still be writing. */
+  readonly inFlight = new Set<Variable>()
+  /** The accumulators that the compiler keeps in registers throughout a loop with products in flight. */
+  readonly fenced = new Set<Variable>()
+  /** The variables that hold the mbarrier addresses of held arrivals. */
+  readonly held = new Map<Node, string>()
   /** Inside an `until` block: the variable that is non-zero while flag-in-data words are missing. */
   missing: string | undefined
   /** Inside a `once` block, which skips repeated waits for a flag: the variable that holds the flag's address. */
@@ -256,7 +259,7 @@ export class Emission {
     this.#variables.set(node, variable)
   }
 
-  /** Returns the variable that holds a value. A fragment that has no registers gets some. */
+  /** Returns the variable that holds a value. A fragment without registers is first copied to a new register array. */
   variableOf(node: Node): Variable {
     const variable = isFragment(node) ? this.inArray(node) : this.#variables.get(node)
     if (!variable) throw new Error(`${node.op} at ${node.site} is not in a variable`)
@@ -268,7 +271,7 @@ export class Emission {
     return new Variable(this.names.take(base))
   }
 
-  /** Whether the text of a scalar mentions one of these params. */
+  /** True if the text of a scalar mentions one of these block parameters. */
   mentions(node: Node, params: ReadonlySet<Node>): boolean {
     if (node.op === 'param' || this.#variables.has(node)) return params.has(node)
     return node.inputs.some((input) => this.mentions(input, params))
@@ -279,8 +282,8 @@ export class Emission {
   }
 
   /**
-   * Declares a variable for a scalar. An expression with a single use outside inner loops is written inline instead,
-   * if the lines stay readable: this choice concerns the layout of the text only.
+   * Declares a variable for a scalar. An expression with a single use outside inner loops is written inline instead, if
+   * the lines stay readable: This choice only affects how the text looks.
    */
   defineScalar(node: Node, expression: Code, base: string): void {
     const { dtype } = node.type as ValueType
@@ -362,7 +365,7 @@ export class Emission {
 
   /**
    * Copies the elements of a fragment to an array. A splat, or a value computed from indices alone, is written in the
-   * layout of `like`. Any other fragment keeps its own layout.
+   * layout of `like`. A fragment in registers keeps its own layout.
    */
   fill(array: Variable, node: Node, like = node): void {
     const { dtype } = node.type as ValueType
@@ -408,14 +411,14 @@ export class Emission {
     return this.group.warps === 4 ? integer(first) : code`${first} + thread / 128`
   }
 
-  /** The number by which a node reports what it waits for. */
+  /** Returns the number that a wait writes into its wait record if the launch is aborted. */
   waitSite(node: Node): number {
     const site = this.plans.start.waitSites.get(node)
     if (site === undefined) throw new Error(`${node.op} at ${node.site} reports no wait`)
     return site
   }
 
-  /** The number of an assertion, from 1. */
+  /** Returns the number of an assertion. Assertions are numbered from 1. */
   assertion(site: Site | undefined, message: string): number {
     return this.assertions.push({ site: site?.toString() ?? '(unknown line)', message })
   }

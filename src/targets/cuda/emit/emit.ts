@@ -14,6 +14,7 @@ import { KernelError } from '../../../ir/site.ts'
 import { through } from '../../../ir/stages.ts'
 import { gpuStages } from '../stages.ts'
 import { code, joined, type Code } from './code.ts'
+import { expectAgreement } from './agreement.ts'
 import type { EarlyPlan } from './early.ts'
 import { Emission } from './emission.ts'
 import { headerOf } from './header.ts'
@@ -22,7 +23,7 @@ import { decide, writtenBases } from './decide.ts'
 import { ARCHITECTURE, type EmitFacts, type EmittedKernel } from './recipe.ts'
 import { renderBlock } from './render/index.ts'
 import type { Epoch } from './start.ts'
-import { Names } from './names.ts'
+import { kernelName } from './names.ts'
 import type { Line } from './writer.ts'
 
 export const emitCuda = analysis('CUDA of a lowered kernel', emitted)
@@ -33,11 +34,12 @@ function emitted(given: KernelIR, facts: EmitFacts): EmittedKernel {
   return renderCuda(through(given, gpuStages, facts), facts)
 }
 
-/** Renders a kernel as CUDA C++. The IR must be that of the last stage for these facts. */
+/** Renders a kernel as CUDA C++. The argument must be the IR of the last stage for the given facts. */
 export const renderCuda = analysis('text of CUDA', rendered)
 
 function rendered(ir: KernelIR, facts: EmitFacts): EmittedKernel {
   const plans = decide(ir, facts)
+  expectAgreement(plans)
   const { start: atStart } = plans
   const emission = new Emission(plans, renderBlock)
   for (const param of ir.body.params)
@@ -49,7 +51,7 @@ function rendered(ir: KernelIR, facts: EmitFacts): EmittedKernel {
   const end = emission.out.aside(() => emission.recorder?.ends())
   const start = emission.out.aside(() => prologue(emission))
   const { block } = plans.roles
-  const name = new Names().take(ir.name)
+  const name = kernelName(ir.name)
   const params = emission.params.all
   const declarations = joined(
     params.map(({ type, name }) => code`    ${type} ${name}`),
@@ -84,7 +86,10 @@ function rendered(ir: KernelIR, facts: EmitFacts): EmittedKernel {
   }
 }
 
-/** Programs of a cluster are consecutive, so clusters extend along the only axis of the grid. */
+/**
+ * Returns the `__cluster_dims__` attribute of the kernel. The programs of a cluster have consecutive numbers on the
+ * only axis of the grid.
+ */
 function clusterText(ir: KernelIR): string {
   const meeting = ir.body.nodes.find(({ op }) => op === 'cluster.meet')
   return meeting ? `__cluster_dims__(${sizeOf(extentsOf(meeting))}, 1, 1) ` : ''
@@ -107,7 +112,9 @@ function prologue(emission: Emission): void {
   out.line('const u32 thread = threadIdx.x;')
   const barriers = [...walk(plans.ir.body)].filter(declaresBarriers)
   if (barriers.length > 0) initialise(barriers, emission)
-  // A program of a cluster never ends before the others, which may still send to it. Its waits end by themselves.
+  // A program of a cluster must not end before the other programs, which may still copy into its shared memory. A
+  // program of a cluster therefore does not return early when the launch is aborted. Each wait of the program ends when
+  // the wait finds the abort word set.
   const canWait = start.waitLines.length > 0 && clusterText(plans.ir) === ''
   const counter = start.advanced.length > 0 ? params.counter() : undefined
   const begin = (): void => {
@@ -119,7 +126,7 @@ function prologue(emission: Emission): void {
     const settled = params.settled([early.reads])
     const isSettled = code`threadIdx.x < 32 && ${settled} != 0`
     out.line(
-      code`const bool is_early = ${isSettled};  // ${early.group.name}: nothing under way writes what it copies`,
+      code`const bool is_early = ${isSettled};  // true: the ${early.group.name} may copy before the previous kernel has ended`,
     )
     out.block('if (!is_early)', begin)
   } else begin()
@@ -162,10 +169,10 @@ function bringNear(thread: number, others: readonly Code[], { out, params, plans
 }
 
 /**
- * Synchronises all threads except those of the early role's warpgroup, which only arrive at the thread barrier and
- * continue. The early role's own barrier is used, because threads that continue may soon arrive at the next barrier. A
- * courier in that warpgroup may continue, too: it uses no mbarriers. A courier waits for no flags, so it need not know
- * whether the world was aborted.
+ * Synchronises all threads except the threads of the early role's warpgroup, which only arrive at the thread barrier
+ * and continue. The early role's own barrier is used, because threads that continue may soon arrive at the next
+ * barrier. A courier role (an idle warp that sends data) in the same warpgroup may continue, too, because it uses no
+ * mbarriers. A courier role waits for no flags, so it need not know whether the world was aborted.
  */
 function meetBehind(
   { group: { branch, barrier }, threads }: EarlyPlan,

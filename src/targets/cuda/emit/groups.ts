@@ -1,8 +1,8 @@
 /**
  * Decides which threads of a program execute which role. A *group* is a range of consecutive warps that execute the
  * same code: the whole program, or one role. A role that only waits, computes scalars and starts copies needs one
- * thread. Such a role releases registers to the roles that hold fragments. A courier role uses idle warps of the
- * producer's warpgroup, and holds the data that it sends.
+ * thread. A role of one thread releases registers to the roles that hold fragments. A courier role uses idle warps of
+ * the producer's warpgroup, and holds the data that it sends.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -26,7 +26,10 @@ import { is16Bit } from './spell.ts'
 
 export interface Group {
   readonly name: string
-  /** What the role is for; undefined for the whole program, and if the author wrote the roles. */
+  /**
+   * The duty of the role (producer, consumer or courier). Undefined for the whole program and for roles that the
+   * kernel's author wrote.
+   */
   readonly duty: Duty | undefined
   /** The number of the group's first thread within the program. */
   readonly first: number
@@ -38,9 +41,12 @@ export interface Group {
   readonly barrier: number
   /** The warps that branch to this group's code. Roles that share a warpgroup have a common branch. */
   readonly branch: Branch
-  /** The number of threads in all roles of the program, which a barrier over all roles counts. */
+  /** The number of threads in all roles of the program. A barrier over all roles counts these threads. */
   readonly together: number
-  /** The registers per thread that the group sets with `setmaxnreg`. Undefined if it keeps those of the launch. */
+  /**
+   * The registers per thread that the group sets with `setmaxnreg`. Undefined if the group keeps the number of
+   * registers of the launch.
+   */
   readonly registers: { readonly change: 'lower' | 'raise'; readonly count: number } | undefined
 }
 
@@ -175,8 +181,8 @@ const warpsOf = (branch: readonly number[], warps: readonly number[]): number =>
   branch.reduce((sum, i) => sum + warps[i], 0)
 
 /**
- * The registers per thread that suffice for the roles of a branch. Undefined if the branch needs the remaining
- * registers.
+ * Returns the number of registers per thread that suffices for the roles of a branch. Returns undefined if the roles of
+ * the branch hold fragments and get the registers that the other branches release.
  */
 function fewRegisters(branch: readonly number[], roles: Node, solo: readonly boolean[]): number | undefined {
   const [warps, { blocks }] = [attribute<readonly number[]>(roles, 'warps'), roles]
@@ -221,9 +227,10 @@ function sendingRegisters(role: Block, warps: number): number {
 }
 
 /**
- * What the courier role would cost; undefined if it costs nothing. The producer must need one thread only, so that its other warps are idle. The
- * registers must either be redistributed with `setmaxnreg`, or suffice for a second program per multiprocessor if
- * shared memory has room for one.
+ * Returns a text that says what a courier role (a role that sends data on idle warps of the producer) would cost, or
+ * undefined if it costs nothing. A courier costs nothing if two conditions hold. The producer needs only one thread, so
+ * that its other warps are idle. The registers are redistributed with `setmaxnreg`, or they suffice for a second
+ * program per multiprocessor if shared memory has room for one.
  */
 export function costOfCourier(
   { groups, block }: RolesPlan,
@@ -245,8 +252,9 @@ export function costOfCourier(
 }
 
 /**
- * The `setmaxnreg` change of each branch, which moves registers from branches that need few to branches that hold
- * fragments. Undefined if registers cannot be moved. All branches must be whole warpgroups.
+ * Returns the `setmaxnreg` change of each branch. The changes move registers from branches that need few to branches
+ * that hold fragments. Returns undefined if registers cannot be moved, for example because a branch is not a whole
+ * number of warpgroups.
  */
 function registerChange(
   branches: readonly (readonly number[])[],
@@ -284,9 +292,10 @@ const isByOneThread: Readonly<Record<SyncName, boolean>> = {
   reached: true,
   fence: true,
   quiet: true,
-  // The hardware barrier counts every thread of every role.
+  // `bar.sync` over all roles counts every thread of every role, so one thread cannot arrive for the others.
   barrier: false,
   'barrier.arrive': true,
+  'arrive.held': true,
   'barrier.wait': true,
   'advance.signal': true,
   'advance.wait': true,
@@ -296,6 +305,8 @@ const isByOneThread: Readonly<Record<SyncName, boolean>> = {
 
 function needsOneThread(role: Block, copies: CopyPlanner): boolean {
   return [...walk(role)].every((node) => {
+    // A role whose stores pass through staging has several threads.
+    if (opOf(node).completes === 'at drain') return false
     if (isAsync(node)) return copies.ofCopy(node).how === 'tensor'
     if (opOf(node).effect === 'sync' && !entryOf(isByOneThread, node)) return false
     if (accessesOf(node).some(({ ref }) => (ref.type as RefType).shape.length > 0)) return false

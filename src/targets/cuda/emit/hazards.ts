@@ -1,9 +1,10 @@
 /**
- * Tracks memory hazards inside a group. The language guarantees that a role executes sequentially. A group, however,
- * has many threads, and TMA and the tensor cores access memory asynchronously. `Hazards` records the accesses since the
- * last thread barrier of the group. For the next access, it determines the required synchronisation: a thread barrier,
- * a fence between ordinary and asynchronous accesses, or the completion of TMA stores. Different parameters are assumed
- * to be different memory, because a launch rejects the same tensor for two parameters if either is written.
+ * Tracks memory hazards inside a group. The language guarantees that a role executes sequentially. The group of warps
+ * that executes a role has many threads, however, and TMA and the tensor cores access memory asynchronously. `Hazards`
+ * records the accesses since the last thread barrier of the group. For the next access, it determines the required
+ * synchronisation: a thread barrier, a fence between ordinary and asynchronous accesses, or the completion of TMA
+ * stores. Different parameters are assumed to be different memory, because a launch rejects the same tensor for two
+ * parameters if either is written.
  */
 import { attribute, walk, type Node } from '../../../ir/node.ts'
 import {
@@ -23,7 +24,7 @@ import type { RefType } from '../../../ir/type.ts'
 import { isFragment, type Layouts } from './assign.ts'
 import type { CopyPlanner, TensorPlan } from './copies.ts'
 import { isByWarpgroups, type Product } from './products.ts'
-import type { Region } from './tiles.ts'
+import type { Scratch } from './scratch.ts'
 import { hasView, viewOf, type TensorView } from './views.ts'
 
 export interface Access {
@@ -34,9 +35,10 @@ export interface Access {
   /**
    * `threads`: ordinary loads and stores. `engine`: accesses by TMA or wgmma. `engineStore`: TMA stores that may not
    * have completed. `inFlight`: TMA copies that may not have completed and that the author completes with `quiet`.
+   * `fetch`: such copies by threads (cp.async).
    */
-  readonly by: 'threads' | 'engine' | 'engineStore' | 'inFlight'
-  /** The boxes of a store by TMA that may still be read from staging. */
+  readonly by: 'threads' | 'engine' | 'engineStore' | 'inFlight' | 'fetch'
+  /** The number of boxes of this TMA store that TMA may still be reading from staging memory. */
   readonly boxes?: number
   /**
    * Identifies the assignment of elements to threads. Equal strings mean that the same thread accesses the same
@@ -50,14 +52,16 @@ export interface Plans {
   readonly copies: CopyPlanner
   readonly stores: ReadonlyMap<Node, TensorPlan>
   readonly products: ReadonlyMap<Node, Product>
-  /** The shared memory through which the threads of a node exchange elements. */
-  readonly scratch: ReadonlyMap<Node, Region>
+  /** Maps each node whose threads exchange elements to the shared memory that they use. */
+  readonly scratch: ReadonlyMap<Node, Scratch>
 }
 
 /** The memory accesses of a node itself, including accesses to its scratch region. */
 export function accessesOf(node: Node, plans: Plans): Access[] {
-  const inScratch = (of: Node, writes: boolean): Access[] =>
-    plans.scratch.has(of) ? [{ base: of, ref: of, writes, by: 'threads', dealt: 'all' }] : []
+  const inScratch = (of: Node, writes: boolean): Access[] => {
+    const region = plans.scratch.get(of)
+    return region ? [{ base: region.owner, ref: of, writes, by: 'threads', dealt: 'all' }] : []
+  }
   return [
     ...namedAccesses(node, plans),
     ...node.inputs.filter(({ type }) => type.kind === 'ref').flatMap((ref) => inScratch(ref, false)),
@@ -85,7 +89,10 @@ const access = (ref: Node, writes: boolean, by: Access['by'], dealt: string): Ac
   dealt,
 })
 
-/** Identifies the assignment of a fragment's elements to threads. Empty for a scalar. */
+/**
+ * Returns a string that identifies the assignment of a fragment's elements to threads. The string is empty for a
+ * scalar.
+ */
 function dealtAs(value: Node, { layouts }: Plans): string {
   if (!isFragment(value)) return ''
   const { key, count } = layouts.of(value)
@@ -105,16 +112,20 @@ const named: Readonly<Record<MemoryName, (node: Node, plans: Plans) => readonly 
     const dealt = `${copies.ofCopy(node).how} ${(source.type as RefType).shape.join('x')}`
     return [access(source, false, 'threads', dealt), access(target, true, 'threads', dealt)]
   },
-  // The write to the target is not listed: the kernel's author orders it with the mbarrier on which the copy completes.
+  // An asynchronous copy does not list the write to its target, because the kernel's author orders this write with the
+  // mbarrier on which the copy completes.
   ...opsWith({ completes: 'at barrier' }, (node: Node, { copies }: Plans) =>
     readRefs(node).map((ref) =>
       access(ref, false, copies.ofCopy(node).how === 'tensor' ? 'engine' : 'threads', 'copy'),
     ),
   ),
-  ...opsWith({ completes: 'at quiet' }, (node: Node) => [
-    ...readRefs(node).map((ref) => access(ref, false, 'inFlight', 'engine')),
-    ...writtenRefs(node).map((ref) => access(ref, true, 'inFlight', 'engine')),
-  ]),
+  ...opsWith({ completes: 'at quiet' }, (node: Node, { copies }: Plans) => {
+    const by = copies.ofCopy(node).how === 'chunks' ? 'fetch' : 'inFlight'
+    return [
+      ...readRefs(node).map((ref) => access(ref, false, by, by)),
+      ...writtenRefs(node).map((ref) => access(ref, true, by, by)),
+    ]
+  }),
   'put.signal': ({ op }) => {
     throw new Error(`${op} is replaced before the hazards of a GPU are known`)
   },
@@ -124,9 +135,10 @@ const named: Readonly<Record<MemoryName, (node: Node, plans: Plans) => readonly 
       : (['threads', 'product'] as const)
     return readRefs(node).map((ref) => access(ref, false, by, dealt))
   },
-  // The places of staging belong to the stores of one role, and `boxes` orders their accesses.
+  // Accesses to staging memory are not listed: each staging buffer belongs to the TMA stores of one role, and `boxes`
+  // orders its accesses.
   stage: () => [],
-  // The memory of staged operands is the scratch memory of their product.
+  // Operands that are staged in shared memory use the scratch memory of their matrix product, which is listed there.
   operands: () => [],
   'store.box': ({ inputs: [ref] }) => [access(ref, true, 'engineStore', 'engine')],
   // Flag-in-data words need no synchronisation, because each word contains its epoch.
@@ -142,7 +154,7 @@ export interface Need {
   readonly fenceShared: boolean
   readonly fenceGlobal: boolean
   readonly drain: boolean
-  /** An access of each tensor or tile that needs this. */
+  /** The earlier accesses that make the synchronisation necessary, one for each tensor, tile or scratch region. */
   readonly conflicting: readonly Node[]
 }
 
@@ -154,39 +166,82 @@ interface Pending extends Access {
 /** A snapshot of the pending accesses, taken where branches diverge or a loop begins. */
 export interface Pendings {
   readonly accesses: readonly Pending[]
+  readonly unfenced: readonly Access[]
   readonly isUnfenced: boolean
 }
 
 export class Hazards {
   #pending: Pending[] = []
-  /** Initially true, because earlier accesses are unknown. */
+  /**
+   * The writes of threads that engines cannot see yet, because no proxy fence followed. A thread barrier does not make
+   * these writes visible to engines. (TMA copies that the author wrote execute their own fence for tensors:
+   * `Decisions.mayHaveWritten`.)
+   */
+  #unfenced: readonly Access[] = []
+  /**
+   * True if TMA could overwrite shared tiles that threads are still reading. The initial value is true, because earlier
+   * accesses are unknown.
+   */
   #isUnfenced = true
+  readonly #seenByEngines: ReadonlySet<Node>
+
+  /** Takes the memory that TMA or the matrix unit accesses (`Decisions.seenByEngines`). */
+  constructor(seenByEngines: ReadonlySet<Node>) {
+    this.#seenByEngines = seenByEngines
+  }
+
+  /**
+   * The hazards at the start of a role. At the start of a role, all threads have synchronised, but they may not have
+   * executed a proxy fence.
+   */
+  ofRole(): Hazards {
+    const made = new Hazards(this.#seenByEngines)
+    made.#unfenced = this.#unfenced
+    return made
+  }
 
   need(accesses: readonly Access[]): Need {
     const conflicts = accesses.flatMap((now) =>
       this.#pending.filter((then) => conflict(then, now)).map((then) => ({ then, now })),
     )
-    const crossing = conflicts.filter(
-      ({ then, now }) => then.writes && then.by === 'threads' && now.by !== 'threads',
-    )
-    const isShared = ({ base }: Access): boolean => declaresTile(base)
+    const crossing = [
+      ...conflicts.filter(({ then, now }) => isWrittenByThreads(then) && isByEngine(now)),
+      ...accesses.flatMap((now) =>
+        this.#unfenced.filter((then) => isUnseen(then, now)).map((then) => ({ then, now })),
+      ),
+    ]
     return {
       meet: conflicts.length > 0,
       fenceShared: crossing.some(({ then }) => isShared(then)),
       fenceGlobal: crossing.some(({ then }) => !isShared(then)),
       drain: conflicts.some(({ then }) => then.by === 'engineStore'),
-      conflicting: [...new Map(conflicts.map(({ now }) => [now.base, now.ref])).values()],
+      conflicting: [
+        ...new Map([...conflicts, ...crossing].map(({ then }) => [then.base, then.ref])).values(),
+      ],
     }
   }
 
   add(accesses: readonly Access[]): void {
     for (const access of accesses) this.#pending.push({ ...access, before: undefined })
+    this.#write(accesses)
+  }
+
+  #write(accesses: readonly Access[]): void {
+    const seen = accesses.filter(
+      (access) => isWrittenByThreads(access) && this.#seenByEngines.has(access.base),
+    )
+    this.#unfenced = [...this.#unfenced, ...seen]
+  }
+
+  /** Must be called when all threads of the group have executed a proxy fence of this memory. */
+  fence(space: 'shared' | 'all'): void {
+    this.#unfenced = space === 'all' ? [] : this.#unfenced.filter((access) => !isShared(access))
   }
 
   /** Must be called when the threads of the group have synchronised at a thread barrier. */
   meet(): void {
     this.handedBack()
-    this.#pending = this.#pending.filter(({ by }) => by === 'engineStore' || by === 'inFlight')
+    this.#pending = this.#pending.filter(({ by }) => ['engineStore', 'inFlight', 'fetch'].includes(by))
   }
 
   /** Must be called when threads of any group have finished with shared tiles, which TMA may then fill again. */
@@ -197,8 +252,8 @@ export class Hazards {
   /**
    * True if TMA could overwrite a shared tile that threads may still be reading. A thread barrier orders the loads of
    * threads before later accesses of other threads. Loads are ordered before later TMA writes only if a thread also
-   * executes a fence. (Without this fence, products of small tiles were wrong, because an arrival at an mbarrier can
-   * overtake queued matrix loads.)
+   * executes a fence. (Without this fence, matrix products of small tiles gave wrong results, because an arrival at an
+   * mbarrier can overtake queued `ldmatrix` loads.)
    */
   get isUnfenced(): boolean {
     return this.#isUnfenced
@@ -213,14 +268,24 @@ export class Hazards {
     this.#pending = this.#pending.filter(({ by }) => by !== 'engineStore' && by !== 'inFlight')
   }
 
+  /**
+   * Must be called when each thread has waited for its copies in flight. The caller must insert a thread barrier
+   * afterwards.
+   */
+  fetched(): void {
+    const done = this.#pending.filter(({ by }) => by === 'fetch')
+    this.#pending = this.#pending.filter(({ by }) => by !== 'fetch')
+    this.#write(done.map((access) => ({ ...access, by: 'threads' })))
+  }
+
   /** Must be called when TMA has read all boxes of earlier stores. */
   boxesRead(): void {
     this.#pending = this.#pending.map((access) => (access.boxes ? { ...access, boxes: 0 } : access))
   }
 
   /**
-   * True if TMA may still read the place of staging that the next store fills first: boxes alternate between two places,
-   * beginning with the same one in each store.
+   * True if TMA may still be reading the staging buffer that the next TMA store fills first. The boxes of a store use
+   * two staging buffers alternately, and every store begins with the same buffer.
    */
   get isStagingInUse(): boolean {
     return this.#pending.some(({ boxes = 0 }) => boxes % STAGING_PLACES === 1)
@@ -234,12 +299,27 @@ export class Hazards {
     return this.#pending.some((access) => access.by === 'engineStore')
   }
 
+  /** True if TMA makes copies that the author completes with `quiet`. */
   get hasCopiesInFlight(): boolean {
     return this.#pending.some((access) => access.by === 'inFlight')
   }
 
+  /** True if threads have copies in flight. */
+  get hasFetches(): boolean {
+    return this.#pending.some((access) => access.by === 'fetch')
+  }
+
+  /** True if threads have written shared tiles since the last thread barrier. */
   get hasSharedWrites(): boolean {
-    return this.#pending.some(({ writes, by, base }) => writes && by === 'threads' && declaresTile(base))
+    return this.#pending.some((access) => isWrittenByThreads(access) && isShared(access))
+  }
+
+  /**
+   * True if threads have written shared tiles that engines access, and no proxy fence has made the writes visible to
+   * engines yet.
+   */
+  get hasUnfencedTiles(): boolean {
+    return this.#unfenced.some(isShared)
   }
 
   /**
@@ -248,25 +328,39 @@ export class Hazards {
   enterLoop(loop: Node, plans: Plans): void {
     for (const block of loop.blocks)
       for (const node of walk(block))
-        for (const access of accessesOf(node, plans)) this.#pending.push({ ...access, before: loop })
+        for (const access of accessesOf(node, plans)) {
+          this.#pending.push({ ...access, before: loop })
+          this.#write([access])
+        }
     this.handedBack()
   }
 
   snapshot(): Pendings {
-    return { accesses: [...this.#pending], isUnfenced: this.#isUnfenced }
+    return { accesses: [...this.#pending], unfenced: this.#unfenced, isUnfenced: this.#isUnfenced }
   }
 
   /** Must be called where branches join. The pending accesses of all branches become pending. */
   restore(...branches: readonly Pendings[]): void {
     this.#pending = [...new Set(branches.flatMap(({ accesses }) => accesses))]
+    this.#unfenced = [...new Set(branches.flatMap(({ unfenced }) => unfenced))]
     this.#isUnfenced = branches.some(({ isUnfenced }) => isUnfenced)
   }
 }
 
+const isByEngine = ({ by }: Access): boolean => by !== 'threads' && by !== 'fetch'
+const isWrittenByThreads = ({ writes, by }: Access): boolean => writes && by === 'threads'
+const isShared = ({ base }: Access): boolean => declaresTile(base)
+
+/** True if an engine accesses memory that threads have written, and no proxy fence was executed in between. */
+const isUnseen = (then: Access, now: Access): boolean =>
+  then.base === now.base &&
+  (now.by === 'engineStore' || (isByEngine(now) && isShared(now))) &&
+  !isApart(then.ref, now.ref)
+
 function conflict(then: Pending, now: Access): boolean {
   if (then.base !== now.base || !(then.writes || now.writes)) return false
   // The author orders a copy in flight before later accesses with `quiet`.
-  if (then.by === 'inFlight') return false
+  if (then.by === 'inFlight' || then.by === 'fetch') return false
   if (then.by === 'engine' && now.by === 'engine') return false
   if (then.dealt === 'leader' && now.dealt === 'leader') return false
   if (isApart(then.ref, now.ref)) return false
@@ -305,7 +399,7 @@ function countsUp(node: Node): boolean {
 }
 
 /**
- * True if a tile is a different one in every iteration of a loop. Each index of the loop must select the tile along an
+ * True if every iteration of a loop refers to a different tile. Each index of the loop must select the tile along an
  * axis whose window does not change during the loop.
  */
 function isDistinct(ref: Node, loop: Node): boolean {
@@ -322,9 +416,9 @@ function isDistinct(ref: Node, loop: Node): boolean {
 }
 
 /**
- * True if, for any two iterations of a loop, a ref denotes either the same elements or disjoint elements. This holds
- * for tiles of windows that do not change during the loop, whatever their indices are. It also holds for the instances
- * of a tensor on different ranks.
+ * True if, for any two iterations of a loop, a ref denotes either the same elements or disjoint elements. The condition
+ * holds for tiles of windows that do not change during the loop, whatever the indices of the tiles are. The condition
+ * also holds for the copies of a tensor on different ranks.
  */
 function isAligned(ref: Node, loop: Node): boolean {
   if (isInvariant(ref, loop)) return true
@@ -336,7 +430,10 @@ function isAligned(ref: Node, loop: Node): boolean {
   return fixed.every((one) => isInvariant(one, loop))
 }
 
-/** Describes a tensor as windows and picks of a parameter. Returns undefined for gathered rows. */
+/**
+ * Describes a tensor as windows and picks of a parameter. Gathered rows cannot be described in this way, so the result
+ * for them is undefined.
+ */
 function tensorView(node: Node): TensorView | undefined {
   for (let view = node; view.op !== 'param'; view = view.inputs[0]) if (!hasView(view)) return undefined
   return viewOf(node)

@@ -39,7 +39,7 @@ const ofProcessor: Readonly<Record<keyof ProcessorLimits, string>> = {
   sharedUnit: 'bytes in a unit of allocation',
 }
 
-/** The limits of a device that differ from those of an H200, as one text, or nothing. */
+/** Returns the limits of a device that differ from the limits of an H200, as a list with one text, or an empty list. */
 export function limitsText({ warp, sharedBytes, perProcessor }: DeviceLimits): readonly string[] {
   const usual = deviceOf({})
   const names = Object.keys(ofProcessor) as (keyof ProcessorLimits)[]
@@ -66,11 +66,12 @@ function ofTensor(facts: TensorFacts | undefined): string {
 }
 
 function ofWorld(facts: EmitFacts): string {
-  const { oneDevice, hostSignals, record } = facts
+  const { oneDevice, hostSignals, record, scattered } = facts
   return [
     `ranks: ${oneDevice ? 'all on one device' : 'may be on several devices'}`,
     `recording: ${record ? 'on' : 'off'}`,
+    ...(scattered ? ['a table has the heaps of the group'] : []),
     ...(hostSignals ? ['the host signals flags'] : []),
-    ...(mayCarryEpochs(facts) ? ['words may carry the epochs of flags'] : []),
+    ...(mayCarryEpochs(facts) ? ['flag-in-data words may replace flags'] : []),
   ].join('; ')
 }

@@ -4,7 +4,13 @@ import { bodyOf, emit } from '../../../../test/cuda/emitting.ts'
 import { walk, type KernelIR } from '../../../ir/node.ts'
 import { i32 } from '../../../lang/dtypes.ts'
 import { kernel, tensor } from '../../../lang/kernel.ts'
+import { limitsOf } from '../../../world/machine.ts'
+import { describedGpu } from '../description.ts'
 import { atStage, LAST_STAGE, specialise, usualWorld } from '../facts.ts'
+import { lower } from '../stages.ts'
+import { decide } from './decide.ts'
+import { emitCuda } from './emit.ts'
+import type { EmitFacts } from './recipe.ts'
 
 const lastStage = (ir: KernelIR): KernelIR => atStage(ir, LAST_STAGE, specialise(usualWorld, { x: [128] }))
 
@@ -14,6 +20,56 @@ const barriersOf = (ir: KernelIR): (readonly [string, boolean])[] =>
     .map(({ op, attributes }) => [op, attributes.joins === true])
 
 const lines = (text: string): number => text.match(/__syncthreads\(\);/g)?.length ?? 0
+
+describe('scratch memory', () => {
+  /** The first and the last of several exchanges of a tile, each with the offset of its region. */
+  const exchanging = (side: number) =>
+    kernel('exchanging', { x: tensor('f32', 2) }, (t, { x }) => {
+      const tile = t.load(x.tile([0, 0], [side, side]))
+      const moved = [1, 2, 3, 4].reduce((sum, axis) => sum.cumsum(axis % 2), tile)
+      t.store(x.tile([0, 0], [side, side]), moved.sub(moved.maximum(1).expand(1)))
+    }).record({ world: 1 })
+  const regions = (ir: KernelIR, facts: EmitFacts): number[] =>
+    [...decide(atStage(ir, LAST_STAGE, facts), facts).scratch].flatMap(([{ op }, { at }]) =>
+      op === 'cumsum' ? [at] : [],
+    )
+  const facts = specialise(usualWorld, { x: [128, 128] })
+
+  it('is separate if it fits, and is used in turn if it does not, with a thread barrier before each use', () => {
+    const [few, many] = [exchanging(64), exchanging(128)]
+    expect(new Set(regions(few, facts)).size).toBe(4)
+    expect(new Set(regions(many, facts)).size).toBe(1)
+    // The result of the first is converted, too, so its elements are read by other threads in either case.
+    const meetings = (ir: KernelIR): number =>
+      [...walk(atStage(ir, LAST_STAGE, facts).body)].filter(({ op }) => op === 'meet').length
+    expect(meetings(many) - meetings(few)).toBeGreaterThanOrEqual(3)
+  })
+
+  it('of rows that are gathered stays separate, because it is read later', () => {
+    const gathering = kernel('gathering', { x: tensor('f32', 2), at: tensor(i32, 1) }, (t, { x, at }) => {
+      const rows = x.rows(t.load(at.tile([0], [128]))).tile(0, 128)
+      const sums = t
+        .load(x.tile([0, 0], [128, 128]))
+        .cumsum(1)
+        .cumsum(0)
+        .cumsum(1)
+        .cumsum(0)
+      t.store(x.tile([0, 0], [128, 128]), sums.add(t.load(rows)))
+    }).record({ world: 1 })
+    const { scratch } = decide(atStage(gathering, LAST_STAGE, facts), facts)
+    const [[, table]] = [...scratch].filter(([{ op }]) => op === 'rows')
+    const others = [...scratch].filter(([{ op }]) => op !== 'rows').map(([, { at }]) => at)
+    expect(new Set(others).size).toBe(1)
+    expect(others).not.toContain(table.at)
+  })
+
+  it('that is too small even in turn is refused, with the largest exchange', () => {
+    const given = specialise({ ...usualWorld, device: limitsOf(describedGpu({ sharedBytes: 49152 })) }, {})
+    expect(() => emitCuda(lower(exchanging(128)), given)).toThrow(
+      /needs \d+ bytes of shared memory, a program has 49152: .*Elements pass between threads: cumsum needs 65536 bytes/,
+    )
+  })
+})
 
 describe('two thread barriers in a row', () => {
   it('are one', () => {

@@ -1,17 +1,18 @@
 /**
- * The stage `order`: adds the synchronisation that makes the threads of a group behave as one sequential agent. It
- * inserts these ops:
+ * Implements the stage `order`, which adds the synchronisation that makes the threads of a group behave as one
+ * sequential agent. The stage `order` inserts these ops:
  *
  *   meet         a thread barrier of the group, where an access by one thread must precede an access by another thread
  *   fence.async  a proxy fence, where ordinary accesses must precede accesses by TMA or the matrix unit
- *   drain        a wait for the completion of pending TMA stores
+ *   drain        a wait for the completion of pending TMA stores, or of copies that threads have in flight
  *   once         skips a wait in a loop if the same flag has already been waited for
  *   boxes, operands, …  how fragments pass through shared memory to TMA or the matrix unit (ir/ops/staging.ts)
+ *   dot.wait, held, …   waits for the matrix unit, and releases of slots that wait for it (ir/ops/products.ts)
  *
- * It also adds attributes: `by` (which unit accesses memory), `early` (a load of a role that may start early, and its
- * order), `exchange` (how the threads exchange a value), `joins` (a thread barrier directly after another one, which are
- * one) and `apart` (the iterations of a loop are divided among the threads). `hazards.ts` decides which synchronisation
- * two accesses need. A role of one thread needs no thread barriers.
+ * The stage `order` also adds attributes: `by` (which unit accesses memory), `early` (a load of a role that may start
+ * early, and its order), `exchange` (how the threads exchange a value), `joins` (a thread barrier that is redundant
+ * because another one directly precedes it) and `apart` (the iterations of a loop are divided among the threads).
+ * `hazards.ts` decides which synchronisation two accesses need. A role of one thread needs no thread barriers.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { baseOf, subjectOf, withDecisions, type Decision, type Subject } from '../../../ir/decisions.ts'
@@ -40,9 +41,10 @@ import { EARLY_ORDER } from './early.ts'
 import type { Group } from './groups.ts'
 import { accessesOf, fillOf, Hazards, type Need, type Pendings } from './hazards.ts'
 import { haveJustMet, type Exchange } from './meetings.ts'
+import type { Overlap } from './overlap.ts'
 import { isByWarpgroups } from './products.ts'
 import { dealtOut, remembered } from './repeated.ts'
-import { stagedOf } from './scratch.ts'
+import { outlivesNode, stagedOf } from './scratch.ts'
 import { emitBoxes } from './stagedStore.ts'
 import { tileRoot } from './tiles.ts'
 
@@ -55,15 +57,15 @@ const exchanged: Readonly<Record<Exchange, string>> = {
 
 const threadBarrier = 'a thread barrier'
 const proxyFence = (space: 'shared' | 'all'): string => `a proxy fence of ${space} memory`
-const waitForReads = 'a wait until TMA has read its sources'
+const waitForReads = 'a wait until TMA has read the shared memory of earlier stores'
 
-/** Why synchronisation is inserted: at which node, and because of what. */
+/** The reason why synchronisation is inserted: the node that needs it, and an explanation. */
 interface Reason {
   readonly node?: Node
   readonly why?: string
   readonly others?: readonly Subject[]
 }
-const ofTile = 'because threads may not have finished with the tile'
+const ofTile = 'because threads may still be reading the shared tile'
 
 export const orderThreads = analysis('order of threads', withOrder)
 
@@ -74,28 +76,25 @@ function withOrder(ir: KernelIR, decisions: Decisions): KernelIR {
 }
 
 class Ordering {
-  /** What was inserted or changed, and why. */
+  /** The inserted and changed nodes, each with the reason. */
   readonly decisions: Decision[] = []
   readonly #plans: Decisions
   readonly #copier: Copier
-  /**
-   * Arrivals that are postponed until the next product has started. No synchronisation is inserted at their original
-   * position.
-   */
-  readonly #deferred: ReadonlySet<Node>
-  /** The places for the boxes that TMA stores of a group, and for the operands of a product. */
+  /** The arrivals that are held until the next product has started, each with the `held` node that holds it. */
+  readonly #held = new Map<Node, Node>()
+  /** The nodes that declare staging memory: for the TMA stores of a group, and for the operands of a matrix product. */
   readonly #staging = new Map<Group | Node, Node>()
-  #hazards = new Hazards()
+  #hazards: Hazards
   #group: Group
 
   constructor(plans: Decisions) {
     this.#plans = plans
     this.#group = plans.roles.whole
-    this.#deferred = new Set(plans.overlaps.flatMap(({ arrivals }) => arrivals))
+    this.#hazards = new Hazards(plans.seenByEngines)
     this.#copier = new Copier((node) => this.#node(node))
   }
 
-  /** Orders the whole kernel. */
+  /** Adds the synchronisation to the whole kernel. */
   whole(body: Block): Block {
     const atStart = (): void => {
       const declare = (user: Group | Node, places: number): void =>
@@ -140,11 +139,16 @@ class Ordering {
     this.#hazards.meet()
     if (this.#group.solo) return
     const joining = this.#joining()
-    this.#say(joining.joins ? `${threadBarrier} (joined with the one before)` : threadBarrier, reason)
+    this.#say(
+      joining.joins ? `${threadBarrier} (redundant: another one directly precedes it)` : threadBarrier,
+      reason,
+    )
     this.#copier.emit('meet', [], joining, [], site)
   }
 
-  /** The attributes of a thread barrier. Barriers of roles do not join the previous one. */
+  /**
+   * Returns the attributes of a thread barrier. Only barriers of the whole program are marked as redundant (`joins`).
+   */
   #joining(): Attributes {
     const isWhole = this.#group === this.#plans.roles.whole
     return isWhole && haveJustMet(this.#copier.nodes) ? { joins: true } : {}
@@ -153,26 +157,31 @@ class Ordering {
   #fence(space: 'shared' | 'all', reason: Reason, site?: Site): void {
     this.#say(proxyFence(space), reason)
     this.#copier.emit('fence.async', [], { space }, [], site)
+    this.#hazards.fence(space)
   }
 
   #drain(reason: Reason): void {
     if (this.#hazards.hasStoresUnderWay) this.#awaitCopies(false, reason)
   }
 
-  /** The end of a role completes its copies. Its shared memory must exist until TMA has read it. */
+  /** Completes the copies of a role at its end. The shared memory of a program must exist until TMA has read it. */
   #end(): void {
     if (this.#hazards.hasStoresUnderWay || this.#hazards.hasCopiesInFlight)
       this.#awaitCopies(false, { why: 'at the end' })
+    if (this.#hazards.hasFetches) this.#awaitFetches({ why: 'at the end' })
   }
 
-  /** Inserts the synchronisation that makes earlier accesses of the group visible to a node that accesses memory. */
-  #settle(node: Node): Need {
+  /**
+   * Inserts the synchronisation that makes earlier accesses of the group visible to a node that accesses memory. If
+   * `isFenced` is true, a fence of all memory follows anyway.
+   */
+  #settle(node: Node, isFenced = false): Need {
     const accesses = accessesOf(node, this.#plans)
     const need = this.#hazards.need(accesses)
     const others = need.conflicting.map(baseOf)
     const reason = { node, why: 'because of earlier accesses of', others }
     if (need.drain) this.#drain(reason)
-    if (need.fenceShared) this.#fence('shared', reason, node.site)
+    if (need.fenceShared && (need.meet || !isFenced)) this.#fence('shared', reason, node.site)
     if (need.fenceGlobal) this.#fence('all', reason, node.site)
     if (need.meet) this.#meet(reason, node.site)
     this.#hazards.add(accesses)
@@ -194,8 +203,8 @@ class Ordering {
   }
 
   /**
-   * True if TMA may access memory after the node, either for the node's role or for a role that waits for it at a
-   * barrier.
+   * True if TMA may access memory after the node, either for the role of the node or for a role that waits for this
+   * role at a barrier.
    */
   #isOfCopies(node: Node): boolean {
     const { usesCopyEngine, stores, inFlight, uses } = this.#plans
@@ -210,7 +219,10 @@ class Ordering {
     return this.#plans.usesCopyEngine || this.#plans.inFlight.size > 0
   }
 
-  /** Copies a node whose exchange contains a thread barrier, so earlier accesses are ordered afterwards. */
+  /**
+   * Copies a node whose exchange of elements contains a thread barrier. After this node, all earlier accesses are
+   * ordered.
+   */
   #exchanging(node: Node, exchange: Exchange, added: Attributes = {}): Node {
     this.#say(exchanged[exchange], { node })
     const made = this.#copy(node, { exchange, ...added })
@@ -220,7 +232,7 @@ class Ordering {
 
   // Nodes
 
-  /** One entry per op. The type checker reports an op that accesses memory or owns blocks and has no entry. */
+  /** One entry per op. The type checker reports an op without an entry. */
   readonly #steps: Readonly<Record<OpName, (node: Node) => Node | 'drop'>> = {
     ...opsWith({ effect: 'pure' }, (node: Node) => this.#value(node)),
     ...opsWith({ effect: 'declare' }, (node: Node) => this.#copy(node)),
@@ -282,11 +294,47 @@ class Ordering {
   }
 
   #dot(node: Node): Node {
-    const by = isByWarpgroups(this.#plans.products.get(node)) ? { by: 'engine' } : {}
-    return this.#plans.scratch.has(node) ? this.#stageOperands(node, by) : this.#settled(node, by)
+    const isByEngine = isByWarpgroups(this.#plans.products.get(node))
+    const by = isByEngine ? { by: 'engine' } : {}
+    const made = this.#plans.scratch.has(node) ? this.#stageOperands(node, by) : this.#settled(node, by)
+    if (!isByEngine) return made
+    const overlap = this.#plans.overlaps.find((one) => one.dot === node)
+    if (overlap) {
+      this.#say('a wait until the previous matrix product is complete', { node })
+      this.#awaitProducts({ pending: 1 }, overlap.arrivals, node.site)
+    } else {
+      this.#say('a wait until the matrix product is complete', { node })
+      this.#awaitProducts({}, [], node.site)
+    }
+    return made
   }
 
-  /** Operands in registers are written to shared memory, from where the instruction reads them. */
+  /** Waits for the matrix unit, then makes the arrivals that were held for its products. */
+  #awaitProducts(attributes: Attributes, arrivals: readonly Node[], site?: Site): void {
+    this.#copier.emit('dot.wait', [], attributes, [], site)
+    for (const arrival of arrivals)
+      this.#copier.emit('arrive.held', [this.#held.get(arrival)!], arrival.attributes, [], arrival.site)
+  }
+
+  /**
+   * Rewrites a loop so that the next matrix product starts before the previous one is complete. The loop then releases
+   * each ring slot one iteration later.
+   */
+  #withProductsInFlight(loop: Node, { arrivals }: Overlap): Node {
+    for (const arrival of arrivals) {
+      const barriers = this.#copier.get(arrivesAt(arrival)!)
+      this.#held.set(arrival, this.#copier.emit('held', [barriers], {}, [], arrival.site))
+    }
+    const made = this.#repeated(loop, { inFlight: true })
+    this.#say('a wait until the last matrix product is complete', { node: loop })
+    this.#awaitProducts({}, arrivals, loop.site)
+    return made
+  }
+
+  /**
+   * Inserts the writes of a matrix product's register operands to shared memory, from which the matrix instruction
+   * reads them.
+   */
   #stageOperands(node: Node, by: Attributes): Node {
     const { inputs, attributes, site } = node
     const { left, right } = stagedOf(node, this.#group, this.#plans.layouts)
@@ -295,7 +343,7 @@ class Ordering {
     const staging = this.#staging.get(node)!
     const staged = inputs.filter((_, i) => [left, right][i]).map((input) => copier.get(input))
     copier.emit('operands', [staging, ...staged], {}, [], site)
-    const reason = { node, why: 'because the product reads operands that threads have written' }
+    const reason = { node, why: 'because the matrix product reads operands that threads have written' }
     if (this.#plans.products.get(node) === 'wgmma') this.#fence('shared', reason, site)
     this.#meet(reason, site)
     this.#hazards.add(accessesOf(node, this.#plans))
@@ -320,6 +368,9 @@ class Ordering {
 
   #barrier(node: Node): Node {
     this.#drain({ node })
+    // Other roles may start engine accesses (TMA, matrix unit) to memory that this role has written.
+    if (this.#group !== this.#plans.roles.whole && this.#hazards.hasUnfencedTiles)
+      this.#fence('shared', { node, why: 'because threads have written shared tiles' }, node.site)
     this.#hazards.meet()
     return this.#copy(node, this.#joining())
   }
@@ -335,8 +386,7 @@ class Ordering {
    */
   #handOver(node: Node): Node {
     this.#settle(node)
-    const isTable = node.type.kind === 'ref'
-    const made = this.#exchanging(node, isTable ? 'table' : 'scratch')
+    const made = this.#exchanging(node, outlivesNode(node) ? 'table' : 'scratch')
     this.#hazards.add(accessesOf(node, this.#plans))
     return made
   }
@@ -359,8 +409,9 @@ class Ordering {
   }
 
   /**
-   * The two places of staging are taken in turn, so the box before the last must have left its place. After a store of
-   * an odd number of boxes, the next store begins with the place of the last box.
+   * Inserts a TMA store of a fragment, box by box. Boxes use two staging buffers alternately, so TMA must have read the
+   * box before the last one. After a store of an odd number of boxes, the next store begins with the buffer of the last
+   * box.
    */
   #storeBoxes(node: Node, plan: TensorPlan): Node {
     const { site } = node
@@ -369,7 +420,7 @@ class Ordering {
     const { isStagingInUse } = this.#hazards
     this.#hazards.boxesRead()
     const { drain } = this.#settle(node)
-    const ofBox = { node, why: 'because a place of staging is used again' }
+    const ofBox = { node, why: 'because a staging buffer is used again' }
     if (isStagingInUse && !drain) {
       this.#say(waitForReads, ofBox)
       copier.emit('drain', [], { of: 'reads' })
@@ -382,7 +433,10 @@ class Ordering {
     return emitBoxes(copier, this.#staging.get(this.#group)!, { target, value, plan, site })
   }
 
-  /** The barrier that the copy completes on orders later accesses. Earlier accesses need synchronisation here. */
+  /**
+   * Adds the synchronisation of an asynchronous copy with earlier accesses. The mbarrier on which the copy completes
+   * orders later accesses.
+   */
   #copyAsync(node: Node): Node {
     const { site } = node
     this.#settle(node)
@@ -399,30 +453,51 @@ class Ordering {
       this.#hazards.fenced()
     }
     if (this.#plans.mayHaveWritten(source))
-      this.#fence('all', { node, why: 'because threads may have written what TMA reads' }, site)
+      this.#fence('all', { node, why: 'because threads may have written memory that TMA reads' }, site)
     return this.#copy(node, { by: 'engine' })
   }
 
   /**
-   * TMA reads the shared tile and writes the tensor. Other roles, or this role before its last thread barrier, may have
-   * accessed both with ordinary accesses.
+   * Adds the synchronisation of a copy in flight. TMA copies from a shared tile to a tensor; other roles, or this role
+   * before its last thread barrier, may have accessed both with ordinary accesses. Threads (cp.async) copy from a
+   * tensor to a shared tile.
    */
   #copyInFlight(node: Node): Node {
+    // Copies by cp.async are ordinary accesses, which need no proxy fence.
+    if (this.#plans.copies.ofCopy(node).how === 'chunks') return this.#settled(node, { by: 'threads' })
     const { source, target } = copyOf(node)!
-    const { fenceShared, fenceGlobal } = this.#settle(node)
-    const reason = { node, why: 'because threads may have written what TMA accesses' }
-    if (this.#plans.mayHaveWritten(target) && !fenceGlobal) this.#fence('all', reason, node.site)
+    const mayHaveWritten = this.#plans.mayHaveWritten(target)
+    const { fenceShared, fenceGlobal } = this.#settle(node, mayHaveWritten)
+    const reason = { node, why: 'because threads may have written memory that TMA accesses' }
+    if (mayHaveWritten && !fenceGlobal) this.#fence('all', reason, node.site)
     else if (this.#plans.touchedByThreads.has(tileRoot(source)) && !fenceShared && !fenceGlobal)
       this.#fence('shared', reason, node.site)
     return this.#copy(node, { by: 'engine' })
   }
 
-  /** The thread that started the copies waits for them, and the other threads of the group for that thread. */
+  /**
+   * Lowers `quiet`: the threads that started copies wait until the copies are complete, and a thread barrier makes the
+   * other threads of the group wait, too.
+   */
   #quiet(node: Node): Node | 'drop' {
-    if (!this.#hazards.hasCopiesInFlight) return 'drop'
-    const made = this.#awaitCopies(node.attributes.of === 'reads', { node })
+    const { hasCopiesInFlight, hasFetches } = this.#hazards
+    if (!hasCopiesInFlight && !hasFetches) return 'drop'
+    const made = [
+      ...(hasCopiesInFlight ? [this.#awaitCopies(node.attributes.of === 'reads', { node })] : []),
+      ...(hasFetches ? [this.#awaitFetches({ node })] : []),
+    ]
     this.#meet({ node, why: 'because it waits for the whole role' }, node.site)
-    return made
+    return made[0]
+  }
+
+  /**
+   * Inserts a wait for cp.async copies. The same wait serves `quiet` with `reads`, because cp.async has no earlier
+   * completion for its reads.
+   */
+  #awaitFetches(reason: Reason): Node {
+    this.#say('a wait of each thread for its copies', reason)
+    this.#hazards.fetched()
+    return this.#copier.emit('drain', [], { by: 'threads' }, [], reason.node?.site)
   }
 
   #awaitCopies(onlyReads: boolean, reason: Reason): Node {
@@ -441,19 +516,32 @@ class Ordering {
   }
 
   #arrive(node: Node): Node {
-    if (this.#deferred.has(node)) return this.#copy(node)
-    if (this.#hazards.hasSharedWrites)
+    const held = this.#held.get(node)
+    if (held) {
+      this.#say('held until the next matrix product has started', { node })
+      const [barrier] = node.inputs
+      return this.#copier.emit(
+        'barrier.arrive',
+        [this.#copier.get(barrier), held],
+        node.attributes,
+        [],
+        node.site,
+      )
+    }
+    if (this.#hazards.hasSharedWrites || this.#hazards.hasUnfencedTiles)
       this.#fence('shared', { node, why: 'because threads have written shared tiles' }, node.site)
-    // One arrival on behalf of the whole group needs a thread barrier. Otherwise each warp arrives separately.
+    // A single arrival on behalf of the whole group needs a thread barrier before it. If each warp arrives separately,
+    // no thread barrier is needed.
     if (!this.#group.solo && this.#plans.arrivers.get(arrivesAt(node)!) === 1)
       this.#meet({ node, why: 'because it arrives for the whole role' }, node.site)
     return this.#copy(node)
   }
 
   /**
-   * A repeated wait for the same flag in a loop is skipped, because flags only advance and a launch waits for one epoch
-   * only. A wait for a number of signals is not skipped, because the number may change. A skipped wait has no thread
-   * barrier, so accesses that were pending before the wait are still pending after it.
+   * Adds the synchronisation of a wait for a flag. In a loop, a repeated wait for the same flag is skipped, because
+   * flags only advance and a launch waits for one epoch only. A wait for a number of signals is not skipped, because
+   * the number may change. A skipped wait has no thread barrier, so accesses that were pending before the wait are
+   * still pending after it.
    */
   #wait(node: Node): Node {
     const isRepeated = [...this.#plans.uses.around(node)].some(isLoop)
@@ -479,9 +567,14 @@ class Ordering {
   #loop(node: Node): Node {
     const only = this.#group.solo ? undefined : dealtOut(node, this.#plans.facts.record === true)
     if (only) return this.#apart(node, only)
+    const overlap = this.#plans.overlaps.find(({ loop }) => loop === node)
+    return overlap ? this.#withProductsInFlight(node, overlap) : this.#repeated(node)
+  }
+
+  #repeated(node: Node, added: Attributes = {}): Node {
     const before = this.#hazards.snapshot()
     this.#hazards.enterLoop(node, this.#plans)
-    const made = this.#copy(node)
+    const made = this.#copy(node, added)
     this.#hazards.restore(before, this.#hazards.snapshot())
     return made
   }
@@ -496,7 +589,10 @@ class Ordering {
     return made
   }
 
-  /** A `while` loop exits after its condition, so the accesses of the condition are pending after the loop. */
+  /**
+   * Adds the synchronisation of a `while` loop. The loop exits after its condition, so the accesses of the condition
+   * are pending after the loop.
+   */
   #while(node: Node): Node {
     const [condition, body] = node.blocks
     this.#hazards.enterLoop(node, this.#plans)
@@ -534,25 +630,28 @@ class Ordering {
     const reason = { node, why: 'because roles start' }
     this.#drain(reason)
     if (!this.#hazards.isClear) this.#meet(reason, node.site)
-    const blocks = node.blocks.map((block) => this.#role(block, this.#plans.roles.groups.get(block)!))
+    const ends: Pendings[] = []
+    const blocks = node.blocks.map((block) => this.#role(block, this.#plans.roles.groups.get(block)!, ends))
     const made = this.#copy(node, {}, blocks)
+    this.#hazards.restore(...ends)
     this.#hazards.meet()
     return made
   }
 
-  #role(block: Block, group: Group): Block {
+  #role(block: Block, group: Group, ends: Pendings[]): Block {
     const [outer, hazards] = [this.#group, this.#hazards]
     this.#group = group
-    this.#hazards = new Hazards()
+    this.#hazards = hazards.ofRole()
     const made = this.#copyBlock(block, { atEnd: () => this.#end() })
+    ends.push(this.#hazards.snapshot())
     this.#group = outer
     this.#hazards = hazards
     return made
   }
 
   /**
-   * One thread increments a counter. The group of the last program runs the block after the accesses of all other
-   * programs.
+   * Adds the synchronisation of a `last` block. One thread per program increments a counter, and only the last program
+   * runs the block, after the accesses of all other programs.
    */
   #last(node: Node): Node {
     this.#release(node)
@@ -570,8 +669,8 @@ class Ordering {
 }
 
 /**
- * True if the node releases other roles of the program. A waiting role does not order the TMA accesses that follow its
- * wait.
+ * True if the node releases other roles of the program. The waiting role does not order the TMA accesses that follow
+ * its wait, so the releasing role must execute the proxy fence.
  */
 const isToRoles = (node: Node): boolean => releases(node) && opOf(node).scope === 'program'
 

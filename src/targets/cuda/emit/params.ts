@@ -23,6 +23,7 @@ const order: readonly ParamRecipe['kind'][] = [
   'epochs',
   'rank',
   'heapStride',
+  'places',
   'counters',
   'settled',
   'control',
@@ -40,10 +41,12 @@ export class Params {
   readonly #names: ReadonlyMap<string, string>
   readonly #nodes: ReadonlyMap<string, Node>
   readonly #declared = new Map<string, Declared>()
+  readonly #ranks: number
   #counters = 0
 
   /** Reserves all possible parameter names, so that no variable gets one of them. */
   constructor(ir: KernelIR, names: Names) {
+    this.#ranks = ir.world
     this.#nodes = new Map(ir.body.params.map((node) => [attribute<string>(node, 'name'), node]))
     this.#names = new Map([...this.#nodes.keys()].map((name) => [name, names.take(name)]))
     for (const base of this.#names.values()) for (const suffix of suffixes) names.take(`${base}${suffix}`)
@@ -101,6 +104,17 @@ export class Params {
   }
   get heapStride(): Code {
     return this.#ask({ kind: 'heapStride' }, 'heap_stride', lib.i64)
+  }
+  /**
+   * A table with the position of each rank's heap in the world, for a group whose ranks are not at a constant distance.
+   */
+  get places(): Code {
+    const ranks = this.#ranks
+    return this.#ask(
+      { kind: 'places', ranks },
+      'heap_places',
+      code`const __grid_constant__ ${lib.Places}<${ranks}>`,
+    )
   }
   get control(): Code {
     return this.#ask({ kind: 'control' }, 'control', code`${lib.Control}*`)

@@ -1,6 +1,6 @@
 /**
- * Defines the inputs and the result of the emitter. `EmittedKernel` is text and plain data. Its recipe has one entry
- * per kernel parameter, so a runtime can launch the kernel without knowing what the kernel does.
+ * Defines the inputs and the result of the emitter. `EmittedKernel` is text and plain data. The recipe of an emitted
+ * kernel has one entry per kernel parameter, so a runtime can launch any emitted kernel in the same way.
  */
 import type { DType, StorageDType } from '../../../ir/dtype.ts'
 import { dtypes } from '../../../ir/dtype.ts'
@@ -13,8 +13,8 @@ import type { Swizzle } from '../tensormap.ts'
 export const ARCHITECTURE = 'sm_90a'
 
 /**
- * Facts about a tensor at compile time. They are part of the cache key of a compiled kernel. Every tensor starts at a
- * multiple of 16 bytes on every rank, because every allocation does.
+ * Facts about a tensor at compile time. The facts about tensors are part of the cache key of a compiled kernel. Every
+ * tensor starts at a multiple of 16 bytes on every rank, because every allocation does.
  */
 export interface TensorFacts {
   /** For each axis, the largest power of two up to 1024 that divides the extent. */
@@ -31,17 +31,25 @@ export interface EmitFacts {
   readonly record?: boolean
   /** True if all ranks share one device, so flags need not be visible to other devices. */
   readonly oneDevice?: boolean
-  /** What limits a program and the programs on a multiprocessor; by default that of the usual device (../description.ts). */
+  /**
+   * The limits of a program and of a multiprocessor (threads, registers, shared memory). The default is the limits of
+   * the usual device (../description.ts).
+   */
   readonly device?: DeviceLimits
   /** True if the host signals flags of the kernel, so flags must be visible to the host. */
   readonly hostSignals?: boolean
+  /**
+   * True if the kernel is launched on a group whose ranks are not at a constant distance in the world. A kernel
+   * parameter then has a table with the position of each rank's heap.
+   */
+  readonly scattered?: boolean
 }
 
 const usualDevice: DeviceLimits = limitsOf(describedGpu())
 export const deviceOf = ({ device = usualDevice }: Pick<EmitFacts, 'device'>): DeviceLimits => device
 
 /**
- * Whether flag-in-data words may replace flags (words.ts). A recorded kernel waits for flags, because its log shows
+ * True if flag-in-data words may replace flags (words.ts). A recorded kernel waits for flags, because its log shows
  * each wait.
  */
 export const mayCarryEpochs = ({ record = false }: Pick<EmitFacts, 'record'>): boolean => !record
@@ -71,7 +79,7 @@ export interface MapRecipe {
   readonly swizzle: Swizzle
   /**
    * True if the map covers the copies of all ranks as one tensor, whose outermost axis is the rank with the heap
-   * stride.
+   * stride. For a scattered group, the map covers the copies of all ranks of the world.
    */
   readonly ranked: boolean
 }
@@ -81,11 +89,13 @@ export type ParamRecipe = Exclude<Param, OpaqueParam> | MapRecipe
 
 export interface EmittedKernel extends Omit<Emitted, 'params' | 'carriesEpochs' | 'unlike'> {
   readonly source: string
-  /** `source` without the comments that state facts and the author's lines. Kernels of equal code are compiled once. */
+  /**
+   * `source` without the comments that state facts and the author's lines. Kernels with equal `code` are compiled once.
+   */
   readonly code: string
   readonly architecture: typeof ARCHITECTURE
   readonly params: readonly ParamRecipe[]
-  /** Flag sets whose signal epoch a launch advances. `waits` lists the sets whose wait epoch a launch advances. */
+  /** Flag sets whose signal epoch a launch advances. `waits` lists the flag sets whose wait epoch a launch advances. */
   readonly signals: readonly string[]
   readonly waits: readonly string[]
   /** Performance notes for the kernel's author. */

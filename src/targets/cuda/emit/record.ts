@@ -9,15 +9,17 @@
  *   recorded as a wait for that flag too. While the producer is blocked but the consumers still have full slots, the
  *   consumers count as working.
  * - A copy by threads lasts from its first access to the last access of the recording thread. The loads of that thread
- *   have completed by then. Its stores may still be pending.
+ *   have completed by then. The stores of the recording thread may still be pending.
+ * - The wait for copies that threads have in flight (cp.async) is recorded as one copy from the rank that the last of
+ *   these copies reads.
  * - For TMA copies only the start is recorded. Consecutive TMA copies of a producer at one source line with one rank
  *   form a single event, from the first start to the last start.
  *
- * The clock is %globaltimer, in nanoseconds. All multiprocessors of a device share it. Its resolution depends on the
- * device (`World.clockTick` measures it).
+ * The clock is %globaltimer, in nanoseconds. All multiprocessors of a device share it. The resolution of %globaltimer
+ * depends on the device (`World.clockTick` measures the resolution).
  */
 import { walk, type Node } from '../../../ir/node.ts'
-import { accessesOf, awaitsFlag, bytesOf, origin } from '../../../ir/ops/index.ts'
+import { accessesOf, awaitsFlag, bytesOf, opOf, origin } from '../../../ir/ops/index.ts'
 import type { RefType } from '../../../ir/type.ts'
 import { eventKind, whatOf } from '../../gpu/log.ts'
 import type { RecordedSite } from '../../gpu/platform.ts'
@@ -31,7 +33,7 @@ import type { Region, SharedSpace } from './tiles.ts'
 /** The shared memory in which a kernel keeps its recording state. */
 export interface RecordPlan {
   readonly region: Region
-  /** The index of each group's recorder. */
+  /** The index of the recorder of each group that writes events. */
   readonly recorders: ReadonlyMap<Group, number>
 }
 
@@ -57,10 +59,16 @@ export class Recorder {
   readonly sites: RecordedSite[] = []
   readonly #emission: Emission
   readonly #plan: RecordPlan
+  /** True if threads may have copies from other ranks in flight. */
+  readonly #hasFetches: boolean
+  readonly #fetches = new Map<Group, { readonly from: string; readonly bytes: string }>()
 
   constructor(emission: Emission, plan: RecordPlan) {
     this.#emission = emission
     this.#plan = plan
+    this.#hasFetches = [...walk(emission.plans.ir.body)].some(
+      (node) => opOf(node).completes === 'at quiet' && ownerOf(node.inputs[0]) !== undefined,
+    )
   }
 
   get #log(): Code {
@@ -109,8 +117,8 @@ export class Recorder {
   }
 
   /**
-   * Returns an expression that waits for a slot of a ring and records the wait; undefined if no other role waits for
-   * flags.
+   * Returns an expression that waits for a slot of a ring and records the wait. Returns undefined if no other role
+   * waits for flags.
    */
   slotWait(barrier: Code, parity: Code): Code | undefined {
     const { group, plans, params, leader } = this.#emission
@@ -139,6 +147,50 @@ export class Recorder {
         code`${lib.write_event}(${this.#log}, ${this.#own}, ${what}, ${rank}, ${bytesMoved(node)}, ${start}, ${lib.time_now}());`,
       )
     })
+  }
+
+  /**
+   * Adds a cp.async copy that the threads of the group have started to the copies that the next call of `fetched`
+   * records.
+   */
+  fetching(node: Node, owner: Node): void {
+    const { out, params, leader, group } = this.#emission
+    const { from, bytes } = this.#fetchesOf(group)
+    const rank = this.#emission.scalar(owner)
+    const own = code`${leader} && ${rank} != ${params.rank}`
+    out.line(code`if (${own}) ${from} = ${rank}, ${bytes} += ${bytesMoved(node)};`, node.site)
+  }
+
+  /** Records the wait for cp.async copies that the threads of the group have in flight. */
+  fetched(node: Node, wait: () => void): void {
+    const { out, names, params, group } = this.#emission
+    if (!this.#hasFetches) return wait()
+    const { from, bytes } = this.#fetchesOf(group)
+    const start = names.take('fetch_start')
+    out.line(code`const u64 ${start} = ${from} == ${params.rank} ? 0 : ${lib.time_now}();`, node.site)
+    wait()
+    out.block(code`if (${from} != ${params.rank})`, () => {
+      const what = this.#what(eventKind.copy, node)
+      out.line(
+        code`${lib.write_event}(${this.#log}, ${this.#own}, ${what}, ${from}, ${bytes}, ${start}, ${lib.time_now}());`,
+      )
+      out.line(code`${from} = ${params.rank}, ${bytes} = 0;`)
+    })
+  }
+
+  /**
+   * Returns the names of two variables: the last rank from which the group copies by cp.async, and the number of bytes.
+   * Only the thread that records the group's events changes these variables.
+   */
+  #fetchesOf(group: Group): { readonly from: string; readonly bytes: string } {
+    let known = this.#fetches.get(group)
+    if (!known) {
+      const { rank } = this.#emission.params
+      const from = this.#emission.remember('fetched_from', (name) => code`${lib.i32} ${name} = ${rank};`)
+      const bytes = this.#emission.remember('fetched_bytes', (name) => code`u32 ${name} = 0;`)
+      this.#fetches.set(group, (known = { from, bytes }))
+    }
+    return known
   }
 
   /** Records TMA copies that one thread starts. */

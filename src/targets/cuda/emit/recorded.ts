@@ -1,7 +1,8 @@
 /**
- * Lists the differences between the recording variant of a kernel and its normal variant, apart from the log. The last IR stages of
- * both variants are compared node by node (ir/difference.ts), with the decisions about each node, and then the decisions about roles
- * and launches. The stages insert no ops for recording: the log is written by the renderers.
+ * Lists the differences between the recording variant of a kernel and its normal variant, apart from the log. The last
+ * IR stages of both variants are compared node by node (ir/difference.ts), with the decisions about each node. The
+ * decisions about roles and launches are compared afterwards. The stages insert no ops for recording, because the
+ * renderers emit the code that writes the log.
  */
 import { named, subjectOf } from '../../../ir/decisions.ts'
 import { difference, type Details, type Difference } from '../../../ir/difference.ts'
@@ -33,11 +34,14 @@ export function unlikeUnrecorded(recorded: KernelIR, facts: EmitFacts): readonly
   ]
 }
 
-/** The decisions about one node. Offsets in shared memory are left out: the log needs shared memory. */
+/**
+ * Returns the decisions about one node, without offsets in shared memory, which differ because the log needs shared
+ * memory.
+ */
 const detailsIn =
   (decisions: Decisions) =>
   (node: Node): Details => {
-    const { layouts, copies, stores, products, overlaps, tiles } = decisions
+    const { layouts, copies, stores, products, tiles } = decisions
     const store = stores.get(node)
     const product = products.get(node)
     const loop = loopText(node, decisions)
@@ -45,10 +49,9 @@ const detailsIn =
     return {
       ...(isFragment(node) && !isSplat(node) && { layout: layoutText(layouts.of(node)) }),
       ...(tile && { tile: tileText(tile) }),
-      ...(copyOf(node) && { 'the copy is made': copyText(copies.ofCopy(node)) }),
+      ...(!store && copyOf(node) && { 'the copy is made': copyText(copies.ofCopy(node)) }),
       ...(store && { 'the store is made': copyText(store) }),
       ...(product && { 'the instruction': instructions[product] }),
-      ...(overlaps.some(({ dot }) => dot === node) && { 'in flight while the next product starts': 'yes' }),
       ...(loop && { 'the loop is': loop }),
     }
   }
@@ -59,7 +62,7 @@ const verbs = {
   moved: 'has these at another place when nothing is recorded:',
 } as const
 
-/** One clause per kind of difference, with the nodes. */
+/** Returns one clause per kind of difference, which names the nodes. */
 function onlyOrMoved(all: readonly Difference[]): string[] {
   const groups = new Map<string, Map<string, number>>()
   for (const one of all) {
@@ -80,7 +83,7 @@ const changeOf = ({ node, what, here, there }: Extract<Difference, { kind: 'diff
     ? `${named(subjectOf(node))}: other ${what} when nothing is recorded`
     : `${named(subjectOf(node))}: ${what}: ${here ?? 'no'} (${there ?? 'no'} when nothing is recorded)`
 
-/** The lines of the first list that the second lacks, with those of the second that the first lacks. */
+/** Returns the lines that only the first list contains, combined with the lines that only the second list contains. */
 function changedLines(here: readonly string[], there: readonly string[]): string[] {
   const [own, others] = [
     here.filter((line) => !there.includes(line)),

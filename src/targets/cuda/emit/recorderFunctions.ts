@@ -1,6 +1,6 @@
 /**
- * The device functions with which a kernel records its events (record.ts): records of their names, of their texts and
- * of what they use.
+ * Defines the device functions with which a kernel records its events (record.ts). Each device function is a record of
+ * its text and of the names of the declarations that it uses.
  */
 import { eventsAClaim, mostEvents, mostLaunches, whatOf } from '../../gpu/log.ts'
 import { inline, type Library } from '../declaration.ts'
@@ -37,8 +37,9 @@ export const RECORDING = {
   },
   program_begins: {
     note: [
-      `In shared memory. Notes of a program: its start; the last wait of a role at a flag: its start, end, what and who.`,
-      `A recorder: the place of the next event; copies that belong together: what, who, bytes, start, end.`,
+      `Initialises the recording state in shared memory. \`notes\` has the start time of the program and the last wait for a flag`,
+      `in a role: start, end, \`what\` (event code with role and source line), \`who\` (rank). Each recorder has the index of its next`,
+      `event in the log, and the event of consecutive copies: \`what\`, \`who\`, bytes, start, end.`,
     ],
     uses: ['u32', 'shared_store', 'u64', 'time_now'],
     text: `${inline} void program_begins(u32 notes, u32 recorders) {
@@ -48,7 +49,9 @@ export const RECORDING = {
 }`,
   },
   event_place: {
-    note: [`A place for an event of this thread's; several are taken at once.`],
+    note: [
+      `Returns the index in the log of the recorder's next event. A recorder claims ${eventsAClaim} indices at once.`,
+    ],
     uses: ['u32', 'Log', 'shared_load', 'shared_store'],
     text: `${inline} u32 event_place(Log* event_log, u32 recorder) {
   u32 place = shared_load<u32>(recorder);
@@ -73,7 +76,10 @@ export const RECORDING = {
 }`,
   },
   program_ends: {
-    note: [`All programs have read which launch this is when the last one adds it to those that have ended.`],
+    note: [
+      `Records the end of a program. The last program of a launch increments the launch number in the log. By then, every`,
+      `program of the launch has read that number.`,
+    ],
     uses: ['Log', 'u32', 'u64', 'shared_load', 'time_now', 'write_event', 'i32', 'LaunchTimes'],
     text: `${inline} void program_ends(Log* event_log, u32 notes, u32 what) {
   const u64 start = shared_load<u64>(notes), end = time_now();
@@ -87,6 +93,7 @@ export const RECORDING = {
 }`,
   },
   copies_end: {
+    note: [`Writes the event of the copies that the recorder has collected, if there are any.`],
     uses: ['Log', 'u32', 'shared_load', 'write_event', 'i32', 'u64', 'shared_store'],
     text: `${inline} void copies_end(Log* event_log, u32 recorder) {
   const u32 what = shared_load<u32>(recorder + 4);
@@ -96,7 +103,9 @@ export const RECORDING = {
 }`,
   },
   copies_begin: {
-    note: [`Before and after copies are started with a rank: those of the same line and rank are one event.`],
+    note: [
+      `Called before copies from or to a rank are started. Consecutive copies of the same source line and rank are one event.`,
+    ],
     uses: ['Log', 'u32', 'i32', 'shared_load', 'copies_end', 'shared_store', 'u64', 'time_now'],
     text: `${inline} void copies_begin(Log* event_log, u32 recorder, u32 what, i32 owner) {
   if (shared_load<u32>(recorder + 4) == what && shared_load<i32>(recorder + 8) == owner) return;
@@ -108,6 +117,7 @@ export const RECORDING = {
 }`,
   },
   copies_go_on: {
+    note: [`Called after copies were started. Adds their bytes to the event of these copies.`],
     uses: ['u32', 'shared_store', 'shared_load', 'u64', 'time_now'],
     text: `${inline} void copies_go_on(u32 recorder, u32 bytes) {
   shared_store<u32>(recorder + 12, shared_load<u32>(recorder + 12) + bytes);
@@ -146,7 +156,9 @@ export const RECORDING = {
 }`,
   },
   barrier_await_recorded: {
-    note: [`A flag that kept the producer until after this wait began kept whoever waits for the producer.`],
+    note: [
+      `Waits at an mbarrier. If the producer waited for a flag after this wait began, the event attributes this wait to the flag.`,
+    ],
     uses: [
       'u32',
       'Control',
@@ -172,7 +184,9 @@ export const RECORDING = {
 }`,
   },
   has_arrived: {
-    note: [`A store waits for its operand: what was loaded last has arrived.`],
+    note: [
+      `Stores \`bits\`, the result of a load, to shared memory. The thread thus waits until the load has completed.`,
+    ],
     uses: ['u32', 'shared_store'],
     text: `${inline} void has_arrived(u32 recorder, u32 bits) { shared_store<u32>(recorder + 12, bits); }`,
   },

@@ -2,6 +2,9 @@
  * Computes the scratch memory of a node: private shared memory through which the threads of its group exchange
  * elements. Scratch memory holds partial results of reductions, values that change their layout, operands that a
  * product reads from shared memory, and indices of gathered rows.
+ *
+ * If a program has too little shared memory, the nodes of a group use one region in turn. The stage `order` separates
+ * their accesses by thread barriers (`hazards.ts`).
  */
 import { dtypes } from '../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../ir/node.ts'
@@ -11,12 +14,49 @@ import { isFragment, isIndexed, isOneOfMany, isSplat, shapeOf, type Layouts } fr
 import type { Group } from './groups.ts'
 import { matrixLayout } from './layout.ts'
 import { productOf } from './products.ts'
-import { spanOf, type Tile } from './tiles.ts'
+import { spanOf, type Region, type SharedSpace, type Tile } from './tiles.ts'
 
 export interface ScratchNeed {
   readonly bytes: number
   readonly alignment: number
 }
+
+/** The scratch memory of a node. */
+export interface Scratch extends Region {
+  /** The node that identifies the region. Nodes that use one region in turn have the same owner. */
+  readonly owner: Node
+}
+
+/**
+ * Allocates scratch memory for the nodes of each group. With `inTurn`, all nodes of a group share one region, except
+ * nodes whose scratch memory is still read after the node.
+ */
+export function planScratch(
+  groupOf: ReadonlyMap<Node, Group>,
+  layouts: Layouts,
+  space: SharedSpace,
+  inTurn: boolean,
+): ReadonlyMap<Node, Scratch> {
+  const needed = [...groupOf].flatMap(([node, group]) => {
+    const needs = scratchOf(node, group, layouts)
+    return needs ? [{ node, needs, users: inTurn && !outlivesNode(node) ? group : node }] : []
+  })
+  const planned = new Map<Group | Node, Scratch>()
+  for (const { node, users } of needed) {
+    if (planned.has(users)) continue
+    const own = needed.filter((one) => one.users === users).map(({ needs }) => needs)
+    const bytes = Math.max(...own.map((one) => one.bytes))
+    const alignment = Math.max(...own.map((one) => one.alignment))
+    planned.set(users, { ...space.take(bytes, alignment), owner: node })
+  }
+  return new Map(needed.map(({ node, users }) => [node, planned.get(users)!]))
+}
+
+/**
+ * True if the scratch memory is read where the result of the node is used. All other nodes read their scratch memory
+ * themselves.
+ */
+export const outlivesNode = (node: Node): boolean => node.type.kind === 'ref'
 
 /** The shared tiles for operands of a `dot` that are in registers but must be read from shared memory. */
 export interface Staged {
@@ -51,7 +91,7 @@ const need = (count: number, type: ValueType): ScratchNeed => ({
 
 const moved = (node: Node): ScratchNeed => need(elementsOf(node), node.type as ValueType)
 
-/** For each op, the memory for elements that one thread needs and another thread holds. */
+/** For each op, the size of the memory through which threads exchange elements. */
 const needs: Readonly<Record<OpName, Need>> = {
   ...opsWith({ effect: 'control' }, none),
   ...opsWith({ effect: 'declare' }, none),
@@ -63,7 +103,7 @@ const needs: Readonly<Record<OpName, Need>> = {
   ...opsWith({ elements: 'indices' }, none),
   // A reduction of a row or column that several warps share is followed by a `combine`.
   ...opsWith({ elements: 'reduced' }, none),
-  // All elements of the inputs, one input after another.
+  // The scratch memory holds all elements of the inputs, one input after another.
   ...opsWith({ elements: 'gathered' }, ({ inputs }: Node) =>
     need(inputs.length * elementsOf(inputs[0]), inputs[0].type as ValueType),
   ),
@@ -91,8 +131,8 @@ const needs: Readonly<Record<OpName, Need>> = {
 }
 
 /**
- * The number of partial results of a reduction whose rows or columns several warps share; 0 if each warp holds complete
- * ones.
+ * Returns the number of partial results of a reduction whose rows or columns are shared by several warps, or 0 if each
+ * warp holds complete rows or columns.
  */
 export function partialsOf(reduction: Node, layouts: Layouts): number {
   const [source] = reduction.inputs
@@ -105,7 +145,7 @@ export function partialsOf(reduction: Node, layouts: Layouts): number {
   return warps > 1 ? kept * warps : 0
 }
 
-/** A shared tile with the layout of a product's operand, for a fragment. */
+/** Returns a shared tile in which a fragment can be an operand of a matrix product. */
 function stagingTile(node: Node): Tile {
   const { dtype, shape } = node.type as ValueType
   const [rows, columns] = shape
@@ -115,7 +155,7 @@ function stagingTile(node: Node): Tile {
   return { node, dtype, rows, columns, stages: 1, span, stageBytes }
 }
 
-/** A shared tile of consecutive rows without swizzle, for a fragment. */
+/** Returns a shared tile for a fragment, with consecutive rows and without swizzle. */
 export function plainTile(node: Node, [rows, columns]: readonly number[]): Tile {
   const { dtype } = node.type as ValueType
   const stageBytes = rows * columns * elementBytes(node.type as ValueType)

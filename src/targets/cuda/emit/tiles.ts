@@ -2,8 +2,8 @@
  * Plans shared memory: the internal layout of every shared tile, and the allocation of regions.
  *
  * A tile that the matrix unit reads is *swizzled*. A swizzled tile consists of panels with all rows of the tile and 128
- * (64, 32) bytes of columns. Its 16-byte chunks are permuted within 8 rows in the same way as TMA and wgmma permute
- * them. Other tiles are plain, with consecutive rows.
+ * (64, 32) bytes of columns. The 16-byte chunks of a panel are permuted within 8 rows in the same way as TMA and wgmma
+ * permute them. All other tiles are *plain*: their rows are consecutive in memory.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { dtypes, type DType } from '../../../ir/dtype.ts'
@@ -60,7 +60,7 @@ function splitStages(shape: Shape): Pick<Tile, 'rows' | 'columns' | 'stages'> {
   return { stages: 1, rows: shape[0], columns: shape[1] }
 }
 
-/** The swizzle span, in bytes, for rows of so many bytes; 0 if no swizzle is possible. */
+/** Returns the swizzle span, in bytes, for rows of `rowBytes` bytes, or 0 if no swizzle is possible. */
 export function spanOf(rowBytes: number): Tile['span'] {
   for (const span of [128, 64] as const) if (rowBytes % span === 0) return span
   return rowBytes === 32 ? 32 : 0
@@ -94,24 +94,37 @@ export class SharedSpace {
     return this.#end
   }
 
-  /** True if so many more bytes fit. */
+  /** True if `bytes` more bytes fit into shared memory. */
   hasRoom(bytes: number): boolean {
     return this.#end + bytes + BASE_ALIGNMENT <= this.limit
   }
 }
 
-/** Aligning the base takes up to this many bytes of a program's shared memory. */
+/** The alignment of the base of a program's shared memory, in bytes. Aligning the base may waste this many bytes. */
 export const BASE_ALIGNMENT = 1024
 
-export function expectFits(space: SharedSpace, ir: KernelIR, tiles: readonly Tile[]): void {
+export function expectFits(
+  space: SharedSpace,
+  ir: KernelIR,
+  users: { readonly tiles: readonly Tile[]; readonly scratch: ReadonlyMap<Node, Region> },
+): void {
   if (space.hasRoom(0)) return
+  const { tiles, scratch } = users
   const list = tiles.map(
     (tile) =>
       `${tile.stages}x${tile.rows}x${tile.columns} ${tile.dtype} (${tile.stages * tile.stageBytes} bytes, ${tile.node.site})`,
   )
+  const [largest] = [...scratch].sort(([, a], [, b]) => b.bytes - a.bytes)
   throw new KernelError(
-    `${ir.name} needs ${space.used + BASE_ALIGNMENT} bytes of shared memory, a program has ${space.limit}: use smaller tiles or ` +
-      `fewer stages. Its tiles: ${list.join('; ')}`,
-    tiles[0]?.node.site,
+    [
+      `${ir.name} needs ${space.used + BASE_ALIGNMENT} bytes of shared memory, a program has ${space.limit}: use smaller tiles or fewer stages`,
+      ...(list.length > 0 ? [`Its tiles: ${list.join('; ')}`] : []),
+      ...(largest
+        ? [
+            `Elements pass between threads: ${largest[0].op} needs ${largest[1].bytes} bytes (${largest[0].site})`,
+          ]
+        : []),
+    ].join('. '),
+    tiles[0]?.node.site ?? largest?.[0].site,
   )
 }

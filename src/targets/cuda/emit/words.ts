@@ -1,9 +1,9 @@
 /**
  * Plans flag-in-data words (as in NCCL's LL protocol): f32 words whose two lowest bits hold the epoch of the launch
- * that sent them. Such words replace a flag. The sender needs no fence and no signal, and the receiver does not poll a
- * flag before it loads the data. The two bits are 1, 2 or 3, depending on the epoch. They are never 0, because memory
- * is initially zero. A word in a slot belongs to the current epoch, to the epoch two launches ago, or to the epoch four
- * launches ago, and three different values of the bits distinguish these epochs.
+ * that sent them. Flag-in-data words replace a flag. The sender needs no fence and no signal, and the receiver does not
+ * poll a flag before it loads the data. The two lowest bits of a word are 1, 2 or 3, depending on the epoch. The value
+ * 0 is not used, because memory is initially zero. A word in a slot belongs to the current epoch, to the epoch two
+ * launches ago, or to the epoch four launches ago, and three different values of the bits distinguish these epochs.
  *
  *   sender:    words.post(x)               replaces store(x); signal(flag)
  *   receiver:  until { x = words.take() }  replaces wait(flag); x = load()
@@ -28,13 +28,19 @@ import type { Ranges } from './ranges.ts'
 import { isFirstOfFilled, tileOf } from './views.ts'
 
 export interface WordsPlan {
-  /** Why flags stay, if they do; the rest of the plan is then absent. */
+  /**
+   * The reason why flag-in-data words do not replace the flags. If this reason is defined, the plan has no other
+   * fields.
+   */
   readonly obstacle?: undefined
   /** Maps each store and load of flag-in-data words to the parameter of the flag set that the words replace. */
   readonly accesses: ReadonlyMap<Node, Node>
   /** True if the node, a load or a loop of loads, is repeated until all its words have the current epoch. */
   isRepeated(node: Node): boolean
-  /** True if the node is a signal or a wait that the words replace, or a loop or branch that contains nothing else. */
+  /**
+   * True if the node is a signal or a wait that flag-in-data words replace, or a loop or branch that contains only such
+   * signals and waits.
+   */
   isCarried(node: Node): boolean
 }
 
@@ -44,7 +50,7 @@ export interface WordOrder {
   readonly register: (n: Code) => Code
 }
 
-/** Plans the flag-in-data words of a kernel, or says why its flags stay. */
+/** Plans the flag-in-data words of a kernel, or returns the reason why its flags are not replaced. */
 export const planWords = analysis('words with epochs', wordsIn)
 
 function wordsIn(
@@ -55,7 +61,7 @@ function wordsIn(
 ): WordsPlan | { readonly obstacle: Decision } {
   const carried = new Map(Object.entries(ir.carried ?? {}))
   const stay = (why: string, ...nodes: readonly Node[]): { readonly obstacle: Decision } => ({
-    obstacle: { what: `flags stay: ${why}`, others: nodes.map(subjectOf) },
+    obstacle: { what: `flag-in-data words are not used: ${why}`, others: nodes.map(subjectOf) },
   })
   if (carried.size === 0) return stay('no tensor carries epochs')
   const nodes = [...walk(ir.body)]
@@ -70,7 +76,7 @@ function wordsIn(
       const flags = name === undefined ? undefined : carried.get(name)
       // The flags may also signal accesses to other tensors that ranks exchange, so the flags must stay.
       if (name !== undefined && flags === undefined && isRemote(ref))
-        return stay(`they may also signal what ranks exchange through ${name} by`, node)
+        return stay(`the flags may also signal accesses of ${name} by`, node)
       if (name === undefined || flags === undefined) continue
       const made = accessOf(node, ref, { layouts, group: groupOf.get(node)!, ranges })
       // A load must use the same element order as the store of another rank: all accesses of a tensor need one form.
@@ -85,7 +91,10 @@ function wordsIn(
   const isUsed = (op: 'load' | 'store', name: string): boolean =>
     [...accesses.keys()].some((node) => node.op === op && paramName(origin(node.inputs[0]).base) === name)
   const names = [...carried.keys()]
-  if (!told) return stay('one is used by another op than a plain signal or wait, or lacks one of these')
+  if (!told)
+    return stay(
+      'a flag is used by an op other than a plain signal or wait, or is never signalled or never waited for',
+    )
   const unused = names.find((name) => !isUsed('load', name) || !isUsed('store', name))
   if (unused !== undefined) return stay(`${unused} is not both stored and loaded`)
 
@@ -93,7 +102,7 @@ function wordsIn(
   const repeated = new Set(nodes.filter((node) => isRepeatable(node, loads)))
   const isInside = new Set([...repeated].flatMap(withInside))
   const once = loads.find((load) => !repeated.has(load) && !isInside.has(load))
-  if (once) return stay('nothing could repeat', once)
+  if (once) return stay('no code without other effects contains', once)
   return {
     accesses,
     isRepeated: (node) => repeated.has(node) && !isInside.has(node),
@@ -104,8 +113,8 @@ function wordsIn(
 const withInside = ({ blocks }: Node): readonly Node[] => blocks.flatMap((block) => [...walk(block)])
 
 /**
- * All signals and waits of these flags; undefined if a flag is accessed by another op, never signalled, or never waited
- * for.
+ * Returns all signals and waits of these flags. Returns undefined if a flag is accessed by another op, never signalled,
+ * or never waited for.
  */
 function toldOf(nodes: readonly Node[], flags: ReadonlySet<string>): ReadonlySet<Node> | undefined {
   const told = nodes.filter((node) => flags.has(flagsName(node)))
@@ -136,8 +145,8 @@ interface Around {
 }
 
 /**
- * The form of an access, which all accesses of a tensor must share; undefined if the access cannot use flag-in-data
- * words.
+ * Returns the form of an access, which must be the same for all accesses of a tensor. Returns undefined if the access
+ * cannot use flag-in-data words.
  */
 function accessOf(
   node: Node,
@@ -158,7 +167,9 @@ function accessOf(
   return { form: `${layout.key}, ${layout.shape.join(' x ')}, ${group.threads}` }
 }
 
-/** The flag set of a node that signals, waits for or reads a flag; empty for other nodes. */
+/**
+ * Returns the name of the flag set whose flag a node signals, waits for or reads, or an empty string for other nodes.
+ */
 function flagsName(node: Node): string {
   const flag = node.inputs.find(({ type }) => type.kind === 'flags')
   return flag && !isPassive(node) ? paramName(origin(flag).base) : ''
@@ -195,7 +206,7 @@ export function wordOrder(layout: Layout, group: Group): WordOrder | undefined {
   return isHalf ? { order, register: (n) => code`${n} / 2 * 4 + ${n} % 2` } : undefined
 }
 
-/** The stage `words`: rewrites the kernel as planned by `planWords`. */
+/** Implements the stage `words`: rewrites the kernel as `planWords` has planned. */
 export const carryEpochs = analysis('epochs in words', withEpochs)
 
 function withEpochs(ir: KernelIR, { accesses, isRepeated, isCarried }: WordsPlan): KernelIR {
@@ -228,5 +239,5 @@ function withEpochs(ir: KernelIR, { accesses, isRepeated, isCarried }: WordsPlan
   return { ...ir, body: copier.copyBlock(ir.body) }
 }
 
-/** Strong accesses: other ranks load the words while they are being stored. */
+/** Accesses to flag-in-data words are strong, because other ranks load the words while they are being stored. */
 const strong = { order: 'relaxed', scope: 'system' } as const

@@ -8,7 +8,6 @@ import type { Group } from '../groups.ts'
 import { registerType } from '../spell.ts'
 import type { Renderer } from './renderer.ts'
 import { lib } from '../library.ts'
-import { arrivalText } from './sync.ts'
 
 /**
  * Declares the variables of a loop's carried state. A fragment whose initial value has no
@@ -113,7 +112,7 @@ export const result: Renderer = (node, emission) => {
 
 /**
  * Returns the text of a condition that is true if the launch was aborted. All threads of the group synchronise to
- * evaluate it, and all get the same answer.
+ * evaluate this condition, and all get the same result.
  */
 export function stopped({ group, params }: Emission): Code {
   const raised = code`${lib.abort_raised}(${params.control})`
@@ -141,8 +140,8 @@ function turnsOf(loop: Node, index: string, emission: Emission): Code {
 }
 
 /**
- * Renders a loop whose iterations are distributed over the threads of the group, instead of all threads running
- * each one.
+ * Renders a loop whose iterations are distributed over the threads of the group: each iteration is executed by one
+ * thread instead of all threads.
  */
 function apart(loop: Node, emission: Emission): void {
   const { out, group } = emission
@@ -167,15 +166,12 @@ export const forLoop: Renderer = (node, emission) => {
   const [low, high, step] = node.inputs
   const [index, ...params] = body.params
   const variables = declareState(node, node.inputs.slice(3), params, emission)
-  const overlap = plans.overlaps.find((one) => one.loop === node)
-  if (overlap) {
-    for (const [i, param] of params.entries())
-      if (isFragment(param)) out.line(code`${lib.fragment_fence}(${variables[i]});`)
-    for (const arrival of overlap.arrivals) {
-      const name = emission.names.take('to_hand_back')
-      out.line(code`u32 ${name} = 0;`)
-      emission.deferred.set(arrival, name)
-    }
+  // While matrix products are in flight, the compiler must not move the accumulators to other registers.
+  const accumulators =
+    node.attributes.inFlight === true ? variables.filter((_, i) => isFragment(params[i])) : []
+  for (const acc of accumulators) {
+    out.line(code`${lib.fragment_fence}(${acc});`)
+    emission.fenced.add(acc)
   }
   emission.names.scope(() => {
     const i = emission.names.take(emission.paramName(index))
@@ -193,15 +189,6 @@ export const forLoop: Renderer = (node, emission) => {
       node.site,
     )
   })
-  if (overlap) {
-    out.line(code`${lib.wgmma_wait}<0>();`)
-    for (const [i, param] of params.entries())
-      if (isFragment(param)) out.line(code`${lib.fragment_fence}(${variables[i]});`)
-    for (const arrival of overlap.arrivals) {
-      const name = emission.deferred.get(arrival)!
-      out.line(code`if (thread % 32 == 0 && ${name} != 0) ${arrivalText(arrival, word(name))}`, arrival.site)
-    }
-  }
   emission.results.set(node, variables)
 }
 
@@ -269,8 +256,8 @@ function declareIndices(
 }
 
 /**
- * A loop without a bound polls the abort word every few iterations. All threads of the group take the same
- * decision.
+ * A loop without a bound polls the abort word every few iterations. All threads of the group decide in the same way
+ * whether to leave the loop.
  */
 export const whileLoop: Renderer = (node, emission) => {
   const { out, plans } = emission

@@ -3,10 +3,9 @@
  * from there. The product is computed by wgmma (this file), by mma.sync (mma.ts) or by plain arithmetic
  * (elements.ts).
  *
- * With wgmma, a warpgroup multiplies its own rows, 64 at a time, by up to 256 columns at a time. A swapped product
- * is computed as its transpose, so that a warpgroup multiplies its own columns by all rows. If the overlap plan
- * contains the product, the product stays in flight. The kernel then waits for the previous product and frees the
- * ring slots that the previous product read.
+ * With wgmma, a warpgroup multiplies its own rows, 64 at a time, by up to 256 columns at a time. A `swapped` matrix
+ * product is computed as its transpose, so that a warpgroup multiplies its own columns by all rows. A matrix product by
+ * wgmma is in flight until a `dot.wait`.
  */
 import type { Node } from '../../../../ir/node.ts'
 import type { Shape, ValueType } from '../../../../ir/type.ts'
@@ -27,8 +26,6 @@ import {
 import type { Emission } from '../emission.ts'
 import { spreadOf } from '../layout.ts'
 import { lib } from '../library.ts'
-import { arrivalText } from './sync.ts'
-import type { Overlap } from '../overlap.ts'
 import { columnsAtOnce } from '../products.ts'
 import { stagedOf } from '../scratch.ts'
 import type { Tile } from '../tiles.ts'
@@ -39,7 +36,7 @@ import { multiplyTiles } from './mma.ts'
 import { sharedView, type SharedView } from './places.ts'
 import type { Renderer } from './renderer.ts'
 
-/** The shared tiles of a product's operands. If `left` is undefined, the left operand is in registers. */
+/** The shared tiles of a matrix product's operands. If `left` is undefined, the left operand is in registers. */
 export interface Operands {
   readonly left: SharedView | undefined
   readonly right: SharedView
@@ -63,7 +60,9 @@ export const dot: Renderer = (node, emission) => {
   }
 }
 
-/** The operands of a product that are in registers but read from shared memory. */
+/**
+ * Returns the shared tiles of operands that are in registers but that the matrix instruction reads from shared memory.
+ */
 function stagedViews(node: Node, emission: Emission): Partial<Operands> {
   const staged = stagedOf(node, emission.group, emission.plans.layouts)
   const staging = (tile: Tile, at: number): SharedView => ({
@@ -108,18 +107,29 @@ function swapped({ left, right }: Operands, node: Node): Factors {
 }
 
 function multiplyByWarpgroups(node: Node, operands: Factors, acc: Variable, emission: Emission): void {
-  const { out, plans } = emission
-  const overlap = plans.overlaps.find((one) => one.dot === node)
-  if (!overlap) out.line(code`${lib.fragment_fence}(${acc});`, node.site)
+  const { out } = emission
+  // A loop with matrix products in flight fences its accumulators once, before the first matrix product.
+  if (!emission.fenced.has(acc)) out.line(code`${lib.fragment_fence}(${acc});`, node.site)
   out.line(code`${lib.wgmma_fence}();`, node.site)
   multiply(node, operands, acc, emission)
   out.line(code`${lib.wgmma_commit}();`)
-  if (overlap) return handBack(overlap, emission)
-  out.line(code`${lib.wgmma_wait}<0>();`)
-  out.line(code`${lib.fragment_fence}(${acc});`)
+  emission.inFlight.add(acc)
 }
 
-/** Returns the registers that the product adds to: the accumulator's own if it has no other use, otherwise a copy. */
+export const dotWait: Renderer = ({ attributes }, { out, inFlight, fenced }) => {
+  const { pending = 0 } = attributes as { pending?: number }
+  const why = pending > 0 ? '  // waits until the previous matrix product has read its slot' : ''
+  out.line(code`${lib.wgmma_wait}<${pending}>();${why}`)
+  if (pending > 0) return
+  for (const acc of inFlight) out.line(code`${lib.fragment_fence}(${acc});`)
+  inFlight.clear()
+  fenced.clear()
+}
+
+/**
+ * Returns the registers to which the matrix product is added: the registers of the accumulator if the accumulator has
+ * no other use, otherwise a copy of them.
+ */
 function accumulator(node: Node, emission: Emission): Variable {
   const from = node.inputs[2]
   const array = isSplat(from) ? undefined : emission.fragment(from).array
@@ -184,7 +194,9 @@ function multiply(node: Node, operands: Factors, acc: Variable, emission: Emissi
 }
 
 interface OperandText {
-  /** Returns the wgmma descriptor of the part that starts at row `first` (column `first` for the right operand). */
+  /**
+   * Returns the wgmma descriptor of the operand, starting at row `first` (or at column `first` for the right operand).
+   */
   descriptor(first: Code): Code
   /** The amount to add to a descriptor per step of 16 elements along k, in units of 16 bytes. */
   readonly step: Code
@@ -222,14 +234,4 @@ function operandOf(view: SharedView, side: 'left' | 'right'): OperandText {
 function divided(one: Code, by: number): Code {
   const value = valueOf(one)
   return value === undefined ? code`(${one}) / ${by}` : integer(value / by)
-}
-
-/** Waits until the previous product is complete, then arrives at the barriers that free the slots it read. */
-function handBack(overlap: Overlap, emission: Emission): void {
-  const { out } = emission
-  out.line(code`${lib.wgmma_wait}<1>();  // the product of the iteration before has read its slot`)
-  for (const arrival of overlap.arrivals) {
-    const name = emission.deferred.get(arrival)!
-    out.line(code`if (thread % 32 == 0 && ${name} != 0) ${arrivalText(arrival, word(name))}`, arrival.site)
-  }
 }

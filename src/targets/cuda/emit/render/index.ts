@@ -6,7 +6,7 @@ import { atomic } from './atomics.ts'
 import * as control from './control.ts'
 import * as declarations from './declarations.ts'
 import { assert } from './diagnostics.ts'
-import { dot, operands } from './dot.ts'
+import { dot, dotWait, operands } from './dot.ts'
 import { rows } from './exchange.ts'
 import { gatherings } from './gathered.ts'
 import * as memory from './memory.ts'
@@ -17,7 +17,7 @@ import * as sync from './sync.ts'
 import * as values from './values.ts'
 import * as words from './words.ts'
 
-/** Ops that earlier stages replace. */
+/** Reports an op that an earlier stage should have replaced. */
 const isLeft: Renderer = (node, emission) => emission.refuse(node, 'is left: emit the lowered kernel')
 
 export const renderers: Readonly<Record<OpName, Renderer>> = {
@@ -92,6 +92,9 @@ export const renderers: Readonly<Record<OpName, Renderer>> = {
   meet: sync.meet,
   'fence.async': sync.fenceAsync,
   drain: sync.drain,
+  'dot.wait': dotWait,
+  held: sync.held,
+  'arrive.held': sync.arriveHeld,
   once: sync.once,
   operands,
   staging: silent,

@@ -8,7 +8,7 @@ import { attribute, type Node } from '../../../../ir/node.ts'
 import type { Order, Scope } from '../../../../ir/ops/index.ts'
 import type { RefType, TensorType, ValueType } from '../../../../ir/type.ts'
 import { isFragment, lanesOf } from '../assign.ts'
-import type { MapPlan, TensorPlan } from '../copies.ts'
+import type { ChunksPlan, MapPlan, TensorPlan } from '../copies.ts'
 import {
   all,
   code,
@@ -41,8 +41,8 @@ const write = (place: Place, type: Code, address: Code, value: Code): Code =>
     : code`*(${address}) = ${value};`
 
 /**
- * Renders an access. If the timeline is recorded and the memory may be another rank's, the access is recorded as
- * well.
+ * Renders a memory access. If the kernel records events and the memory may belong to another rank, the access is
+ * recorded as well.
  */
 export function recorded(
   node: Node,
@@ -141,8 +141,8 @@ function loadScalar(node: Node, place: Place, emission: Emission): void {
 }
 
 /**
- * The number of bytes that one instruction moves between adjacent registers and adjacent elements. 0 means one
- * element at a time.
+ * The number of bytes that one instruction moves between adjacent registers and adjacent elements. The result 0 means
+ * one element at a time.
  */
 function wideBytes(value: Node, ref: Node, vector: number, emission: Emission): number {
   const { dtype } = value.type as ValueType
@@ -210,7 +210,7 @@ export const copy: Renderer = (node, emission) => {
   else copy()
 }
 
-/** Copies each element by the thread that holds its index or its mask. */
+/** Renders a gather, scatter or masked copy: each element is copied by the thread that holds its index or its mask. */
 function copyElements(node: Node, emission: Emission): void {
   const [source, target, mask] = node.inputs
   const { dtype, shape } = source.type as RefType
@@ -242,17 +242,15 @@ function copyElements(node: Node, emission: Emission): void {
 }
 
 function copyByThreads(node: Node, emission: Emission): void {
-  const { out, group } = emission
+  const { out } = emission
   const [source, target] = node.inputs
   const { dtype, shape } = source.type as RefType
   const isWide = emission.plans.copies.ofCopy(node).how === 'vector'
   const type = isWide ? lib.Chunk : registerType(dtype)
   const width = isWide ? 16 / dtypes[dtype].bytes : 1
-  const columns = shape[shape.length - 1] / width
   const [from, to] = [placeOf(source, emission), placeOf(target, emission)]
   const pointer = (place: Place, address: Code): Code =>
     isWide && place.space === 'global' ? code`(${lib.Chunk}*)(${address})` : address
-  const count = shape.reduce((product, extent) => product * extent, 1) / width
   if (shape.length === 0) {
     const value = read(from, type, pointer(from, from.address([], integer(0))))
     const guard = node.op === 'copy' && node.inputs[2] ? code`if (${emission.scalar(node.inputs[2])}) ` : ''
@@ -261,6 +259,33 @@ function copyByThreads(node: Node, emission: Emission): void {
       node.site,
     )
   }
+  overChunks(shape, width, node, emission, (at) => {
+    const inside = from.inside(at)
+    const value = read(from, type, pointer(from, from.address(at, integer(0))))
+    const outside = to.inside(at)
+    const put = (text: Code): Code => write(to, type, pointer(to, to.address(at, integer(0))), text)
+    if (to.space === 'global') {
+      // If a source element is outside its tensor, the target tensor keeps its old element.
+      const guard = all([inside, outside])
+      out.line(code`${guard ? code`if (${guard}) ` : ''}${put(value)}`)
+    } else {
+      out.line(code`${type} value = {};`)
+      out.line(code`${inside ? code`if (${inside}) ` : ''}value = ${value};`)
+      out.line(put(word('value')))
+    }
+  })
+}
+
+/** Writes a loop that divides the chunks of a tile, of `width` elements each, among the threads of the group. */
+function overChunks(
+  shape: readonly number[],
+  width: number,
+  { site }: Node,
+  { out, group }: Emission,
+  body: (at: readonly Code[]) => void,
+): void {
+  const columns = shape[shape.length - 1] / width
+  const count = shape.reduce((product, extent) => product * extent, 1) / width
   out.line('#pragma unroll 4')
   const head = group.solo
     ? code`for (u32 chunk = 0; chunk < ${count}; ++chunk)`
@@ -268,27 +293,14 @@ function copyByThreads(node: Node, emission: Emission): void {
   out.block(
     head,
     () => {
-      const at = (shape.length === 1 ? ['column'] : ['row', 'column']).map((one) => word(one))
       if (shape.length === 1) out.line(code`const u32 column = ${scaled(word('chunk'), width)};`)
       else
         out.line(
           code`const u32 row = chunk / ${columns}, column = ${scaled(code`chunk % ${columns}`, width)};`,
         )
-      const inside = from.inside(at)
-      const value = read(from, type, pointer(from, from.address(at, integer(0))))
-      const outside = to.inside(at)
-      const put = (text: Code): Code => write(to, type, pointer(to, to.address(at, integer(0))), text)
-      if (to.space === 'global') {
-        // If a source element is outside its tensor, the target tensor keeps its old element.
-        const guard = all([inside, outside])
-        out.line(code`${guard ? code`if (${guard}) ` : ''}${put(value)}`)
-      } else {
-        out.line(code`${type} value = {};`)
-        out.line(code`${inside ? code`if (${inside}) ` : ''}value = ${value};`)
-        out.line(put(word('value')))
-      }
+      body((shape.length === 1 ? ['column'] : ['row', 'column']).map((one) => word(one)))
     },
-    node.site,
+    site,
   )
 }
 
@@ -305,8 +317,9 @@ export const copyAsync: Renderer = (node, emission) => {
 }
 
 /**
- * The part of a tile that this program copies into the tiles of its cluster: the part's first row, its offset in shared
- * memory, and the bits of the places that receive it. Undefined if the program copies the whole tile for itself.
+ * Describes the strip of a tile that this program copies into the shared memory of all programs on a line of its
+ * cluster: the first row of the strip, its offset in shared memory, and the multicast mask. Returns undefined if the
+ * program copies the whole tile for itself.
  */
 function partOf(node: Node, { part }: TensorPlan): { row: Code; offset: Code; line: Code } | undefined {
   if (!part) return undefined
@@ -357,9 +370,30 @@ function copyByEngine(node: Node, plan: TensorPlan, emission: Emission): void {
   out.line('}')
 }
 
-/** One thread of the group starts the TMA stores of a copy in flight. They form one bulk group. */
+/**
+ * Renders a copy in flight. Either one thread of the group starts TMA stores, which form one bulk group, or all threads
+ * start cp.async copies into a shared tile.
+ */
 export const copyInFlight: Renderer = (node, emission) => {
-  recorded(node, node.inputs[1], emission, () => storeTile(node, emission))
+  const plan = emission.plans.copies.ofCopy(node)
+  if (plan.how !== 'chunks') return recorded(node, node.inputs[1], emission, () => storeTile(node, emission))
+  fetchChunks(node, plan, emission)
+  const owner = emission.recorder && ownerOf(node.inputs[0])
+  if (owner) emission.recorder!.fetching(node, owner)
+}
+
+/**
+ * Writes a loop in which each thread starts cp.async copies of chunks. A chunk outside the tensor is filled with zeros.
+ */
+function fetchChunks(node: Node, plan: ChunksPlan, emission: Emission): void {
+  const [source, target] = node.inputs
+  const { dtype, shape } = source.type as RefType
+  const [from, to] = [placeOf(source, emission), placeOf(target, emission)]
+  overChunks(shape, plan.bytes / dtypes[dtype].bytes, node, emission, (at) => {
+    const inside = from.inside(at) ?? word('true')
+    const places = code`${to.address(at, integer(0))}, ${from.address(at, integer(0))}`
+    emission.out.line(code`${lib.fetch}<${plan.bytes}>(${places}, ${inside});`)
+  })
 }
 
 function storeTile(node: Node, emission: Emission): void {
@@ -384,7 +418,7 @@ function storeTile(node: Node, emission: Emission): void {
   else out.block('if (thread == 0)', stores, node.site)
 }
 
-/** The address at which a view of a shared tile starts. */
+/** Returns the address at which a view of a shared tile starts. */
 function sharedStart(ref: Node, emission: Emission): Code {
   const { base, row, tile } = sharedView(ref, emission)
   return row ? code`${base} + ${row} * ${tile.columns * dtypes[tile.dtype].bytes}` : base
@@ -418,8 +452,8 @@ function copyRows(plan: TensorPlan, view: TileView, copy: RaggedCopy, emission: 
     }
   }
   const [step] = eight.box.slice(1)
-  // These loops seldom run. If unrolled, they would be most of the producer's code, and a program fetches that code
-  // before its first copy.
+  // The loops for single rows seldom run. If they were unrolled, they would be most of the producer's code, and a
+  // program would have to fetch that code before its first copy.
   const notWrittenOut = '#pragma unroll 1'
   out.line(notWrittenOut)
   out.block(code`for (${lib.i32} row = 0; row < ${view.shape[0]}; row += ${step})`, () => {

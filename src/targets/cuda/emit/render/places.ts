@@ -9,6 +9,7 @@ import type { RefType } from '../../../../ir/type.ts'
 import { isIndexed, isSplat } from '../assign.ts'
 import {
   all,
+  bare,
   cast,
   code,
   group,
@@ -59,8 +60,8 @@ const globalPlaces: Readonly<Partial<Record<ViewName, (ref: Node, emission: Emis
         all(
           coordinates(at).map((coordinate, i) => {
             if (isFirstOfFilled(view, i, emission.plans.ranges)) return undefined
-            // If the tiles fill the axis, each tile is entirely inside or entirely outside the tensor. The start of
-            // the tile then decides, and the condition is the same in all threads.
+            // If the tiles fill the axis, each tile is entirely inside or entirely outside the tensor. A test of the
+            // start of the tile is then sufficient, and the condition is the same in all threads.
             const place = isWhole(view, i, emission.plans.ranges)
               ? scaled(emission.scalar(view.indices[i]), view.shape[i])
               : coordinate
@@ -183,8 +184,15 @@ function pointerText(view: TensorView, emission: Emission): Code {
 
 export function onRank(pointer: Code, owner: Node, emission: Emission): Code {
   const { rank, heapStride } = emission.params
-  return code`${lib.on_rank}(${pointer}, ${emission.scalar(owner)} - ${rank}, ${heapStride})`
+  const further = code`${heapOf(emission.scalar(owner), emission)} - ${heapOf(rank, emission)}`
+  return code`${lib.on_rank}(${pointer}, ${further}, ${heapStride})`
 }
+
+/**
+ * Returns the position of a rank's heap among the heaps of the world: the number of the rank, or an entry of a table.
+ */
+const heapOf = (rank: Code, { params, plans }: Emission): Code =>
+  plans.facts.scattered ? code`${params.places}.of[${bare(rank)}]` : rank
 
 /** Returns coordinates in the axes of the whole tensor. The starts of windows and the picked indices are added. */
 function tensorCoordinates(view: TensorView, at: readonly Code[], emission: Emission): Code[] {
@@ -203,7 +211,7 @@ function addressText(view: TensorView, at: readonly Code[], emission: Emission):
   const isSmall = emission.plans.ranges.factsOf(view.base)?.small
   const [first, ...others] = coordinates
   const offset = others.reduce((total, coordinate, i) => {
-    // From the second product on, `total` is in parentheses.
+    // From the second multiplication on, `total` is in parentheses.
     const inner = isSmall && (i > 0 || isWord(total)) ? total : group(total)
     const outer = isSmall ? inner : cast(lib.i64, inner)
     return group(code`${outer} * ${emission.params.dim(name, i + 1)} + ${coordinate}`)
@@ -224,5 +232,6 @@ export function engineCoordinates(
   const at = view.shape.map((extent, i) => sum(scaled(emission.scalar(view.indices[i]), extent), box[i]))
   const coordinates = tensorCoordinates(view, at, emission).reverse()
   if (!ranked) return coordinates
-  return [...coordinates, view.owner ? emission.scalar(view.owner) : emission.params.rank]
+  const rank = view.owner ? emission.scalar(view.owner) : emission.params.rank
+  return [...coordinates, heapOf(rank, emission)]
 }

@@ -25,19 +25,27 @@ export const fenceAsync: Renderer = (node, { out }) =>
   )
 
 /**
- * Waits until the TMA stores are complete, so that a later release covers them, or until they have read shared memory.
+ * Renders a wait for asynchronous copies. For TMA stores, the wait ends when the stores are complete, so that a later
+ * release covers them, or already when TMA has read shared memory. For cp.async, the wait ends when the copies of each
+ * thread are complete.
  */
-export const drain: Renderer = ({ attributes, site }, { out, group }) => {
+export const drain: Renderer = (node, emission) => {
+  const { attributes, site } = node
+  const { out, group, recorder } = emission
+  if (attributes.by === 'threads') {
+    const wait = (): void => out.line(code`${lib.fetches_arrived}();`, site)
+    return recorder ? recorder.fetched(node, wait) : wait()
+  }
   const wait = attributes.of === 'reads' ? lib.tma_store_wait_read : lib.tma_store_wait_done
   const { pending = 0 } = attributes as { pending?: number }
-  const why = pending > 0 ? '  // the box before last has left its staging tile' : ''
+  const why = pending > 0 ? '  // TMA has read the previous box in this staging buffer' : ''
   out.line(code`${group.solo ? '' : 'if (thread % 128 == 0) '}${wait}<${pending}>();${why}`, site)
 }
 
 interface FlagText {
   readonly name: string
   readonly pointer: Code
-  /** The index of the flag if it is this rank's and its set has one axis, otherwise undefined. */
+  /** The index of the flag if the flag is on this rank and its set has one axis, otherwise undefined. */
   readonly index: Code | undefined
   /** The rank that owns the flag. Reports and recordings of a wait name this rank. */
   readonly owner: Code
@@ -85,7 +93,7 @@ export const signal: Renderer = (node, emission) => {
   )
 }
 
-/** Returns the text of the value that the flag must have reached for this launch. */
+/** Returns the text of the value that the flag must reach in this launch. */
 function wantedOf(node: Node, flag: FlagText, emission: Emission): Code {
   const lag = attribute<number>(node, 'lag')
   const epochText = emission.epoch(flag.name, 'wait')
@@ -127,7 +135,7 @@ export const once: Renderer = (node, emission) => {
   if (node.attributes.remembers === 'set') return onceOfSet(node, flag, emission)
   const awaited = emission.remember(
     'awaited',
-    (name) => code`const u32* ${name} = 0;  // the flag waited for last`,
+    (name) => code`const u32* ${name} = 0;  // the last flag that was waited for`,
   )
   const name = emission.names.take(`${flag.name}_flag`)
   out.line(code`const u32* ${name} = ${flag.pointer};`, node.site)
@@ -141,13 +149,13 @@ export const once: Renderer = (node, emission) => {
 
 /**
  * Waits only once for each flag of a set with one axis. A bit mask remembers which of the first 32 flags have been
- * waited for. Such a set typically has one flag per rank.
+ * waited for. A flag set with one axis typically has one flag per rank.
  */
 function onceOfSet({ blocks: [body], site }: Node, { name, index }: FlagText, emission: Emission): void {
   const { out } = emission
   const awaited = emission.remember(
     'awaited',
-    (of) => code`u32 ${of} = 0;  // which of the first 32 flags were`,
+    (of) => code`u32 ${of} = 0;  // a bit for each of the first 32 flags that was waited for`,
   )
   const at = emission.names.take(`${name}_index`)
   out.line(code`const u32 ${at} = (u32)${index!};`, site)
@@ -170,17 +178,26 @@ export const barrier: Renderer = (node, emission) => {
   )
 }
 
-/** The place of the program in its cluster: a variable of kernels that multicast. */
+/**
+ * The name of the variable with the rank of the program in its cluster. Only kernels with multicast copies declare this
+ * variable.
+ */
 export const PLACE = 'place'
 
-/** All programs of the cluster meet. The first time, the program finds out its place. */
+/**
+ * Renders a barrier of all programs of the cluster. The first barrier of the cluster also declares the variable with
+ * the rank of the program in its cluster.
+ */
 export const clusterMeet: Renderer = (node, { out, plans }) => {
   out.line(code`${lib.cluster_meet}();`)
   const isFirst = plans.ir.body.nodes.find(({ op }) => op === node.op) === node
   if (isFirst) out.line(code`const u32 ${PLACE} = ${lib.place_in_cluster}();`)
 }
 
-/** The statement by which one thread arrives at a barrier, and at those of other programs of the cluster. */
+/**
+ * Returns the statement by which one thread arrives at an mbarrier, and, for multicast copies, at the same mbarrier of
+ * other programs of the cluster.
+ */
 export function arrivalText({ attributes }: Node, address: Code): Code {
   const own = code`${lib.barrier_arrive}(${address});`
   const axes = (attributes.multicast ?? []) as readonly number[]
@@ -195,15 +212,29 @@ export function arrivalText({ attributes }: Node, address: Code): Code {
 
 export const barrierArrive: Renderer = (node, emission) => {
   const { out, group, plans } = emission
-  const [picked] = node.inputs
+  const [picked, holder] = node.inputs as readonly [Node, Node?]
   const address = emission.scalar(picked)
-  const deferred = emission.deferred.get(node)
-  if (deferred) return out.line(code`${deferred} = ${address};`, node.site)
+  if (holder) return out.line(code`${emission.held.get(holder)!} = ${address};`, node.site)
   const arrival = arrivalText(node, address)
   if (group.solo) return out.line(arrival, node.site)
   if (plans.arrivers.get(picked.inputs[0]) === 1) return emission.byLeader(arrival, node.site)
   out.line('__syncwarp();', node.site)
   out.line(code`if (thread % 32 == 0) ${arrival}`, node.site)
+}
+
+/**
+ * Declares the variable of a held (postponed) arrival. The variable contains the address of the mbarrier, or 0 if no
+ * arrival is held.
+ */
+export const held: Renderer = (node, { out, names, held }) => {
+  const name = names.take('to_hand_back')
+  out.line(code`u32 ${name} = 0;`)
+  held.set(node, name)
+}
+
+export const arriveHeld: Renderer = (node, { out, held }) => {
+  const name = held.get(node.inputs[0])!
+  out.line(code`if (thread % 32 == 0 && ${name} != 0) ${arrivalText(node, word(name))}`, node.site)
 }
 
 export const barrierWait: Renderer = (node, emission) => {

@@ -4,7 +4,7 @@
 //   b: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024, 1024, 1024]; at least 1 element
 //   c: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024, 1024, 1024]; at least 1 element
 //   inbox: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024, 1024, 1024]; at least 1 element
-//   ranks: may be on several devices; recording: off; words may carry the epochs of flags
+//   ranks: may be on several devices; recording: off; flag-in-data words may replace flags
 extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmFusedByShard(
     u16* a,
     u16* c,
@@ -54,7 +54,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmFusedByShard(
   const u32 empty = shared + 73760;
   if (threadIdx.x < 128) {  // producer, courier
     if (threadIdx.x == 0) {  // producer
-      u32 awaited_1 = 0;  // which of the first 32 flags were
+      u32 awaited_1 = 0;  // a bit for each of the first 32 flags that was waited for
       const i32 cast = (i32)(arrived_wait_epoch % 2u);  // src/ops/allGatherGemm/fusedByShard.ts:77
       const i32 c_dim0_ceil_16 = (i32)((u32)(c_dim0 + 15) / 16u);  // src/ops/gathered/product.ts:99
       const i32 c_dim1_ceil_128 = (i32)((u32)(c_dim1 + 127) / 128u);
@@ -140,13 +140,13 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmFusedByShard(
       const TileIndex at = grouped_tile(tile, c_dim0_ceil_16, c_dim1_ceil_128, 8);
       const i32 i0 = at.row, i1 = at.column;
       const i32 a_dim1_ceil_64 = (i32)((u32)(a_dim1 + 63) / 64u);  // src/ops/gathered/product.ts:101
+      u32 to_hand_back = 0;
       float acc[16];  // src/ops/gathered/product.ts:100
       #pragma unroll
       for (u32 i = 0; i < 16; ++i) acc[i] = 0.0f;  // src/ops/gathered/product.ts:102
       i32 slot_2 = slot;  // src/ops/gathered/product.ts:100
       i32 phase_2 = phase;
       fragment_fence(acc);
-      u32 to_hand_back = 0;
       for (i32 i0_2 = 0; i0_2 < 2; ++i0_2) {
         i32 slot_3 = slot_2;
         i32 phase_3 = phase_2;
@@ -164,7 +164,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) allGatherGemmFusedByShard(
             }
           }
           wgmma_commit();
-          wgmma_wait<1>();  // the product of the iteration before has read its slot
+          wgmma_wait<1>();  // waits until the previous matrix product has read its slot
           if (thread % 32 == 0 && to_hand_back != 0) barrier_arrive(to_hand_back);  // src/ops/gathered/product.ts:100
           to_hand_back = empty + slot_3 * 8;
           const i32 slot_3_plus_1 = slot_3 + 1;

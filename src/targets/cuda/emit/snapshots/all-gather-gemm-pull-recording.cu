@@ -55,7 +55,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) allGatherGemmPullK(
   if (threadIdx.x < 128) {  // producer
     registers_lower<56>();
     if (threadIdx.x == 0) {
-      u32 awaited_1 = 0;  // which of the first 32 flags were
+      u32 awaited_1 = 0;  // a bit for each of the first 32 flags that was waited for
       const i32 c_dim0_ceil_128 = (i32)((u32)(c_dim0 + 127) / 128u);  // src/ops/gathered/product.ts:99
       const i32 c_dim1_ceil_256 = (i32)((u32)(c_dim1 + 255) / 256u);
       i32 slot = 0;
@@ -108,7 +108,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) allGatherGemmPullK(
   } else if (threadIdx.x < 384) {  // consumer
     registers_raise<224>();
     const u32 thread = threadIdx.x - 128;
-    u32 awaited_1 = 0;  // which of the first 32 flags were
+    u32 awaited_1 = 0;  // a bit for each of the first 32 flags that was waited for
     if ((i32)blockIdx.x == 0) {  // src/ops/meeting.ts:10
       group_barrier(2, 256);
       for (i32 i0 = thread; i0 < 2; i0 += 256) {
@@ -125,13 +125,13 @@ extern "C" __global__ void __launch_bounds__(384, 1) allGatherGemmPullK(
       const TileIndex at = grouped_tile(tile, c_dim0_ceil_128, c_dim1_ceil_256, 8);
       const i32 i0 = at.row, i1 = at.column;
       const i32 a_dim1_ceil_64 = (i32)((u32)(a_dim1 + 63) / 64u);  // src/ops/gathered/product.ts:101
+      u32 to_hand_back = 0;
       float acc[128];  // src/ops/gathered/product.ts:100
       #pragma unroll
       for (u32 i = 0; i < 128; ++i) acc[i] = 0.0f;  // src/ops/gathered/product.ts:102
       i32 slot_2 = slot;  // src/ops/gathered/product.ts:100
       i32 phase_2 = phase;
       fragment_fence(acc);
-      u32 to_hand_back = 0;
       for (i32 i0_2 = 0; i0_2 < 2; ++i0_2) {
         i32 slot_3 = slot_2;
         i32 phase_3 = phase_2;
@@ -147,7 +147,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) allGatherGemmPullK(
             }
           }
           wgmma_commit();
-          wgmma_wait<1>();  // the product of the iteration before has read its slot
+          wgmma_wait<1>();  // waits until the previous matrix product has read its slot
           if (thread % 32 == 0 && to_hand_back != 0) barrier_arrive(to_hand_back);  // src/ops/gathered/product.ts:100
           to_hand_back = empty + slot_3 * 8;
           const i32 slot_3_plus_1 = slot_3 + 1;
@@ -167,7 +167,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) allGatherGemmPullK(
       #pragma unroll
       for (u32 box = 0; box < 4; ++box) {
         const u32 staging = shared + 196608 + (thread / 128 * 2 + box % 2) * 8192;
-        if (thread % 128 == 0) tma_store_wait_read<1>();  // the box before last has left its staging tile
+        if (thread % 128 == 0) tma_store_wait_read<1>();  // TMA has read the previous box in this staging buffer
         group_barrier(3 + thread / 128, 128);
         stage_halves(staging, as_bf16, box * 16, thread);
         fence_async_shared();

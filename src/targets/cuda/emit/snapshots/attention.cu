@@ -4,7 +4,7 @@
 //   k: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024]; 1 to 2^31 - 1 elements
 //   v: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024]; 1 to 2^31 - 1 elements
 //   out: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024]; 1 to 2^31 - 1 elements
-//   ranks: may be on several devices; recording: off; words may carry the epochs of flags
+//   ranks: may be on several devices; recording: off; flag-in-data words may replace flags
 extern "C" __global__ void __launch_bounds__(384, 1) attention(
     u16* out,
     i32 q_dim0,
@@ -28,7 +28,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention(
     barrier_init_fence();
     fence_async_shared();
   }
-  const bool is_early = threadIdx.x < 32 && settled != 0;  // producer: nothing under way writes what it copies
+  const bool is_early = threadIdx.x < 32 && settled != 0;  // true: the producer may copy before the previous kernel has ended
   if (!is_early) {
     kernel_before_ended();
     next_kernel_may_start();

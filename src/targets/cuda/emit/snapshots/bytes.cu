@@ -4,7 +4,7 @@
 //   y: starts at a multiple of 16 bytes; extents are multiples of [128]; 1 to 2^31 - 1 elements
 //   out: starts at a multiple of 16 bytes; extents are multiples of [128]; 1 to 2^31 - 1 elements
 //   sums: starts at a multiple of 16 bytes; extents are multiples of [128]; 1 to 2^31 - 1 elements
-//   ranks: may be on several devices; recording: off; words may carry the epochs of flags
+//   ranks: may be on several devices; recording: off; flag-in-data words may replace flags
 extern "C" __global__ void __launch_bounds__(128, 1) bytes(
     float* x,
     i8* y,

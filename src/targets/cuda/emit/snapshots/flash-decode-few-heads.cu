@@ -7,7 +7,7 @@
 //   out: starts at a multiple of 16 bytes; extents are multiples of [4, 8, 128, 128]; 1 to 2^31 - 1 elements
 //   inbox: starts at a multiple of 16 bytes; extents are multiples of [4, 8, 128, 128]; 1 to 2^31 - 1 elements
 //   stats: starts at a multiple of 16 bytes; extents are multiples of [4, 8, 128, 128]; 1 to 2^31 - 1 elements
-//   ranks: may be on several devices; recording: off; words may carry the epochs of flags
+//   ranks: may be on several devices; recording: off; flag-in-data words may replace flags
 extern "C" __global__ void __launch_bounds__(256, 1) decodeToOwners(
     u16* q,
     i32* lengths,
@@ -79,7 +79,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) decodeToOwners(
   const u32 empty = shared + 133152;
   if (threadIdx.x < 128) {  // producer
     if (threadIdx.x == 0) {
-      u32 awaited_1 = 0;  // which of the first 32 flags were
+      u32 awaited_1 = 0;  // a bit for each of the first 32 flags that was waited for
       i32 slot = 0;  // examples/13-decode-to-owners.ts:42
       i32 phase = 0;
       const u32 tiles = (u32)q_dim0 * (u32)q_dim1;
@@ -152,8 +152,8 @@ extern "C" __global__ void __launch_bounds__(256, 1) decodeToOwners(
     }
   } else if (threadIdx.x < 256) {  // consumer
     const u32 thread = threadIdx.x - 128;
-    u32 awaited_1 = 0;  // which of the first 32 flags were
-    const u32* awaited_2 = 0;  // the flag waited for last
+    u32 awaited_1 = 0;  // a bit for each of the first 32 flags that was waited for
+    const u32* awaited_2 = 0;  // the last flag that was waited for
     const i32 cast = (i32)(arrived_signal_epoch % 2u);  // examples/13-decode-to-owners.ts:38
     i32 slot = 0;  // examples/13-decode-to-owners.ts:42
     i32 phase = 0;

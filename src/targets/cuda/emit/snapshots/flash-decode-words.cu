@@ -7,7 +7,7 @@
 //   out: starts at a multiple of 16 bytes; extents are multiples of [4, 8, 128, 128]; 1 to 2^31 - 1 elements
 //   sums: starts at a multiple of 16 bytes; extents are multiples of [4, 8, 128, 128]; 1 to 2^31 - 1 elements
 //   stats: starts at a multiple of 16 bytes; extents are multiples of [4, 8, 128, 128]; 1 to 2^31 - 1 elements
-//   ranks: may be on several devices; recording: off; words may carry the epochs of flags
+//   ranks: may be on several devices; recording: off; flag-in-data words may replace flags
 extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
     u16* q,
     i32* lengths,
@@ -56,7 +56,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) flashDecodeFusedForAll(
     fence_async_shared();
   }
   if (thread == 32) { bring_near(arrived_epochs); bring_near(control); bring_near(counters + 0); }
-  const bool is_early = threadIdx.x < 32 && settled != 0;  // producer: nothing under way writes what it copies
+  const bool is_early = threadIdx.x < 32 && settled != 0;  // true: the producer may copy before the previous kernel has ended
   if (!is_early) {
     kernel_before_ended();
     next_kernel_may_start();

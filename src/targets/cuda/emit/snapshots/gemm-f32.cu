@@ -3,7 +3,7 @@
 //   a: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024]; 1 to 2^31 - 1 elements
 //   b: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024]; 1 to 2^31 - 1 elements
 //   c: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024]; 1 to 2^31 - 1 elements
-//   ranks: may be on several devices; recording: off; words may carry the epochs of flags
+//   ranks: may be on several devices; recording: off; flag-in-data words may replace flags
 // note: src/ops/gemm.ts:29:22: this product of f32 values does not use the matrix unit on sm_90a, which multiplies bf16 and f16 here; it becomes scalar multiply-adds. Use bf16 or f16 operands
 extern "C" __global__ void __launch_bounds__(256, 1) gemm(
     i32 a_dim1,
@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
     barrier_init_fence();
     fence_async_shared();
   }
-  const bool is_early = threadIdx.x < 32 && settled != 0;  // producer: nothing under way writes what it copies
+  const bool is_early = threadIdx.x < 32 && settled != 0;  // true: the producer may copy before the previous kernel has ended
   if (!is_early) {
     kernel_before_ended();
     next_kernel_may_start();
@@ -109,7 +109,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
       #pragma unroll
       for (u32 box = 0; box < 2; ++box) {  // src/ops/gemm.ts:33
         const u32 staging = shared + 32768 + box % 2 * 8192;
-        if (thread % 128 == 0) tma_store_wait_read<1>();  // the box before last has left its staging tile
+        if (thread % 128 == 0) tma_store_wait_read<1>();  // TMA has read the previous box in this staging buffer
         group_barrier(3, 128);
         stage_floats(staging, acc, box * 16, thread);
         fence_async_shared();

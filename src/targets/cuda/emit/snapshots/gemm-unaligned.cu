@@ -3,7 +3,7 @@
 //   a: starts at a multiple of 16 bytes; any extents; 1 to 2^31 - 1 elements
 //   b: starts at a multiple of 16 bytes; any extents; 1 to 2^31 - 1 elements
 //   c: starts at a multiple of 16 bytes; any extents; 1 to 2^31 - 1 elements
-//   ranks: may be on several devices; recording: off; words may carry the epochs of flags
+//   ranks: may be on several devices; recording: off; flag-in-data words may replace flags
 extern "C" __global__ void __launch_bounds__(256, 1) gemm(
     u16* a,
     u16* b,
@@ -85,13 +85,13 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
       const TileIndex at = grouped_tile(tile, c_dim0_ceil_64, c_dim1_ceil_64, 8);
       const i32 i0 = at.row, i1 = at.column;
       const i32 a_dim1_ceil_32 = (i32)((u32)(a_dim1 + 31) / 32u);  // src/ops/gemm.ts:24
+      u32 to_hand_back = 0;
       float acc[32];  // src/ops/gemm.ts:23
       #pragma unroll
       for (u32 i = 0; i < 32; ++i) acc[i] = 0.0f;  // src/ops/gemm.ts:25
       i32 slot_2 = slot;  // src/ops/gemm.ts:23
       i32 phase_2 = phase;
       fragment_fence(acc);
-      u32 to_hand_back = 0;
       for (i32 i0_2 = 0; i0_2 < a_dim1_ceil_32; ++i0_2) {
         barrier_await(full + slot_2 * 8, phase_2 & 1, control);
         wgmma_fence();  // src/ops/gemm.ts:29
@@ -104,7 +104,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
           }
         }
         wgmma_commit();
-        wgmma_wait<1>();  // the product of the iteration before has read its slot
+        wgmma_wait<1>();  // waits until the previous matrix product has read its slot
         if (thread % 32 == 0 && to_hand_back != 0) barrier_arrive(to_hand_back);  // src/ops/gemm.ts:23
         to_hand_back = empty + slot_2 * 8;
         const i32 slot_2_plus_1 = slot_2 + 1;

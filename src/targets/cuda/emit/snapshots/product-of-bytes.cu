@@ -3,7 +3,7 @@
 //   a: starts at a multiple of 16 bytes; extents are multiples of [16, 16]; 1 to 2^31 - 1 elements
 //   b: starts at a multiple of 16 bytes; extents are multiples of [16, 16]; 1 to 2^31 - 1 elements
 //   c: starts at a multiple of 16 bytes; extents are multiples of [16, 16]; 1 to 2^31 - 1 elements
-//   ranks: may be on several devices; recording: off; words may carry the epochs of flags
+//   ranks: may be on several devices; recording: off; flag-in-data words may replace flags
 // note: test/cuda/probes.ts:90:41: this product of f8e4m3 values does not use the matrix unit on sm_90a, which multiplies bf16 and f16 here; it becomes scalar multiply-adds. Use bf16 or f16 operands
 extern "C" __global__ void __launch_bounds__(128, 1) product(
     u8* a,

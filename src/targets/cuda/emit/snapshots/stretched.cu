@@ -2,7 +2,7 @@
 // Assumes, for sm_90a:
 //   x: starts at a multiple of 16 bytes; extents are multiples of [32, 32]; 1 to 2^31 - 1 elements
 //   y: starts at a multiple of 16 bytes; extents are multiples of [32, 32]; 1 to 2^31 - 1 elements
-//   ranks: may be on several devices; recording: off; words may carry the epochs of flags
+//   ranks: may be on several devices; recording: off; flag-in-data words may replace flags
 extern "C" __global__ void __launch_bounds__(128, 1) stretched(
     float* x,
     float* y,

@@ -4,7 +4,7 @@
 //   b: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024]; 1 to 2^31 - 1 elements
 //   c: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024]; 1 to 2^31 - 1 elements
 //   sums: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024]; 1 to 2^31 - 1 elements
-//   ranks: may be on several devices; recording: off; words may carry the epochs of flags
+//   ranks: may be on several devices; recording: off; flag-in-data words may replace flags
 extern "C" __global__ void __launch_bounds__(256, 1) transposedGemm(
     u16* a,
     u16* b,
@@ -72,7 +72,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) transposedGemm(
     #pragma unroll
     for (u32 box = 0; box < 2; ++box) {  // test/cuda/probes.ts:62
       const u32 staging = shared + 26624 + (thread / 128 * 2 + box % 2) * 8192;
-      if (thread % 128 == 0) tma_store_wait_read<1>();  // the box before last has left its staging tile
+      if (thread % 128 == 0) tma_store_wait_read<1>();  // TMA has read the previous box in this staging buffer
       group_barrier(1 + thread / 128, 128);
       stage_floats(staging, acc, box * 16, thread);
       fence_async_shared();

@@ -1,0 +1,41 @@
+/**
+ * Tests that the decisions by which the last IR stage becomes text agree with that stage. The attribute `by` of a node
+ * says whether an engine (TMA or the matrix unit) accesses memory. The checker explores the kernel with the attribute
+ * `by`, so the CUDA text must use the same engine for the same nodes.
+ */
+import { walk, type Node } from '../../../ir/node.ts'
+import { opOf, type Completion } from '../../../ir/ops/index.ts'
+import { KernelError } from '../../../ir/site.ts'
+import type { Decisions } from './decide.ts'
+import { isByWarpgroups } from './products.ts'
+
+type Unit = 'engine' | 'threads'
+
+const unitOf: Readonly<
+  Record<Exclude<Completion, 'at once'>, (node: Node, decisions: Decisions) => boolean>
+> = {
+  'at barrier': (node, { copies }) => copies.ofCopy(node).how === 'tensor',
+  'at quiet': (node, { copies }) => copies.ofCopy(node).how === 'tensor',
+  'at drain': (node, { stores }) => stores.has(node),
+  'by unit': (node, { products }) => isByWarpgroups(products.get(node)),
+}
+
+/**
+ * Throws an error if the CUDA text would let an engine (TMA or the matrix unit) make an access that the IR assigns to
+ * threads, or vice versa.
+ */
+export function expectAgreement(decisions: Decisions): void {
+  const { ir } = decisions
+  if (!ir.passed?.some((stage) => stage === 'order')) return
+  for (const node of walk(ir.body)) {
+    const { completes } = opOf(node)
+    if (completes === 'at once') continue
+    const decided: Unit = unitOf[completes](node, decisions) ? 'engine' : 'threads'
+    const { by = 'threads' } = node.attributes as { by?: Unit }
+    if (by !== decided)
+      throw new KernelError(
+        `${ir.name}: ${node.op} is by ${by} in the stage order, and the decisions say by ${decided}`,
+        node.site,
+      )
+  }
+}

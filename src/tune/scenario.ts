@@ -1,0 +1,140 @@
+/**
+ * Finds the fastest numbers of a scenario that names some (`tune`). Every combination runs once, with the checks of the
+ * scenario itself; one that fails is dropped. The others then run in interleaved rounds with recording, and the faster
+ * half is kept until one is left (halving.ts). The time of a run is that of its stretches on the device, without the time
+ * in which the host allocates, reads or computes.
+ */
+import { breathe } from '../runs/breath.ts'
+import { randomOrder } from '../runs/contest.ts'
+import type { RecordedRun } from '../runs/recorded.ts'
+import type { Quantity } from '../runs/results.ts'
+import { fewestProcessors, type Machine } from '../world/machine.ts'
+import type { Chosen, Scenario, Tunable } from '../world/world.ts'
+import { tunedHere } from './cache.ts'
+import { halve, type TimeInTurns } from './halving.ts'
+import { classOf, settingOf, type Asked } from './tables.ts'
+import type { Dropped } from './tune.ts'
+
+/** The most combinations that are tried. */
+export const mostCombinations = 256
+/** A scenario also runs its host code, so it runs less often than an operation. */
+const mostRounds = 31
+
+export interface TuneScenarioOptions {
+  /** Runs the scenario with these numbers. Throws the error of a scenario that fails. */
+  readonly run: (chosen: Chosen) => Promise<RecordedRun>
+  /** The duration of all rounds together, in seconds. */
+  readonly seconds: number
+  /** The host's clock in nanoseconds. */
+  readonly now: () => number
+  readonly seed?: number
+  readonly interrupt?: AbortSignal
+  readonly onProgress?: (what: string, done: number) => void
+}
+
+/** Times are in nanoseconds. */
+export interface TunedScenario {
+  readonly fallback: { readonly chosen: Chosen; readonly time: Quantity; readonly run: RecordedRun }
+  /** The fastest numbers, which are the defaults unless others are significantly faster. */
+  readonly best: { readonly chosen: Chosen; readonly time: Quantity; readonly run: RecordedRun }
+  readonly speedup: Quantity
+  readonly tried: number
+  readonly dropped: readonly Dropped[]
+  /** Present only after an interrupt: `best` may not be significantly faster. */
+  readonly interrupted?: true
+}
+
+/** All combinations of the numbers, with the defaults first. */
+export const combinationsOf = (tune: Tunable): Chosen[] =>
+  Object.entries(tune).reduce<Chosen[]>(
+    (all, [name, numbers]) => all.flatMap((one) => numbers.map((number) => ({ ...one, [name]: number }))),
+    [{}],
+  )
+
+export async function tuneScenario(tune: Tunable, options: TuneScenarioOptions): Promise<TunedScenario> {
+  const { run, seconds, now, seed = 1, interrupt, onProgress = () => {} } = options
+  const all = combinationsOf(tune)
+  const dropped: Dropped[] = []
+  const contenders: { readonly chosen: Chosen; readonly runs: RecordedRun[] }[] = []
+  for (const [n, chosen] of all.entries()) {
+    onProgress('checking the results', (0.3 * n) / all.length)
+    await breathe(interrupt)
+    try {
+      const { wall } = await run(chosen)
+      if (wall === 0) throw new RangeError('launches nothing, so there is nothing to measure')
+      contenders.push({ chosen, runs: [] })
+    } catch (error) {
+      if (n === 0 || interrupt?.aborted || !(error instanceof Error)) throw error
+      dropped.push({ tiles: chosen, why: error.message.split('\n')[0] })
+    }
+  }
+  const random = randomOrder(seed)
+  const time: TimeInTurns = async (wanted, effort) => {
+    const times = wanted.map((): number[] => [])
+    let start = now()
+    const most = Math.min(effort.mostRounds, mostRounds)
+    // The first round is a warm-up: a world that was opened again compiles its kernels.
+    for (let round = -1; round < most; round++) {
+      if (round === 0) start = now()
+      if (round >= Math.min(effort.leastRounds, most) && now() - start > 1e9 * effort.seconds) break
+      const walls = new Map<number, RecordedRun>()
+      try {
+        for (const place of random(wanted.length)) {
+          await breathe(interrupt)
+          walls.set(place, await run(contenders[wanted[place]].chosen))
+        }
+      } catch (error) {
+        if (interrupt?.aborted) return times
+        throw error
+      }
+      if (round < 0) continue
+      for (const [place, recorded] of walls) {
+        times[place].push(recorded.wall)
+        contenders[wanted[place]].runs.push(recorded)
+      }
+    }
+    return times
+  }
+  const found = await halve(
+    contenders.length,
+    seconds,
+    time,
+    (done) => onProgress('measuring', 0.3 + 0.7 * done),
+    interrupt,
+  )
+  const of = (at: number): Omit<TunedScenario['best'], 'time'> => ({
+    chosen: contenders[at].chosen,
+    run: medianRun(contenders[at].runs),
+  })
+  return {
+    fallback: { ...of(0), time: found.fallback },
+    best: { ...of(found.best), time: found.time },
+    speedup: found.speedup,
+    tried: all.length,
+    dropped,
+    ...(found.interrupted && { interrupted: true }),
+  }
+}
+
+const medianRun = (runs: readonly RecordedRun[]): RecordedRun =>
+  [...runs].sort((a, b) => a.wall - b.wall)[Math.floor((runs.length - 1) / 2)]
+
+/** What numbers of a scenario are chosen for. `path` is the whole path of its file. */
+export const askedFor = (path: string, { name }: Scenario, machine: Machine): Asked => ({
+  ...{ operation: `${path}#${name}`, dtype: 'scenario', shape: {} },
+  ...{ ranks: machine.processors.length, processors: fewestProcessors(machine), device: machine.name },
+})
+
+/** The numbers that were tuned on this machine, if the scenario still has them in its lists. */
+export function tunedNumbers(path: string, scenario: Scenario, machine: Machine): Chosen | undefined {
+  const { tune } = scenario
+  if (!tune) return undefined
+  const asked = askedFor(path, scenario, machine)
+  const found = tunedHere()[asked.device]?.[settingOf(asked)]?.[classOf(asked)] as Chosen | undefined
+  const names = Object.keys(tune)
+  const isKnown =
+    found &&
+    Object.keys(found).length === names.length &&
+    names.every((name) => tune[name].includes(found[name]))
+  return isKnown ? found : undefined
+}
