@@ -89,6 +89,8 @@ export class Watchdog {
   /** Checks the progress; called by a timer, and by a host that blocks its thread, in which no timer fires. */
   look(): void {
     const now = performance.now()
+    // The activity is read first: if a launch ends after that, the progress differs from the last progress.
+    const activity = this.#watched.activity()
     const progress = this.#watched.progress()
     if (this.#fresh || progress !== this.#progress || !this.#watched.pending()) {
       this.#fresh = this.#reported = false
@@ -96,7 +98,6 @@ export class Watchdog {
       this.#since = now
       return
     }
-    const activity = this.#watched.activity()
     const limit = this.#limits[activity]
     const waited = now - this.#since
     if (waited >= limit) {

@@ -54,18 +54,27 @@ export function progressOf(words: Int32Array, workers: readonly Worker[]): numbe
   return digest
 }
 
-/** Workers that wait for another queue count as idle, because that queue has workers of its own. */
+/**
+ * Workers that wait for another queue count as idle, because that queue has workers of its own. A queue with a pending
+ * launch that none of its workers has started counts as computing, because the operating system has only not scheduled
+ * these threads yet.
+ */
 export function activityOf(words: Int32Array, workers: readonly Worker[]): Activity {
   let isWaiting = false
   let isLooping = false
-  for (const { slot } of workers) {
+  const notStarted = new Set<Queue>()
+  for (const { queue } of workers) if (!queue.isIdle) notStarted.add(queue)
+  for (const { queue, slot } of workers) {
     const read = (field: number): number => Atomics.load(words, (slot + field) >>> 2)
-    if (read(slotOf.state) !== workerState.running || read(slotOf.executable) === awaitQueue) continue
+    if (read(slotOf.state) !== workerState.running) continue
+    notStarted.delete(queue)
+    if (read(slotOf.executable) === awaitQueue) continue
     const wait = read(slotOf.wait)
     if (wait === waitKind.none) return 'computing'
     if (wait === waitKind.loop) isLooping = true
     else isWaiting = true
   }
+  if (notStarted.size > 0) return 'computing'
   return isWaiting && !isLooping ? 'waiting' : 'unknown'
 }
 
