@@ -133,6 +133,11 @@ export function writeElements(
     case 'i32':
     case 'u32': {
       const to = new Uint32Array(memory, address, length)
+      // A conversion per element would take most of the time that it takes to open a world on a GPU.
+      if (contents instanceof (dtype === 'i32' ? Int32Array : Uint32Array)) {
+        to.set(contents)
+        return
+      }
       for (let i = 0; i < length; i++) to[i] = round(dtype, contents[i])
       return
     }

@@ -84,8 +84,8 @@ export function fakeDriver({
     else (to as Int32Array)[0] = Number(value)
   }
   const memory = (bytes: number): bigint => {
+    // A native block is zeroed when it is allocated.
     const block = new NativeBlock(bytes)
-    new Uint8Array(block.view).fill(0)
     blocks.set(block.address, block)
     return block.address
   }
