@@ -61,7 +61,7 @@ poisoned and compared with a float64 reference before timing. Figures are median
 **Every timed execution that communicates starts behind its own start gate**, a small kernel on the device. The start gate opens when all ranks have arrived and all work is
 enqueued. A timed execution ends when its last rank ends. Arke's first kernel behind a gate uses programmatic dependent launch: it starts while the
 gate is closed, but accesses no memory before the gate opens. Kernels of cuBLASLt are launched normally and start about 1.7 us later than a kernel with programmatic
-dependent launch. Opening a gate and recording the time takes ${tellingOf(cells)} us. The benchmark measures this cost with empty executions in the same rounds and
+dependent launch. Opening a gate and recording the time takes ${tellingOf(cells)} us. The benchmark measures the cost of the gate with empty executions in the same rounds and
 subtracts it.
 
 **In loops** (separate tables), several executions follow each other behind one gate, so a rank may run ahead of the others. Ranks that
