@@ -54,19 +54,19 @@ export function pageOf({ machine, date, cells }: Results, notes = ''): string {
 const how = (
   cells: readonly CellResult[],
 ): string => `All variants of a point run interleaved in one process, in a new random order in every round. Python peers (PyTorch, Triton) run in a second process
-that takes turns with the first. Tile sizes come from the table that Arke ships for this device (\`bench/gpu/tune.ts\` measured them at some of the shapes) or from
+that takes turns with the process of Arke. Tile sizes come from the table that Arke ships for this device (\`bench/gpu/tune.ts\` measured them at some of the shapes) or from
 a default rule. The suffix _(graph)_ marks the same launches replayed as one CUDA graph. Input data is random and rotates over more than 200 MB. Outputs are
 poisoned and compared with a float64 reference before timing. Figures are medians with 95 % intervals.${inRounds(cells)}
 
-**Every timed execution that communicates starts behind its own start gate**, a small kernel on the device. The gate opens when all ranks have arrived and all work is
+**Every timed execution that communicates starts behind its own start gate**, a small kernel on the device. The start gate opens when all ranks have arrived and all work is
 enqueued. A timed execution ends when its last rank ends. Arke's first kernel behind a gate uses programmatic dependent launch: it starts while the
 gate is closed, but accesses no memory before the gate opens. Kernels of cuBLASLt are launched normally and start about 1.7 us later than a kernel with programmatic
-dependent launch. Opening a gate and recording the time takes ${tellingOf(cells)} us. The benchmark measures this cost with empty executions in the same rounds and
+dependent launch. Opening a gate and recording the time takes ${tellingOf(cells)} us. The benchmark measures the cost of the gate with empty executions in the same rounds and
 subtracts it.
 
 **In loops** (separate tables), several executions follow each other behind one gate, so a rank may run ahead of the others. Ranks that
-share one memory get unequal shares of its bandwidth. In a loop of independent matrix products, these shares even out; executions that communicate must keep
-in step. Work of a single rank is measured in loops of ${turnsOf(cells)} executions, like that of its peers, and no gate cost is subtracted.
+share one memory get unequal shares of its bandwidth. In a loop of independent matrix products, the unequal shares of the bandwidth even out; executions that
+communicate must keep in step. Work of a single rank, of Arke as of its peers, is measured in loops of ${turnsOf(cells)} executions, and no gate cost is subtracted.
 
 Ranks are **virtual**: each has 16 multiprocessors of one GPU. Virtual ranks share the GPU's memory and its L2 cache, and there is no link between them.
 The times of virtual ranks say nothing about push versus pull on a real node. _bsp_ is the faster of two baselines: Arke's own, and Arke's

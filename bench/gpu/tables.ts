@@ -157,7 +157,7 @@ export function fusedTable(title: string, floor: string, cells: readonly CellRes
     ],
     rows,
     notes: [
-      `The column _recovered_ is the share of the time of bsp beyond ${floor.replace(/, us$/, '')} that the best fused variant saves.`,
+      `The column _recovered_ is the time that the best fused variant saves compared with bsp, as a fraction of the difference between bsp and ${floor.replace(/, us$/, '')}. The column shows 100 % if bsp is not slower than ${floor.replace(/, us$/, '')}.`,
     ],
   }
 }
@@ -237,7 +237,7 @@ export function scalingTable(title: string, cells: readonly CellResult[]): Table
 }
 
 const launchLegend =
-  "_host_ is the host's time per call. _with the device_ includes the kernel, in a long sequence of launches. _a rank_ is the time divided by the number of ranks. _made ready early_ means with programmatic dependent launch."
+  "The rows _host_ show the host's time per call. The rows _with the device_ include the time of the kernel, in a long sequence of launches. In the rows _a rank_, the time is divided by the number of ranks. The rows _made ready early_ show launches with programmatic dependent launch."
 
 export function tablesOf(section: SectionName, cells: readonly CellResult[]): Table[] {
   if (cells.length === 0) return []
