@@ -36,7 +36,7 @@ const once = [...kinetoText(laid, 0)].reduce((sum, piece) => sum + piece.length,
 const repeat = Math.max(1, Math.round(bytes / once))
 const members = Array.from({ length: GROUP }, (_, i) => i)
 let written = 0
-// One text at a time, so that the script needs little memory.
+// The script generates one text at a time, so that it needs little memory.
 for (const member of members) {
   const text = [...kinetoText(laid, member, { repeat })].join('')
   for (let rank = member; rank < ranks; rank += GROUP) {

@@ -40,7 +40,7 @@ async function bundleModules(folder: string): Promise<void> {
     absWorkingDir: root,
     entryPoints: entries.map((entry) => `src/${entry}.ts`),
     outbase: 'src',
-    // `outdir` is fixed, wherever the files are written. Source maps refer to sources relative to it.
+    // `outdir` is the same for every output folder, because source maps refer to sources relative to `outdir`.
     outdir: 'dist',
     chunkNames: 'chunks/chunk-[hash]',
     bundle: true,
