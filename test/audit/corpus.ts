@@ -35,7 +35,7 @@ export async function corpus(): Promise<CorpusItem[]> {
   return [...(haveRealTraces ? realTraces() : []), ...made, ...archivesOf(made.slice(0, 3)), await ownTrace()]
 }
 
-/** The same ranks in archives. */
+/** Archives that contain the given traces. */
 function archivesOf(items: readonly CorpusItem[]): CorpusItem[] {
   const members = items.map(({ name, bytes }) => ({ name, data: bytes }))
   const packed = items.map(({ name, bytes }) => ({ name: `${name}.gz`, data: gzipSync(bytes) }))

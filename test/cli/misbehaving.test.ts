@@ -28,7 +28,7 @@ interface Case {
   readonly body: string
   /** Source code in front of the scenario. */
   readonly more?: string
-  /** The code whose position the sentence must contain. */
+  /** The code whose position the printed sentence must contain. */
   readonly at: string
   readonly says: RegExp
 }
@@ -156,7 +156,7 @@ describe.each(numbered)('%s', (name, { body, more = '', at, says }, place) => {
   const text = head + more + scenarioOf(body) + next('count')
   const path = file(`${name.replaceAll(' ', '-')}.mjs`, text)
 
-  // A third of the test cases is short, because each starts a process.
+  // The short tests run only a third of the test cases, because each test case starts a process.
   const effort = place % 3 === 0 ? {} : long
   it('is told in one sentence with its line, and the next scenario is checked', effort, async () => {
     const { code, stdout, stderr } = await arke('check', path, '--schedules', '20', '--stage', 'recorded')

@@ -144,7 +144,7 @@ describe('the last stage', () => {
   it('has no finding, and a race without its fences or without one of its waits', async () => {
     for (const subject of [sending, storing]) {
       expect(await findings(subject, () => false)).toEqual([])
-      // The last wait of `storing` is at the end of the role. The next kernel needs it.
+      // The last wait of `storing` is at the end of the role. The next kernel relies on this wait.
       for (const isDropped of [isFence, waitsFor('reads'), waitsFor(undefined)])
         expect(await findings(subject, isDropped)).toEqual(['race'])
     }

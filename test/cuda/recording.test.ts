@@ -216,7 +216,8 @@ it('the ledger of an execution adds up to its wall', () => {
     const sum = runPartNames.reduce((total, part) => total + ledger.parts[part], 0)
     expect(sum).toBeCloseTo(wall, 6)
   }
-  // Two of four multiprocessors have a program, blocked for 500 and 600 ns. Then rank 0 waits for rank 1.
+  // Two of four multiprocessors have a program, blocked for 500 and 600 ns. After the blocked programs, rank 0 waits
+  // for rank 1 for 300 ns.
   expect(ranks[0].ledger.parts.wait).toBe((500 + 600) / 4 + 300)
   expect(ranks[0].ledger.parts.other).toBe((2 * 1800) / 4)
 })
@@ -238,7 +239,7 @@ describe('a world that records', () => {
           return true
         },
       },
-      // The parameters are x, value and the log.
+      // The parameters of the kernel `put` are x, value and the event log.
       put: {
         params: 3,
         run: (launch) => {
