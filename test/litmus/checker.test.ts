@@ -62,7 +62,7 @@ const isUsual = ({ program, variant, layout }: LitmusCase): boolean =>
 const everything = process.env.ARKE_STRESS === '1'
 const suite = everything ? litmusSuite : litmusSuite.filter(isUsual)
 const shapes = [...new Set(suite.map(({ shape }) => shape))]
-/** Shapes whose programs take over a second together. */
+/** Shapes for which checking all programs takes over a second. */
 const longShapes = new Set(['CoRR2', 'MP-store', 'MP-add', 'ISA2', 'IRIW', 'WRC'])
 
 describe('the exhaustive search equals the axiomatic enumeration', () => {
@@ -93,7 +93,8 @@ describe('bounds of the search', () => {
   const acrossRanks = suite.filter(({ layout }) => layout === 'ranks.system')
 
   it('needs no more than two preemptions for the suite', long, () =>
-    // Of the programs with four agents: the variant with the most outcomes and the one with the most steps.
+    // Programs with four agents are checked in two variants: the one with the most outcomes and the one with the most
+    // steps.
     expectTwoToSuffice(
       acrossRanks.filter(
         ({ program, variant }) =>

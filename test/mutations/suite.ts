@@ -94,7 +94,7 @@ export function markersOf(file: string): ReadonlyMap<number, string> {
 export function linesOf(finding: Finding, of: Original): string[] {
   return (
     finding.parties
-      // A deadlock also lists who could signal; that is not where the mistake is.
+      // The report of a deadlock also lists signals that could end a wait, but the mistake is not there.
       .filter(({ what }) => !what.startsWith('could signal'))
       .map(({ site }) => {
         const position = site?.position

@@ -1,6 +1,7 @@
 /**
- * Tests the accessibility of both pages. axe-core must find no serious problem in either theme and at either width. No
- * page may scroll sideways. The culprit must be visible without scrolling a table, a list or the timeline.
+ * Tests the accessibility of the audit's page and of the page of measured runs. axe-core must find no serious problem
+ * in either theme and at either width. No page may scroll sideways. The culprit (the rank that the audit blames) must
+ * be visible without scrolling a table, a list or the timeline.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
