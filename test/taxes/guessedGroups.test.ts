@@ -113,7 +113,7 @@ describe('groups that no trace lists', () => {
   })
 
   it('no rank is named on the screen, in the JSON, on the page or in the summary, and each gives the reason', () => {
-    // The groups of two stages, one of which has more layers, cannot be told apart.
+    // The traces do not show which groups belong to which of two pipeline stages, one of which has more layers.
     const { timeline, found, warnings } = audited(cases[8][1])
     expect(found.stragglers).toEqual([])
     const document = toDocument({

@@ -9,7 +9,7 @@ import { random } from './job.ts'
 import { type CallPlan, type Instruction, type SimulatedRank, simulate, trueBlame } from './simulator.ts'
 
 export const tunedFamilies = ['tensor x data', 'pipeline', 'sharded', 'experts'] as const
-/** These families were not used while the estimator was written. */
+/** Families of jobs that were not used while the audit's estimator was developed. */
 export const otherFamilies = [
   'context ring',
   'sharded x tensor',
@@ -109,7 +109,7 @@ class Programs {
 
 const range = (length: number): number[] => Array.from({ length }, (_, i) => i)
 
-/** The groups of ranks that differ only in the digit with this stride and size. */
+/** Groups of `size` ranks whose numbers differ by multiples of `stride`. */
 export function groupsBy(ranks: number, size: number, stride: number): number[][] {
   const groups = new Map<number, number[]>()
   for (const rank of range(ranks)) {
