@@ -3,7 +3,8 @@
  *
  *   npm run build && npx tsx bench/auditJob.ts [--ranks 512] [--bytes 20e6] [--folder DIR]
  *
- * The traces are those of the demo, repeated. Every eight ranks are a process group. The traces are removed at the end.
+ * The traces repeat the events of the demo's traces. Every eight ranks are a process group. The traces are removed at
+ * the end.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'

@@ -90,8 +90,7 @@ export interface CellResult extends Cell {
   readonly speedup?: Quantity
   /**
    * If the first rounds showed no significant difference, the two fastest contestants ran in additional rounds. The
-   * additional times are those of the two fastest contestants in the additional rounds. If there are additional rounds,
-   * `speedup` is the ratio of their times.
+   * field `duel` holds the times in the additional rounds, and `speedup` is then the ratio of these times.
    */
   readonly duel?: readonly [baseline: Timing, fused: Timing]
   /** The reasons why contestants were not timed, keyed by name. */

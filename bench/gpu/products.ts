@@ -10,7 +10,7 @@ import { expectSimilar, mostVendorLaunches, Wrong, type ForeignWays, type Stage 
 /** The time for which the algorithms that cuBLASLt proposes are compared. */
 const trying = { seconds: 0.2, leastRounds: 7, mostRounds: 25 }
 
-/** A result with at most this many elements is read completely, to check that every element was written. */
+/** The largest number of elements of a result that is read completely, to check that every element was written. */
 const usualRead = 8 * 2 ** 20
 
 /**

@@ -67,15 +67,15 @@ interface Way {
 }
 
 /**
- * A result with at most this many elements is read completely. Each of the many candidates writes such a result, so the
- * limit is small.
+ * The largest number of elements of a result that is read completely. The limit is small because the results of many
+ * candidates are read.
  */
 const mostRead = 2 ** 17
 const megabytes64 = 64 * 2 ** 20
 
 /**
- * If a result has more bytes than this limit, only one set of inputs is used. Writing such a result evicts the inputs
- * from the cache anyway, and several sets of results would take too much memory.
+ * The largest number of bytes of a result for which several sets of inputs are used. Writing a larger result evicts the
+ * inputs from the cache anyway, and several sets of results would take too much memory.
  */
 const largeResult = 7.4e6
 

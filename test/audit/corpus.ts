@@ -1,6 +1,6 @@
 /**
  * The traces to corrupt: a slice of each real trace, so that a try is cheap, and small generated traces. The real
- * traces are not part of this repository. Without them, only the generated traces are used.
+ * traces are not part of this repository. Without the real traces, only the generated traces are used.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,7 +18,7 @@ export interface CorpusItem {
   readonly name: string
   /** The uncompressed bytes. */
   readonly bytes: Uint8Array
-  /** The names of the other traces that are audited together with this one. */
+  /** The names of the other traces that are audited together with this trace. */
   readonly beside: readonly string[]
   readonly real: boolean
   /** The relative frequency of tries, in percent; whole files are slow, so they are tried less often. */

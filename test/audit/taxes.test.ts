@@ -113,7 +113,7 @@ function check(
   else expect(keptWaiting).toEqual(truth.keptWaiting)
 }
 
-/** The traces are valid, so no other warnings are allowed. */
+/** The traces are valid, so only the warnings in `allowed` may occur. */
 const quiet = ({ warnings }: Audited, ...allowed: Warning['class'][]): void =>
   expect(warnings.filter((one) => !allowed.includes(one.class))).toEqual([])
 

@@ -88,7 +88,7 @@ const sent = kernel(
   },
 )
 
-/** Like the kernel `sent`, but threads store the data, because the TMA cannot copy single numbers. */
+/** A kernel like `sent`, in which threads store the data, because the TMA cannot copy single numbers. */
 const written = kernel(
   'written',
   { inbox: tensor(f16, 2), y: tensor(f32, 2), told: flags() },

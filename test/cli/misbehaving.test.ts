@@ -10,7 +10,7 @@ const head = `import { f32, i32, flags, kernel, scenario, tensor } from 'arke'
 export const count = kernel('count', { x: tensor(i32, 1) }, (t, { x }) => void t.atomic.add(x.on(0).at([0]), 1))
 export const racing = kernel('racing', { x: tensor(i32, 1) }, (t, { x }) => t.store(x.on(0).at([0]), t.rank))
 `
-/** The scenario after the misbehaving one. */
+/** The source of a scenario that runs after the misbehaving scenario. */
 const next = (kernel: 'count' | 'racing'): string => `
 export const after = scenario('the next one', { ranks: 2 }, async (world) => {
   world.launch(${kernel}, { x: world.zeros(i32, [1], { name: 'x' }) }, { grid: 1 })

@@ -58,7 +58,7 @@ describe('the built package', () => {
     expect(code).toBe(1)
     writeFileSync(join(folder, 'guarded.ts'), text)
     const guarded = await start(['check', 'guarded.ts'], ['--import', guard, main], folder).ended
-    expect(guarded.stderr).toContain('tsx was loaded') // The guard ends a process that loads tsx.
+    expect(guarded.stderr).toContain('tsx was loaded') // The guard module ends a process that loads tsx.
   })
 
   it("checks TypeScript at the author's lines, in a project of CommonJS too", async () => {

@@ -1,6 +1,6 @@
 /**
- * Tests of the CUDA world on a GPU: aborts, reset, graphs, streams, residency. On a machine without a GPU they are
- * skipped, and the reason is printed.
+ * Tests of the CUDA world on a GPU: aborts, reset, graphs, streams, residency. On a machine without a GPU these tests
+ * are skipped, and the reason is printed.
  */
 import { describe, expect, it } from 'vitest'
 import { flags, i32, kernel, launchOf, openWorld, scalar, tensor, WorldStopped } from '../../src/index.ts'

@@ -133,7 +133,7 @@ describe('a log', () => {
     const { recording, logs } = recordingOf(1)
     for (let n = 0; n < 2; n++) recording.launched({ rank: 0, stream: 0 }, work, undefined, 0, 0)
     logs[0].program({ launch: 0, program: 0, sm: 0, start: 0, end: 10 })
-    // The second launch has not ended, so nothing is known of it.
+    // The second launch has not ended, so the log contains no program of it.
     logs[0].lose(41)
     recording.collect()
     const timeline = recording.timeline([0], 'cuda', () => 1)

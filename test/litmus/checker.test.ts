@@ -48,7 +48,8 @@ async function compare(program: LitmusProgram): Promise<void> {
     weakRace: expected.weakRace,
     scopeRace: expected.scopeRace,
   })
-  // A program with a weak race has no defined outcome. The checker's race-free executions of it must have the outcomes of the model.
+  // A program with a weak race has no defined outcome. The checker's race-free executions of such a program must have
+  // the outcomes of the model.
   if (expected.weakRace) expect(actual.clean, context).toEqual([...expected.raceFreeOutcomes].sort())
   else expect(actual.outcomes, context).toEqual([...expected.outcomes].sort())
 }

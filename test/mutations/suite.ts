@@ -1,6 +1,6 @@
 /**
- * Definitions of the mutation suite. An original is a correct kernel with a scenario that uses it. A mutant is the
- * same kernel with one realistic mistake, selected by name. A line that a report must name ends in a comment `//
+ * Definitions of the mutation suite. An original is a correct kernel with a scenario that uses it. A mutant is an
+ * original with one realistic mistake, selected by name. A line that a report must name ends in a comment `//
  * @line <name>`. The expected report of a mutant refers to lines by these names.
  */
 import { readFileSync } from 'node:fs'

@@ -77,7 +77,7 @@ describe.skipIf(program === null)('a page', () => {
     '$name passes axe-core, $width pixels wide, $theme',
     async ({ name, width, theme }) => {
       const page = await open(name, width, theme)
-      // Opens all collapsed sections, because they are tested, too.
+      // Opens all collapsed sections, because their contents are tested, too.
       await page.evaluate(`document.querySelectorAll('details').forEach((one) => (one.open = true))`)
       await page.evaluate(`document.getElementById('collective-after')?.click()`)
       await page.frame()

@@ -237,7 +237,10 @@ describe('the headline', () => {
     picture: { ...makeBench().points[0].variants[0].picture, wall },
     recorded: between(0.98 * wall, wall, 1.02 * wall),
   })
-  /** A point that was timed with the given ratio. Its recorded executions take 300 us (bsp) and the given time. */
+  /**
+   * A point that was timed with the given ratio. The point's recorded executions take 300 us with bsp, and the given
+   * time with the other variant.
+   */
   const compared = (speedup: Quantity, recordedUs: number): Point =>
     pointWith(
       { time: between(295e3, 300e3, 305e3), speedup, ...walls(1e3 * recordedUs) },

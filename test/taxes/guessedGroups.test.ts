@@ -1,6 +1,6 @@
 /**
- * Jobs whose traces do not list the ranks of process groups. Groups that run the same program look alike. Correct
- * clocks must be kept, and a rank that kept nobody waiting must not be named as late.
+ * Jobs whose traces do not list the ranks of process groups. In such traces, groups that run the same program look
+ * alike. Correct clocks must be kept, and a rank that kept nobody waiting must not be named as late.
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'

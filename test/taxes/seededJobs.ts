@@ -352,7 +352,7 @@ const families: Readonly<Record<Family, (p: Programs, shape: Shape, draw: Draw) 
   interleaved,
 }
 
-/** Waiting for a rank is noticeable from this share of the time of all ranks. */
+/** The share of the time of all ranks from which waiting for a rank is noticeable. */
 const MATERIAL = 0.002
 /** The number of ranks per machine, which share a clock. */
 const PER_MACHINE = 8
@@ -363,7 +363,7 @@ export interface SeededOptions {
   readonly mostRanks?: number
 }
 
-/** The job with this seed. The same seed and options give the same job. */
+/** Builds the random job that belongs to a seed. The same seed and options give the same job. */
 export function seededJob(seed: number, options: SeededOptions = {}): SeededJob {
   const next = random(Math.imul(seed, 0x9e3779b1) ^ 0x5bd1e995)
   const draw: Draw = (some) => some[Math.floor(next() * some.length)]

@@ -50,7 +50,7 @@ const stages: Readonly<Record<string, 'lowered' | typeof onGpu>> = {
 /**
  * Opens a target by name. `check:lowered` and `check:order` are the checker on kernels after later stages; `check@7` is
  * the checker with seed 7. `wasm+groups` is a pair of overlapping groups of a larger world. On cuda, the ranks of one
- * group have a constant distance, and the other group needs a table of heaps; on other targets, the ranks are in any order.
+ * group have a constant distance, and the other group needs a table of heaps; on other targets, ranks are in any order.
  */
 async function open(target: string, ranks: number, onPrint: OnPrint): Promise<Opened> {
   if (target.endsWith('+groups')) {
