@@ -3,17 +3,17 @@ import { defineConfig, globalIgnores } from 'eslint/config'
 import { tsImport } from 'tsx/esm/api'
 import tseslint from 'typescript-eslint'
 
-// The plugin of this repository, from its source.
+// The ESLint plugin of this repository, loaded from its source.
 const { default: arke } = await tsImport('./src/lint/index.ts', import.meta.url)
 
-/** esbuild, which tsx and vitest use, throws the error of one iteration again in the next: docs/world.md. */
+/** With `using` in a loop, esbuild throws the error of one iteration again in the next one: see docs/world.md. */
 const usingInLoop = {
   selector:
     ':matches(ForStatement, ForInStatement, ForOfStatement, WhileStatement, DoWhileStatement) > BlockStatement VariableDeclaration[kind=/using/]',
   message: 'Call a function in the loop, with `using` in it.',
 }
 
-/** An op that is added would be forgotten there. */
+/** Code that decides by the names of ops, in which a new op would be forgotten. */
 const opByName = [
   "SwitchStatement[discriminant.property.name='op']",
   "CallExpression[callee.property.name='includes'][arguments.0.property.name='op']",
@@ -26,7 +26,7 @@ const opByName = [
 
 const askForm = 'Ask the form of the code (emit/code.ts) or the record of the op, not a text.'
 
-/** Forms of searching, measuring, comparing or parsing a text. */
+/** Syntax that searches, measures, compares or parses a text. */
 const textSearches = [
   'Literal[regex]',
   ":matches(NewExpression, CallExpression)[callee.name='RegExp']",
@@ -41,7 +41,7 @@ const textSearches = [
   'TSTemplateLiteralType',
 ].map((selector) => ({ selector, message: askForm }))
 
-/** Code has no text before the kernel is written. */
+/** Uses of the text of generated code, which exists only once the whole kernel is written. */
 const textOfCode = {
   selector: ":matches(MemberExpression[property.name='asText'], ObjectPattern > Property[key.name='asText'])",
   message: askForm,
@@ -62,7 +62,7 @@ export default defineConfig([
     },
   },
   {
-    // Only the rules that need types and pay for them: a forgotten await is a silent bug everywhere else.
+    // These rules need type information, which is slow, but no other check finds a forgotten `await`.
     files: ['**/*.ts'],
     languageOptions: {
       parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname },
@@ -95,7 +95,7 @@ export default defineConfig([
     },
   },
   {
-    // The writer of the kernel makes the text.
+    // These files write the text of a kernel, so they may use the text of generated code.
     files: ['src/targets/cuda/emit/{code,emit}.ts'],
     rules: { 'no-restricted-syntax': ['error', usingInLoop, ...opByName, ...textSearches] },
   },

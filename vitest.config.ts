@@ -1,7 +1,10 @@
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
 
-/** Tests that replace modules or functions, or use up the threads that worlds share: nobody else may see that. */
+/**
+ * Tests that replace modules or functions, or use up the threads that worlds share, so that other test files must not
+ * run in the same thread.
+ */
 const alone = ['test/ir/derived.test.ts', 'test/targets/cpu/worldStops.test.ts']
 
 export default defineConfig({
@@ -30,9 +33,9 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'together',
-          // An `exclude` of its own would take the place of the command line's.
+          // `include` also names excluded files, because an `exclude` here would replace that of the command line.
           include: ['test/**/*.test.ts', 'src/**/*.test.ts', ...alone.map((file) => `!${file}`)],
-          // The files of a thread share the modules they import: loading and warming them anew takes a quarter of the time.
+          // Test files on one thread share modules, because loading the modules anew takes a quarter of the time.
           isolate: false,
         },
       },

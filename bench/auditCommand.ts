@@ -28,7 +28,7 @@ if (!existsSync(arke)) {
 }
 /**
  * The real trace with the most kernels per byte, which has one kernel per 2.6 kB. If there is no real trace, the demo's
- * trace with stacks is used, which is about as dense.
+ * trace with stacks is used, which has about as many kernels per byte.
  */
 const real = fileURLToPath(
   new URL('../../shared/traces/kineto/a100-rank0of2-nccl-metadata.json.gz', import.meta.url),

@@ -3,7 +3,8 @@
  *
  *   npm run build && npx tsx bench/auditJob.ts [--ranks 512] [--bytes 20e6] [--folder DIR]
  *
- * The traces are those of the demo, repeated. Every eight ranks are a process group. The traces are removed at the end.
+ * The traces repeat the events of the demo's traces. Every eight ranks are a process group. The traces are removed at
+ * the end.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -36,7 +37,7 @@ const once = [...kinetoText(laid, 0)].reduce((sum, piece) => sum + piece.length,
 const repeat = Math.max(1, Math.round(bytes / once))
 const members = Array.from({ length: GROUP }, (_, i) => i)
 let written = 0
-// One text at a time, so that the script needs little memory.
+// The script generates one text at a time, so that it needs little memory.
 for (const member of members) {
   const text = [...kinetoText(laid, member, { repeat })].join('')
   for (let rank = member; rank < ranks; rank += GROUP) {

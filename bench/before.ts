@@ -39,7 +39,7 @@ const ranks = 2
 const pairs = Number(option('pairs', '4'))
 const now = (): number => performance.now() * 1e6
 
-/** What one checkout exports; the other one may be older, so only what every version has is used. */
+/** The exports of a checkout that the comparison uses, all of which older checkouts have, too. */
 interface Version {
   readonly openWorld: typeof openWorld
   readonly contest: typeof Contest
@@ -73,16 +73,16 @@ const after: Version = { openWorld, contest: Contest, operations }
 interface Row {
   readonly point: string
   readonly variant: string
-  /** The time of the other checkout over the time of this one. */
+  /** The time of the other checkout divided by the time of this checkout. */
   readonly ratio: Quantity
   readonly time: Quantity
 }
 const rows: Row[] = []
-/** The times of each variant, once for each checkout: first the other one. */
+/** For each variant, the times on the other checkout, followed by the times on this checkout. */
 type Times = Map<string, [number[], number[]]>
 
 /**
- * Measures one point in two fresh worlds. Where the worlds lie in memory changes times by a few per cent, so several
+ * Measures one point in two fresh worlds. The addresses of a world's memory change times by a few per cent, so several
  * pairs of worlds are measured, and each checkout opens its world first equally often.
  */
 async function measurePair(

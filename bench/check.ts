@@ -37,7 +37,8 @@ const passMessage = scenario('message passing', { ranks: 2 }, async (world) => {
 })
 
 /**
- * The benchmark has 4 ranks. On each rank, C has 4x4 tiles of 4x4 elements each, and each rank holds one tile along K.
+ * The benchmark checks a kernel on 4 ranks. On each rank, C has 4x4 tiles of 4x4 elements each, and each rank holds one
+ * tile along K.
  */
 function allGatherGemm(ranks: number): ReturnType<typeof scenario> {
   const [m, n, k] = [16, 16, 4]

@@ -53,8 +53,8 @@ const measurementOf = (target: string, point: Point): Measurement => ({
 })
 
 /**
- * The measurements on a GPU, which include only variants in the `launches` form. Names that are not variants do no
- * harm, because `auto` never looks them up.
+ * The measurements on a GPU, which include only variants in the `launches` form. The measurements may contain names
+ * that are not variants, because `auto` never looks up such a name.
  */
 const measurementsOf = (cell: CellResult): Measurement[] => {
   const { section, ranks, dtype, shape, timings } = cell
@@ -64,7 +64,7 @@ const measurementsOf = (cell: CellResult): Measurement[] => {
   const times = timings
     .filter(({ name, role, form }) => form === 'launches' && role !== 'alone' && !name.includes('cuBLASLt'))
     .map(({ name, median }) => [name, Math.round(10 * median) / 10] as const)
-  // Cells of old result files have the layout options beside the other fields.
+  // In old result files, the layout options are fields of the cell itself.
   const layout = layoutOf(definition, { ...cell, ...cell.layout })
   return [
     {

@@ -8,7 +8,7 @@
  *
  *   speed-up over bsp     the speed-up of the best fused variant over `bsp`, with its interval
  *   upper bound           the largest possible speed-up: the time of `bsp` over the lower bound. Variants that divide
- *                         work between ranks can exceed it if the ranks differ.
+ *                         work between ranks can exceed this bound if the ranks differ.
  *   bsp / sum of kernels  the time of `bsp` over the sum of the times of its kernels, each measured alone
  *   shorter               the relative reduction in time of the best fused variant against `bsp`, in recorded executions
  *   taxes                 the share of that reduction that the launch and bulk synchronous taxes of the ledgers explain,
@@ -75,23 +75,24 @@ interface Explained {
   readonly by: { readonly taxes: Quantity; readonly withLocality: number } | null
 }
 
-/** The effect of a late last rank on the other ranks. */
+/** The time that the other ranks lose if the last rank is late. */
 interface Kept {
   /**
-   * The fused variant that avoids the largest share of the loss under `bsp`. The fused variant is null if the loss
-   * under `bsp` is not statistically significant.
+   * The fused variant that avoids the largest share of the time that the other ranks lose under `bsp`. The variant is
+   * null if the ranks' loss of time under `bsp` is not statistically significant.
    */
   readonly best: { readonly variant: string; readonly share: number } | null
-  /** The time that the punctual ranks lose, for each variant. */
+  /** The time that the ranks that are not late lose, for each variant. */
   readonly lost: Readonly<Record<string, Quantity>>
 }
 
 const lateness = 0.2
 /**
- * The upper bound on the share of the loss that a fused variant can avoid. If data of the late rank is needed, the
- * other ranks can do only a share of an execution until this data arrives. If the other ranks also do the late rank's
- * work, R ranks do R executions' worth of work until the common end time E, and one of them starts at `lateness`.
- * Solving (R - 1) E + (E - lateness) = R for E shows that the other ranks lose (E - 1), which is lateness / R.
+ * The upper bound on the share of the lost time that a fused variant can avoid. If the other ranks need data of the
+ * late rank, they can do only a share of an execution until this data arrives. If the other ranks also do the late
+ * rank's work, R ranks do R executions' worth of work until the common end time E, and one of them starts at
+ * `lateness`. Solving (R - 1) E + (E - lateness) = R for E shows that the other ranks lose (E - 1), which is
+ * lateness / R.
  */
 const canKeep = (without: Without): number =>
   without === 'its work' ? 1 - 1 / ranks : Math.min(without.share / lateness, 1)

@@ -1,8 +1,8 @@
 /**
  * 05: atomic exchange. Every rank swaps its number with the content of one element on rank 0.
  *
- * Every number is found exactly once, either by a rank or by the host at the end. The exchanged numbers thus form a
- * chain of ranks. The order of the chain depends on the schedule.
+ * Every number is found exactly once, either by a rank or by the host at the end. The exchanged numbers form a chain of
+ * ranks. The order of the chain depends on the schedule.
  */
 import { expectClose, i32, kernel, scenario, tensor } from 'arke'
 import { show } from './show.ts'

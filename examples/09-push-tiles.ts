@@ -5,8 +5,8 @@
  * With one flag per tile, a wait for tile 0 does not wait for tile 1. The kernel is launched repeatedly and a fast rank
  * may be one launch ahead, so the inbox has two slots. A fast rank writes the slot of its epoch's parity while a slow
  * rank still reads the other slot. No credit is needed: before a rank reuses a slot, two launches later, it has
- * received a signal from every peer in the launch in between. Each peer had at that time finished the launch that read
- * the slot. With SLOTS: 1, `arke check` names the put and the load that race.
+ * received a signal from every peer in the launch in between. A peer signals in a launch only after it has finished its
+ * previous launch, which read the slot. With SLOTS: 1, `arke check` names the put and the load that race.
  */
 import { ceilDiv, expectClose, f32, flags, i32, kernel, scenario, tensor } from 'arke'
 import { show } from './show.ts'

@@ -4,7 +4,7 @@
  *
  * The Gumbel-max trick needs neither a sum nor a search: -log(-log u) is added to each scaled logit, with a fresh uniform
  * number u, and the largest sum wins. `t.random` depends only on the seed and the counter, so all ranks draw the
- * same tokens, on every target and with any tiles. The step is a word of the counter: each step draws new numbers.
+ * same tokens, on every target and with any tiles. The step is part of the counter, so each step draws new numbers.
  */
 import { expectClose, f32, i32, kernel, scalar, scenario, tensor } from 'arke'
 import { show } from './show.ts'

@@ -30,7 +30,7 @@ export const sendSquares = kernel(
       const tile = t.load(x.tile([i], [TILE]))
       const buffer = buffers.pick(i.mod(2))
       t.store(buffer, tile.mul(tile)) // The previous tile is still being sent from the other buffer.
-      t.quiet({ reads: true }) // Now that tile has left its buffer, and the next iteration may fill it.
+      t.quiet({ reads: true }) // Now the previous tile has left its buffer, which the next iteration may fill.
       t.copyAsync(buffer, inbox.on(next).tile([i], [TILE]))
     })
     t.store(count.at([0]), tiles)

@@ -3,9 +3,9 @@
  * square per head (RMS norm), its pairs of elements are rotated by an angle that grows with the position of the token,
  * and GELU is applied. The final result of example 19 is rounded to int8.
  *
- * The functions of f32 are methods of values. `cumsum` of the mask gives each token its position among the tokens that are
- * not padding. `reshape` views a row as a matrix with one row per head, and `interleave` puts the rotated pairs back in
- * their order.
+ * Mathematical functions of f32, such as the cosine, are methods of values. `cumsum` of the mask gives each token its
+ * position among the tokens that are not padding. `reshape` views a row as a matrix with one row per head, and
+ * `interleave` puts the rotated pairs back in their order.
  */
 import { expectClose, f32, i32, i8, kernel, scenario, tensor } from 'arke'
 import { show } from './show.ts'

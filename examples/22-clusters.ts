@@ -20,8 +20,8 @@ export const clusteredGemm = kernel(
       c.tiles([BM, BN]),
       (tile, [i, j]) => {
         const sum = t.pipeline([ceilDiv(a.dim(1), BK)], t.zeros(f32, [BM, BN]), ([k], acc) => {
-          t.copy(a.tile([i, k], [BM, BK]), as, { multicast: 1 }) // Along axis 1 of the cluster, i is the same.
-          t.copy(b.tile([k, j], [BK, BN]), bs, { multicast: 0 }) // Along axis 0 of the cluster, j is the same.
+          t.copy(a.tile([i, k], [BM, BK]), as, { multicast: 1 }) // Programs along axis 1 of a cluster have equal i.
+          t.copy(b.tile([k, j], [BK, BN]), bs, { multicast: 0 }) // Programs along axis 0 of a cluster have equal j.
           return t.dot(as, bs, acc)
         })
         t.copy(sum, tile)

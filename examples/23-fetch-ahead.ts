@@ -1,5 +1,5 @@
 /**
- * 23: fetch ahead. Every rank adds the vectors of all ranks. While it adds one tile, the next one is on its way.
+ * 23: fetch ahead. Every rank adds the vectors of all ranks. While a rank adds one tile, the next tile is on its way.
  *
  * `getNbi` returns at once, and `quiet` waits for the tile. On a GPU all threads start the copy in chunks (cp.async). The
  * scenario names sizes of tiles: `arke tune examples/23-fetch-ahead.ts` finds the fastest on this machine.

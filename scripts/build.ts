@@ -40,7 +40,7 @@ async function bundleModules(folder: string): Promise<void> {
     absWorkingDir: root,
     entryPoints: entries.map((entry) => `src/${entry}.ts`),
     outbase: 'src',
-    // `outdir` is fixed, wherever the files are written. Source maps refer to sources relative to it.
+    // `outdir` is the same for every output folder, because source maps refer to sources relative to `outdir`.
     outdir: 'dist',
     chunkNames: 'chunks/chunk-[hash]',
     bundle: true,
@@ -66,8 +66,8 @@ async function bundleModules(folder: string): Promise<void> {
 }
 
 /**
- * Operations count as author code, but the language and the targets do not. `src/ir/site.ts` distinguishes them by file
- * name, even without source maps. Returns a new name for each chunk that contains operations.
+ * Operations count as author code, but the language and the targets do not. `src/ir/site.ts` distinguishes author code
+ * by file name, even without source maps. Returns a new name for each chunk that contains operations.
  */
 function operationChunks({ outputs }: Metafile): Map<string, string> {
   const renamed = new Map<string, string>()

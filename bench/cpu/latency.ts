@@ -5,9 +5,9 @@
  *
  * A launch is measured on one rank, from the host's call until the host knows that the kernel has ended. The variant
  * `spinning` measures a launch while the worker still polls for work. The variant `asleep` measures a launch after a
- * pause in which the worker fell asleep. The message round trip of a plain worker is measured for comparison. For
- * `asleep`, the lower bound is also measured. The lower bound for `asleep` is the time in which `Atomics.notify` wakes
- * a plain worker, and the worker wakes the host in the same way. The measured barrier between ranks uses flags. A
+ * pause in which the worker fell asleep. The message round trip of a plain worker is measured for comparison. For the
+ * variant `asleep`, the benchmark also measures a lower bound: the time in which the host wakes a plain worker by
+ * `Atomics.notify`, and the worker wakes the host in the same way. The measured barrier between ranks uses flags. A
  * measured kernel contains many barriers, and the launch time is divided by their number.
  */
 import { Worker } from 'node:worker_threads'
@@ -33,7 +33,8 @@ const under = (limit: number): Variant['goal'] => ({
 type Contestants = ReadonlyMap<string, { readonly sample: () => Promise<number>; readonly goal?: number }>
 
 /**
- * Runs every variant of the comparison in every round. The order changes, so that each variant is first in some rounds.
+ * Runs every variant of the comparison in every round. The order of the variants changes from round to round, so that
+ * each variant is first in some rounds.
  */
 async function compare(contestants: Contestants, unit: string): Promise<Figure[]> {
   const all = [...contestants]
@@ -88,7 +89,7 @@ const empty = kernel('empty', { x: tensor(i32, 1) }, () => {})
 async function launches(): Promise<Figure[]> {
   const figures: Figure[] = []
   for (const target of ['wasm', 'native']) {
-    // Only one world is open at a time, because only then does its worker have a core next to the host's core.
+    // Only one world is open at a time, so that the host and the world's worker each have a core.
     const world = await openIfThere(target, 1)
     if (!world) continue
     const x = world.zeros(i32, [1])

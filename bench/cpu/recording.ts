@@ -16,7 +16,7 @@ const at = process.argv.indexOf('--rounds')
 const rounds = at < 0 ? 400 : Number(process.argv[at + 1])
 
 /**
- * The kernel waits with computation in between. The kernel waits as often per millisecond as a kernel that passes tiles
+ * The kernel computes between its waits, so that it waits as often per millisecond as a kernel that passes tiles
  * between ranks.
  */
 const handing = kernel('handing', { arrived: flags(2) }, (t, { arrived }) => {

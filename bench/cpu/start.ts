@@ -4,8 +4,8 @@
  *
  *   npm run build && npx tsx bench/cpu/start.ts [--rounds N] [--json]
  *
- * For comparison, the benchmark measures the time in which Node starts and ends an empty program. The process also
- * reports how its own time is divided.
+ * For comparison, the benchmark measures the time in which Node starts and ends an empty program. The measured process
+ * also reports how much time each of its steps takes.
  */
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'

@@ -30,7 +30,10 @@ function hollowDriver(name: string): Driver {
   return new Proxy(driver, { get: (all, name: keyof Driver) => hollow[name] ?? all[name] })
 }
 
-/** After this call, all stages only compile. On a machine without a GPU, kernels are only emitted. */
+/**
+ * After a call of `compileAhead`, all stages of the benchmark compile kernels and run none. On a machine without a GPU,
+ * kernels are only emitted.
+ */
 export function compileAhead(): void {
   const [cuda, nvrtc] = [findCuda(), findNvrtc()]
   const isHere = cuda.available && nvrtc.available

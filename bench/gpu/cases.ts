@@ -7,7 +7,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 
 process.env.ARKE_TARGETS = 'cuda'
-// Cases compare the author's lines, which a bundle knows only through its source map.
+// Test cases compare line numbers of source files, which a bundle knows only through its source map.
 process.setSourceMapsEnabled(true)
 process.env.ARKE_TIMEOUT ??= '5000'
 
@@ -92,8 +92,8 @@ for (const [name, collect] of Object.entries(files)) {
   await collect()
 }
 /**
- * True if the test case runs on a device. Test cases of other kinds, such as tests of the checker, do not name the
- * target.
+ * True if the test case runs on a device. The names of other test cases, such as tests of the checker, do not contain
+ * the target `cuda`.
  */
 const isOfDevice = (name: string): boolean => /\bcuda\b/.test(name)
 const asked = cases.filter(({ name }) => isOfDevice(name) && name.includes(options.only))
@@ -104,8 +104,8 @@ else if (options.refused) await emit(asked)
 else await verify(asked)
 
 /**
- * Opens worlds on a fake driver that runs nothing. A launch on a world with a fake driver ends after the compiler, or
- * after the emitter.
+ * Opens worlds on a fake driver that runs nothing. A launch on a world with a fake driver ends once its kernel is
+ * compiled, or only emitted.
  */
 function compileOnly(): void {
   expectNothing()
@@ -119,14 +119,14 @@ function compileOnly(): void {
     devices: [device],
     compile: (emitted: EmittedKernel) => compileFor?.(emitted, real) ?? new Uint8Array(),
   }
-  // The host would poll for ever, because no kernel changes the memory.
+  // `peek` fails, because a host that polls would never end: no kernel changes the memory.
   const peek = (): Promise<never> => Promise.reject(new Error('this world runs no kernels'))
   const open = ({ ranks, record }: OpenOptions): World =>
     Object.assign(new CudaWorld(platform, { ranks, record, heap: 1 << 22 }), { peek })
   ;(worlds as Record<string, typeof open>).cuda = open
 }
 
-/** Compiles the kernels of every PARTS-th test case. In this mode, the results of the test cases are ignored. */
+/** Compiles the kernels of every PARTS-th test case. The results of the test cases are ignored. */
 async function compile(all: readonly Case[], part: string): Promise<void> {
   const isOurs = partOf(part)
   if (!isOurs) return fail(`--compile ${part}: expected PART/PARTS, e.g. 0/8 for the first of eight parts`)
@@ -176,7 +176,7 @@ async function verify(all: readonly Case[]): Promise<void> {
     if (/cannot use the device any more|does not stop|cannot be stopped/.test(result.why ?? ''))
       process.exit(3)
   }
-  // The file may contain other test cases, from another --only or an earlier run.
+  // The result file may contain other test cases, from an earlier run or another value of --only.
   const names = new Set(all.map(({ name }) => name))
   const asked = results.filter(({ name }) => names.has(name))
   const count = (outcome: string): number => asked.filter((result) => result.outcome === outcome).length

@@ -17,14 +17,17 @@ export const measured = operations.flatMap((definition) => {
 })
 type Measured = (typeof measured)[number]
 
-/** The sections of the operations, followed by the sections that are not operations. */
+/** The sections of the benchmark: first those of the operations, then all others. */
 export const sectionNames: readonly string[] = [
   ...measured.map(({ gpu }) => gpu.section),
   ...['gemm', 'attend', 'launch', 'scaling'],
 ]
 export type SectionName = string
 
-/** The operation of a cell. Cells of old result files do not name the operation; the section then identifies it. */
+/**
+ * The operation that a cell of the benchmark measures. Cells of old result files do not name the operation; the section
+ * then identifies it.
+ */
 export const operationOf = ({
   operation,
   section,
@@ -50,8 +53,9 @@ export interface Cell {
 
 /**
  * The role that a contestant has in its cell. The role `baseline` is a bulk synchronous variant. The role `fused` is a
- * variant that communicates inside its kernel. The role `between` is a variant between `baseline` and `fused`. The role
- * `alone` computes on data that is already in place. The roles `ours` and `peer` occur in cells without communication.
+ * variant that communicates inside its kernel. The role `between` is a variant between `baseline` and `fused`. A
+ * contestant with the role `alone` only computes, on data that is already in place. The roles `ours` and `peer` occur
+ * in cells without communication.
  */
 export type Role = 'baseline' | 'fused' | 'between' | 'alone' | 'ours' | 'peer'
 
@@ -60,7 +64,8 @@ export interface Timing extends Quantity {
   readonly name: string
   readonly role: Role
   /**
-   * States whether the contestant was launched kernel by kernel or as one graph; the value is '' if the name says so.
+   * States whether the contestant was launched kernel by kernel or as one CUDA graph; '' if the contestant's name says
+   * so.
    */
   readonly form: 'launches' | 'graph' | ''
 }
@@ -85,8 +90,7 @@ export interface CellResult extends Cell {
   readonly speedup?: Quantity
   /**
    * If the first rounds showed no significant difference, the two fastest contestants ran in additional rounds. The
-   * additional times are those of the two fastest contestants in the additional rounds. If there are additional rounds,
-   * `speedup` is the ratio of their times.
+   * field `duel` holds the times in the additional rounds, and `speedup` is then the ratio of these times.
    */
   readonly duel?: readonly [baseline: Timing, fused: Timing]
   /** The reasons why contestants were not timed, keyed by name. */
@@ -135,9 +139,9 @@ export function leastTime(cell: Cell, multiprocessors: number): number {
 export const setsFor = (bytes: number): number => Math.min(8, Math.max(1, Math.ceil(200e6 / bytes)))
 
 /**
- * The number of executions per loop. A loop of executions takes some milliseconds, so that the cost of the gate is
- * small, and all of its launches fit behind one gate. The argument `limit` is in microseconds, and `launches` is the
- * number of launches per execution.
+ * The number of executions per loop. A loop of executions takes some milliseconds, so that the cost of the start gate
+ * is small, and all launches of the loop fit behind one start gate. The argument `limit` is in microseconds, and
+ * `launches` is the number of launches per execution.
  */
 export const repeatsFor = (limit: number, launches: number): number =>
   Math.max(1, Math.min(12, Math.floor(3000 / limit), Math.floor(mostBehindGateOnGpu / launches)))

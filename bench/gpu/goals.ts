@@ -52,7 +52,7 @@ function againstBulk(cell: CellResult, isRecovery: boolean): Judgement[] {
   const found = compare(cell)
   if (!found) return [missing('A', cell.key, goal)]
   const { ratio, recovered } = found
-  // If the two variants are about equally fast, the interval shows whether the difference is significant.
+  // If the two compared variants are about equally fast, the interval shows whether the difference is significant.
   const spread = cell.speedup?.interval.map((end) => end.toFixed(3)).join('…')
   const speed = `${ratio.toFixed(3)} times as fast${spread ? ` (${spread})` : ''}`
   const judgements: Judgement[] = [{ tier: 'A', what: cell.key, goal, found: speed, isReached: ratio >= 1 }]

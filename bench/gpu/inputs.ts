@@ -1,6 +1,6 @@
 /**
- * Provides the inputs of an operation at a cell, and compares its results with a reference. If the operation says how,
- * the device draws the inputs; if not, the host generates them.
+ * Provides the inputs of an operation at a cell, and compares its results with a reference. If the operation's
+ * definition supports it, the device draws random inputs; if not, the host generates the inputs.
  */
 import { dtypes, type StorageDType } from '../../src/ir/dtype.ts'
 import type { Operation, OperationOptions } from '../../src/operation/definition.ts'
@@ -29,7 +29,7 @@ export interface Prepared {
 export interface Inputs {
   sets(cell: Cell): number
   prepare(stage: Stage, cell: Cell, pattern: Pattern): Prepared
-  /** The memory per rank that the inputs need in addition to the inputs themselves. */
+  /** The bytes per rank that are allocated to fill the inputs, in addition to the inputs themselves. */
   extraBytes?(cell: Cell): number
 }
 
@@ -60,11 +60,11 @@ export function bytesOn(machine: Machine, ranks: number, allocate: (world: World
   return bytes
 }
 
-/** The description of the machine for a cell, before a world is open. */
+/** The machine record of the world that a cell will open. */
 export const expectedMachine = ({ ranks, multiprocessors }: Cell): Machine =>
   sharedOut(h200, ranks, multiprocessors)
 
-/** The inputs of one rank, before a world is open. */
+/** The inputs of one rank, found without opening a world. */
 function inputsOn(definition: AnyDefinition, cell: Cell): Operation['inputs'] {
   let inputs: Operation['inputs'] = {}
   bytesOn(expectedMachine(cell), cell.ranks, (world) => {
@@ -104,7 +104,7 @@ const ofDevice = (definition: AnyDefinition, drawing: Drawing): Inputs => ({
 /** Random inputs that the host generates. Randomly chosen rows of the results are compared with the reference. */
 const ofHost = (definition: AnyDefinition): Inputs => ({
   sets: (cell) => setsFor(operationOf(cell)!.gpu.work(cell).bytes),
-  // The operations that fill the inputs have their own buffers.
+  // The operations whose functions fill the inputs allocate their own buffers.
   extraBytes(cell) {
     const options = optionsOf(definition, cell, definition.variants[0])
     return bytesOn(expectedMachine(cell), cell.ranks, (world) => {
@@ -133,7 +133,7 @@ const ofHost = (definition: AnyDefinition): Inputs => ({
         for (const rank of world.localRanks) poison(world, result, rank)
         run()
         await world.synchronize()
-        // Other libraries may have launched work on the device, too.
+        // Other libraries may have enqueued work on the stream, too, so the host waits for the whole stream.
         for (const rank of world.localRanks) world.driverStream(rank, stage.stream.id).synchronize()
         if (contents === undefined) return
         const width = result.shape.at(-1)!

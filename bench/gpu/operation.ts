@@ -1,7 +1,7 @@
 /**
  * Measures all variants of an operation at one cell of the benchmark. All variants of an operation run interleaved with
- * the single step whose time is the lower bound of all variants. If the limiting step is only a matrix product, the
- * vendor's product is measured in its place, too.
+ * the single step whose time is the lower bound of all variants. If the single step is only a matrix product, the
+ * benchmark also measures the vendor's matrix product in its place.
  */
 import type { Step } from '../../src/operation/definition.ts'
 import type { AnyDefinition } from '../../src/ops/operations.ts'
@@ -26,11 +26,11 @@ export const everyVariant = ({ variants, fused }: AnyDefinition): Entered[] =>
 /** The heap has this many spare bytes in addition to the counted allocations. */
 const spareBytes = 128 * 2 ** 20
 
-/** The launches of an execution whose matrix product may be the vendor's. */
+/** The number of launches per execution, if the vendor's library may compute the matrix product. */
 const launchesOf = (steps: readonly Step[]): number =>
   steps.reduce((sum, { product }) => sum + (product ? mostVendorLaunches : 1), 0)
 
-/** Opens the stage of an operation's cell and adds the contestants in `entered`, on all sets of inputs. */
+/** Opens the stage for a cell that measures an operation, and adds the variants in `entered` as contestants. */
 export async function operationStage(
   cell: Cell,
   pattern: Pattern,

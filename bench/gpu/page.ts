@@ -83,7 +83,10 @@ function tellingOf(cells: readonly CellResult[]): string {
   return found.length === 0 ? 'some tens of' : `${Math.min(...found)} to ${Math.max(...found)}`
 }
 
-/** The numbers of executions per loop that occur on one rank. Loops of matrix products always have six executions. */
+/**
+ * The numbers of executions per loop that occur in measurements on one rank. Loops of matrix products always have six
+ * executions.
+ */
 function turnsOf(cells: readonly CellResult[]): string {
   const turns = cells.filter(({ section }) => section === 'attend').flatMap(({ turn }) => turn ?? [])
   return [...new Set([6, ...turns])].join(' or ')

@@ -47,7 +47,7 @@ export class Pattern {
     this.#values = readElements(this.#bits.buffer, 0, dtype, blockElements)
   }
 
-  /** The offset of a tensor in the block, in rows. Each tensor has its own number. */
+  /** The offset of a tensor in the block, in rows. The argument `tensor` is a number that differs between tensors. */
   #shift(tensor: number, rank: number): number {
     return ((tensor * 64 + rank) * 4099) % blockRows
   }

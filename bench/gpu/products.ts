@@ -10,7 +10,7 @@ import { expectSimilar, mostVendorLaunches, Wrong, type ForeignWays, type Stage 
 /** The time for which the algorithms that cuBLASLt proposes are compared. */
 const trying = { seconds: 0.2, leastRounds: 7, mostRounds: 25 }
 
-/** A result with at most this many elements is read completely, to check that every element was written. */
+/** The largest number of elements of a result that is read completely, to check that every element was written. */
 const usualRead = 8 * 2 ** 20
 
 /**
@@ -32,7 +32,7 @@ export const productCheck =
     run()
     await world.synchronize()
     for (const rank of world.localRanks) {
-      // Other libraries may have launched work on the device, too.
+      // Other libraries may have enqueued work on the stream, too, so the host waits for the whole stream.
       world.driverStream(rank, stream.id).synchronize()
       const { rows, columns, expected } = samples[rank]
       if (M * N <= mostRead && !isWritten(world, c, rank, M * N))
@@ -64,7 +64,7 @@ export async function vendorProducts(
   const launches = (n: number): (() => void)[] =>
     sets.map((operands) => () => {
       for (const rank of world.localRanks) {
-        // This call makes the stream wait for earlier graphs.
+        // The call of `driverStream` makes the stream wait for graphs that were launched earlier.
         world.driverStream(rank, stream.id)
         proposals[rank].run(n, operands[rank])
       }

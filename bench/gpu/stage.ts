@@ -29,8 +29,8 @@ export interface Turn extends Timed {
 }
 
 /**
- * A contestant is timed in two ways: in single executions, and in loops. For single executions and for loops, there is
- * one entry per input set, and the execution or the loop begins with that set. The input sets of a stage are used in
+ * A contestant is timed in two ways: in single executions, and in loops. Each of the two lists has one entry per input
+ * set; the execution, or the first execution of the loop, uses that set. The input sets of a stage are used in
  * rotation.
  */
 export interface Ways {
@@ -149,8 +149,8 @@ export class Stage {
   }
 
   /**
-   * Returns loops of consecutive executions, as in a decoding loop. There is one loop for each execution, and the loop
-   * begins with that execution.
+   * Returns loops of consecutive executions, as in a decoding loop. The n-th loop begins with the n-th execution of the
+   * argument.
    */
   inLoop(executions: readonly Timed[]): Turn[] {
     const { repeats } = this
@@ -164,8 +164,8 @@ export class Stage {
   }
 
   /**
-   * Checks the results of the executions and adds them as a contestant, once as launches and once as a graph. The
-   * argument `executionsInLoop` may be given if other executions are faster in a loop.
+   * Checks the results of the executions and adds them as a contestant, once as launches and once as a graph. Loops
+   * consist of `executionsInLoop`, which may differ from `executions` if another algorithm is faster in a loop.
    */
   async enter(
     name: string,
@@ -223,7 +223,7 @@ export class Stage {
 
   /**
    * Times all contestants in loops only. The function `afterRound` may run other work after each round. Rounds with a
-   * negative number do not count.
+   * negative number are warm-up rounds, whose times are not used.
    */
   async times(effort: Effort, afterRound?: (round: number) => Promise<void>): Promise<Timing[]> {
     const turns = this.contestants.map(({ inLoop }) => inLoop)
@@ -314,7 +314,7 @@ export class Stage {
     const start = performance.now()
     const isOver = (round: number): boolean =>
       round >= mostRounds || (round >= leastRounds && performance.now() - start > 1000 * seconds)
-    // The first two rounds of a measurement do not count.
+    // The times of the first two rounds of a measurement are not used.
     for (let round = -2; !isOver(round); round++) {
       const order = random(turns.length)
       const laps = await this.#gate.time(order.map((n) => next(turns[n])))

@@ -10,7 +10,7 @@ import type { CellResult } from './cells.ts'
 export interface Results<Result = CellResult> {
   readonly machine: Readonly<Record<string, string | number>>
   readonly date: string
-  /** A cell without a result is attempted this many times. */
+  /** The number of times that each cell without a result was started, by the key of the cell. */
   readonly begun: Readonly<Record<string, number>>
   readonly cells: readonly Result[]
 }

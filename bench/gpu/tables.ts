@@ -163,8 +163,8 @@ export function fusedTable(title: string, floor: string, cells: readonly CellRes
 }
 
 /**
- * Tables with the same columns as those of single executions, but for loops. The tables for loops contain the cells
- * that were measured in loops.
+ * Tables of the times in loops, with the same columns as the tables of single executions. The tables for loops contain
+ * the cells that were measured in loops.
  */
 function loopTables(title: string, floor: string, cells: readonly CellResult[]): Table[] {
   const looped = cells.flatMap((cell): CellResult[] => {
@@ -281,7 +281,9 @@ function operationTables(
   ]
 }
 
-/** If the lower bound is the time of one step alone, a whole input crosses the links between ranks. */
+/**
+ * The bytes that each rank must receive from other ranks, and the time that a link between GPUs would need for them.
+ */
 const linkTable = (cells: readonly CellResult[]): Table => ({
   title: 'Bytes that each rank would receive over links',
   head: ['', 'received per rank', `time at ${device.link / 1e9} GB/s, us`],

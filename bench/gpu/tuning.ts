@@ -24,7 +24,7 @@ const isProduct = ({ section }: Pick<Cell, 'section'>): boolean => section === '
 
 export const tunedSections: readonly string[] = [...measured.map(({ gpu }) => gpu.section), 'gemm', 'attend']
 
-/** One variant at a cell. */
+/** A cell of the benchmark and the variant of its operation that is tuned. */
 export interface TunePoint extends Cell {
   readonly variant: string
 }
@@ -67,14 +67,15 @@ interface Way {
 }
 
 /**
- * A result with at most this many elements is read completely. The limit is small because there are many candidates.
+ * The largest number of elements of a result that is read completely. The limit is small because the results of many
+ * candidates are read.
  */
 const mostRead = 2 ** 17
 const megabytes64 = 64 * 2 ** 20
 
 /**
- * If a result has more bytes than this limit, only one set of inputs is used. Its inputs are evicted from the cache
- * anyway, and more results would take too much memory.
+ * The largest number of bytes of a result for which several sets of inputs are used. Writing a larger result evicts the
+ * inputs from the cache anyway, and several sets of results would take too much memory.
  */
 const largeResult = 7.4e6
 

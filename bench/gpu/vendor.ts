@@ -11,8 +11,8 @@ import { mostVendorLaunches, stageOptions, Wrong, type Stage } from './stage.ts'
 
 /**
  * Adds the contestants in which cuBLASLt replaces step `at` of `bsp`, if that step is only a matrix product. The
- * argument `made` is `bsp` on each set of inputs, which has run before. `alone` is the name of the step when it is
- * measured alone.
+ * argument `made` has one operation of the variant `bsp` per set of inputs, which has already run once. `alone` is the
+ * name of the step when it is measured alone.
  */
 export async function enterVendor(
   stage: Stage,

@@ -1,11 +1,11 @@
-/** Writes tar and zip archives byte by byte, as other programs do, also ones that no honest program writes. */
+/** Writes tar and zip archives byte by byte: archives as common programs write them, and malicious archives. */
 import { crc32, deflateRawSync } from 'node:zlib'
 
 export interface TarMember {
   readonly name: string
   readonly data?: Uint8Array | string
   readonly type?: string
-  /** How a long name is written. */
+  /** The tar extension with which a long name is written. */
   readonly long?: 'pax' | 'gnu'
   readonly link?: string
 }
@@ -46,13 +46,13 @@ export interface ZipMember {
   readonly name: string
   readonly data?: Uint8Array | string
   readonly stored?: boolean
-  /** True if the sizes follow the data instead of preceding it. */
+  /** True if a data descriptor after the member's data states the sizes, instead of the header before the data. */
   readonly descriptor?: boolean
   readonly zip64?: boolean
   readonly mode?: number
   readonly flags?: number
   readonly method?: number
-  /** The member has the data of this member. */
+  /** The index of an earlier member whose data this member shares. */
   readonly shares?: number
 }
 

@@ -70,7 +70,7 @@ describe('a Chrome trace that Arke wrote', () => {
   }
 
   it('places ranks on a common clock', async () => {
-    // The bases are 5000 ns apart. After alignment, 10 ns of the distance remain.
+    // The time bases of the two ranks are 5000 ns apart. After alignment of the clocks, 10 ns of this distance remain.
     const clocks = [
       { offset: 0, drift: 0 },
       { offset: 10, drift: 0 },

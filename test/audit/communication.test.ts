@@ -79,7 +79,7 @@ describe('communication kernels', () => {
 
   it('every library of the table has a kernel here, and every library but the last cites its sources', () => {
     const tested = new Set(kernels.map(([library]) => library))
-    // RCCL's kernels have the names of NCCL's, except for tools that rename them.
+    // RCCL's kernels have the names of NCCL's kernels, unless a tool has renamed them.
     const names = communicationLibraries.map(({ name }) => name).filter((name) => name !== 'rccl')
     expect(names.filter((name) => !tested.has(name))).toEqual([])
     for (const { name, sources } of communicationLibraries)

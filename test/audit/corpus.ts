@@ -1,6 +1,6 @@
 /**
  * The traces to corrupt: a slice of each real trace, so that a try is cheap, and small generated traces. The real
- * traces are not part of this repository. Without them, only the generated traces are used.
+ * traces are not part of this repository. Without the real traces, only the generated traces are used.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,7 +18,7 @@ export interface CorpusItem {
   readonly name: string
   /** The uncompressed bytes. */
   readonly bytes: Uint8Array
-  /** The names of the other traces that are audited together with this one. */
+  /** The names of the other traces that are audited together with this trace. */
   readonly beside: readonly string[]
   readonly real: boolean
   /** The relative frequency of tries, in percent; whole files are slow, so they are tried less often. */
@@ -35,7 +35,7 @@ export async function corpus(): Promise<CorpusItem[]> {
   return [...(haveRealTraces ? realTraces() : []), ...made, ...archivesOf(made.slice(0, 3)), await ownTrace()]
 }
 
-/** The same ranks in archives. */
+/** Archives that contain the given traces. */
 function archivesOf(items: readonly CorpusItem[]): CorpusItem[] {
   const members = items.map(({ name, bytes }) => ({ name, data: bytes }))
   const packed = items.map(({ name, bytes }) => ({ name: `${name}.gz`, data: gzipSync(bytes) }))

@@ -268,7 +268,7 @@ function shiftIds(event: string, by: number): string {
     .replace(/"External id": (\d+)/, (_, id: string) => `"External id": ${Number(id) + by}`)
 }
 
-/** The events in a fixed order without a pattern. */
+/** Reorders events in a way that looks random but is always the same. */
 function shuffled(events: readonly string[]): string[] {
   return events
     .map((event, i) => ({ event, at: Math.imul(i + 1, 0x9e3779b1) >>> 0 }))

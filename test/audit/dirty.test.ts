@@ -15,7 +15,7 @@ const laid = layOut(demoJob({ layers: 1, steps: 2 }))
 const truth = truthOf(laid)
 const traces = laid.ranks.map(({ rank }) => new TraceText(`rank${rank}.json`, kinetoTextOf(laid, rank)))
 
-/** True if all parts of every rank, in total and per step, equal the true values. */
+/** True if all parts of every rank's time, in total and per step, equal the true values. */
 function isTrue(timeline: Timeline, found: Audit): boolean {
   const parts = found.ranks.map(({ index, ledger, steps }) => ({
     rank: timeline.ranks[index].rank,

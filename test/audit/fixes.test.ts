@@ -1,6 +1,6 @@
 /**
- * What to fix, on generated jobs with known truth: the biggest cost is named with its evidence, wherever it is in the
- * ledger, and the bounds never exceed the time that the job loses.
+ * Tests the advice on what to fix, for generated jobs with known truth: the biggest cost is named with its evidence,
+ * wherever it is in the ledger, and the bounds never exceed the time that the job loses.
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -353,7 +353,7 @@ describe('what to fix first', () => {
 
   it('is the cause that takes most of the time, whichever it is', async () => {
     const big = 900_000
-    /** Each cause, as the phases of a step that lose about `big` nanoseconds to it. */
+    /** For each cause of lost time, the phases of a step in which this cause costs `size` nanoseconds. */
     const planted: Record<string, (size: number) => readonly Phase[]> = {
       copy: (size) => [dispatch(9_000), copy('Memcpy DtoH (Device -> Pinned)', size), gap(700)],
       dataLoading: (size) => [idle(['loading', size]), kernel('a', 9_000)],

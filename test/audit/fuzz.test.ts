@@ -1,6 +1,7 @@
 /**
- * Corrupted traces never crash or hang the audit, and never make it use unbounded memory. The short test tries 60 traces and the
- * long one 1,000. `ARKE_FUZZ=10000 npx vitest run test/audit/fuzz.test.ts` tries more, and `ARKE_FUZZ_SEED` selects other corruptions.
+ * Corrupted traces never crash or hang the audit, and never make it use unbounded memory. The short test tries 60
+ * traces, and the long test 1,000. `ARKE_FUZZ=10000 npx vitest run test/audit/fuzz.test.ts` tries 10,000 traces, and
+ * `ARKE_FUZZ_SEED` selects other corruptions.
  */
 import { describe, expect, it } from 'vitest'
 import { haveRealTraces } from './corpus.ts'

@@ -1,6 +1,6 @@
 /**
  * Corrupts traces and audits them in a separate process that can be killed. An audit must not fail with anything but an
- * `AuditError`, must not hang, and must not exceed its memory limit. Its results must be consistent.
+ * `AuditError`, must not hang, and must not exceed its memory limit. The results of an audit must be consistent.
  *
  *   npx tsx test/audit/fuzz.ts [--count 10000] [--seed 1] [--only INDEX]
  *
@@ -38,7 +38,7 @@ export interface FuzzReport {
   readonly memory: number
 }
 
-/** A try that takes longer than this counts as hung. */
+/** The number of milliseconds after which a try counts as hung. */
 const LIMIT_MS = 20_000
 
 /** Prepares one try. The same seed and index give the same files. */
@@ -59,8 +59,8 @@ function prepare(
 }
 
 /**
- * True if an "unreadable" message comes from an error in the reader. All files exist, so only a database may be
- * unreadable because of its bytes, and even then not because of a JavaScript error.
+ * True if an "unreadable" message comes from an error in the reader. All files exist, so only the bytes of a database
+ * may make a file unreadable, and the message must not be that of a JavaScript error.
  */
 function isOwnError(message: string, files: readonly TraceBytes[]): boolean {
   const database = files.some(({ name }) => name.endsWith('.sqlite'))

@@ -1,4 +1,6 @@
-/** Tests the trace generator itself: its layouts are possible and complete, and can be written in every schema. */
+/**
+ * Tests the trace generator itself: its jobs are possible and complete, and can be written in every schema of traces.
+ */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { demoTraces, demoTruth, RANKS, STRAGGLER } from '../../src/audit/demo/demo.ts'

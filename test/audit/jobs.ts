@@ -7,10 +7,12 @@ export interface JobShape {
   minRanks?: number
   maxRanks?: number
   unit?: number
-  /** Also use groups of some of the ranks. Traces without metadata cannot distinguish them. */
+  /**
+   * True if some process groups contain only some of the ranks. Traces without metadata cannot distinguish such groups.
+   */
   subgroups?: boolean
   maxSlots?: number
-  /** End each step with a collective of all ranks. */
+  /** True if each step ends with a collective of all ranks. */
   closing?: boolean
 }
 
@@ -213,7 +215,8 @@ class StepMaker {
   private idle(one: Slot, first: boolean, stream: number, members?: readonly number[]): Idle[] {
     const host = one.host ?? (first ? { before: [], operator: one.other } : null)
     const hole = one.hole
-    // An idle interval on the same stream can be a gap or a dependency. After a change of streams it is a dependency.
+    // An idle interval on the same stream can be a gap or a dependency. An idle interval before work on another stream
+    // is a dependency.
     const same = this.last === stream && one.what !== 'together'
     const known = this.last >= 0 && one.what !== 'together'
     const why = same && one.recorded ? 'gap' : 'dependency'

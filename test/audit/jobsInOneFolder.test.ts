@@ -72,7 +72,7 @@ async function refused(...inputs: string[]): Promise<string> {
   expect(error.message).not.toContain('\n')
   return error.message
 }
-/** The file that is audited, per rank. */
+/** For each rank, the file that the audit reads. */
 const audited = ({ sources }: Traces): [number, string][] =>
   sources
     .flatMap(({ path, ranks }) =>

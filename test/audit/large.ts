@@ -18,7 +18,8 @@ export interface LargeOptions extends WriteOptions {
 }
 
 /**
- * Writes a trace of about `bytes` uncompressed bytes. Returns its exact size and the number of repetitions of the job.
+ * Writes a trace of about `bytes` uncompressed bytes. Returns the exact size of the trace and the number of repetitions
+ * of the job.
  */
 export async function writeLargeTrace(
   path: string,

@@ -1,5 +1,6 @@
 /**
- * Random corruptions of bytes, reproducible by a seed: damage as by storage, transport and other programs, and worse.
+ * Random corruptions of bytes, reproducible by a seed: damage such as storage, transport and other programs cause, and
+ * worse.
  */
 import { gzipSync } from 'node:zlib'
 import { random } from './trace.ts'

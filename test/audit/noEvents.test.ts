@@ -1,4 +1,4 @@
-/** What an audit says of a file that has no events: whether it is empty, cut off, or no trace at all. */
+/** Tests the audit's errors for a file without events: the file may be empty, cut off, or no trace at all. */
 import { mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ import { AuditError, readTraces } from '../../src/audit/open.ts'
 const folder = mkdtempSync(join(tmpdir(), 'arke-no-events-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-/** The refusal of a file with these contents, without its path. */
+/** The error message of the audit for a file with these contents, without the path of the file. */
 async function refusal(name: string, contents: string | Uint8Array): Promise<string> {
   const path = join(folder, name)
   writeFileSync(path, contents)
@@ -19,7 +19,7 @@ async function refusal(name: string, contents: string | Uint8Array): Promise<str
   return (error as AuditError).message.replace(`${path}: `, '')
 }
 
-/** A database with one table of so many rows. */
+/** An SQLite database with one table of `rows` rows. */
 function database(table: string, rows: number): Buffer {
   const path = join(folder, 'made.sqlite')
   rmSync(path, { force: true })

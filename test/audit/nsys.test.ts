@@ -46,7 +46,7 @@ describe('SQLite files', () => {
     fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }),
     fc.double({ noNaN: true, noDefaultInfinity: true }),
     fc.string({ maxLength: 20 }),
-    // Longer than a page, so the value continues in overflow pages.
+    // A string that is longer than a page of the database continues in overflow pages.
     fc.nat(9000).map((length) => 'é'.repeat(length)),
     fc.uint8Array({ maxLength: 30 }),
     fc.constant(null),

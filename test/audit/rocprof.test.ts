@@ -1,4 +1,7 @@
-/** rocprofv3 JSON is read into the timeline, whatever the order of its parts and the size of the pieces. */
+/**
+ * rocprofv3 JSON is read into the timeline, whatever the order of its sections and the size of the pieces that are
+ * read.
+ */
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
@@ -180,7 +183,7 @@ describe('walking through JSON', () => {
             } else if (path.length % 3 !== 2) expected.push([path.join('/'), value])
           }
           go([], JSON.parse(text))
-          // A top-level scalar ends with the input, which the walker cannot know.
+          // A scalar at the top level ends where the input ends, which the walker cannot know.
           if (depth === 0 && /^[^[{"]/.test(text)) return
           const sorted = (list: [string, unknown][]): string[] =>
             list.map((one) => JSON.stringify(one)).sort()

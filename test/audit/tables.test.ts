@@ -65,7 +65,8 @@ describe('the table of kernels and operators', () => {
 describe('the bandwidth of collectives', () => {
   it('is measured from the last arrival, as nccl-tests does', async () => {
     const { bandwidths = [] } = await documentOf(job())
-    // 2 MB in 500 us are 4 GB/s. Each rank sends and receives 2 * 3/4 of it. The wait of 1 ms does not count.
+    // 2 MB in 500 us are 4 GB/s. In an all-reduce, each of 4 ranks sends and receives 2 * 3/4 of the data. The time of
+    // the all-reduce does not include the wait of 1 ms for the last rank.
     expect(bandwidths.find(({ kind }) => kind === 'allReduce')).toMatchObject({
       group: 'tp',
       ranks: 4,

@@ -104,7 +104,7 @@ function check(
     for (const waiter of waiters)
       keptWaiting[timeline.ranks[rank].rank][timeline.ranks[waiter.rank].rank] = waiter.wait
   }
-  // Without a list of groups, nobody is charged if another rank may have caused more waiting, or for ties.
+  // If the trace does not list groups, no rank is charged if another rank may have caused more waiting, or in a tie.
   const isListed = options.metadata !== false && (options.schema ?? '2026') === '2026'
   if (!isListed)
     keptWaiting.forEach((waits, rank) => {
@@ -113,7 +113,7 @@ function check(
   else expect(keptWaiting).toEqual(truth.keptWaiting)
 }
 
-/** The traces are valid, so no other warnings are allowed. */
+/** The traces are valid, so only the warnings in `allowed` may occur. */
 const quiet = ({ warnings }: Audited, ...allowed: Warning['class'][]): void =>
   expect(warnings.filter((one) => !allowed.includes(one.class))).toEqual([])
 

@@ -5,11 +5,11 @@ import type { TraceBytes } from './auditFiles.ts'
 export interface Damage {
   readonly what: string
   /**
-   * If the result is not the truth, one of these warnings must appear. If the list is empty, the result must be the
-   * truth.
+   * If the result of the audit is not the truth, a warning of one of these classes must appear. If the list is empty,
+   * the result must be the truth.
    */
   readonly classes: readonly WarningClass[]
-  /** True if the result must be the truth and a warning must still name the damage. */
+  /** True if the result of the audit must be the truth and a warning must nevertheless name the damage. */
   readonly harmless?: boolean
   apply(traces: readonly TraceText[]): readonly TraceBytes[]
 }

@@ -1,6 +1,6 @@
 /**
  * Real traces: the reader's result equals that of `JSON.parse` on the whole file, and the device time equals the result
- * of another tool. The files are not part of this repository.
+ * of another tool. The trace files are not part of this repository.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

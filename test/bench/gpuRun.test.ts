@@ -81,7 +81,7 @@ describe('the plan', () => {
     expect(titleOf('attend KV=16384')).toBe('flashDecode')
     expect(titleOf('scaling decode ranks=8')).toBe('flashDecode')
     expect(titleOf('scaling gemm M=8 ranks=8')).toBe('allGatherGemm')
-    // A matrix product on one rank is no operation, although all extents are those of one.
+    // A matrix product on one rank is not an operation, although its extents have the names of an operation's extents.
     expect(titleOf('gemm M=8 N=8192 K=8192')).toBeUndefined()
     // Result files of earlier versions do not name the operation.
     expect(operationOf({ section: 'norm' })?.definition.name).toBe('normGatherGemm')
@@ -254,7 +254,7 @@ describe('results', () => {
     expect(compare(known)!.ratio).toBe(1.25)
     const text = tablesOf('gather', [known, gathered]).map(asText).join('\n')
     expect(text).toMatch(/1\.250 +1\.200…1\.300/)
-    // In loops, the ratio of the variants differs.
+    // The ratio of the variants' times in loops differs from the ratio in single executions.
     const looped = { ...known, inLoop: gathered.timings, turn: 12 }
     expect(tablesOf('gather', [looped]).map(asText).join('\n')).toMatch(/12 in a loop.* 1\.150 /)
   })

@@ -10,7 +10,7 @@ const throws = (message: string) => () => {
   throw new RangeError(message)
 }
 
-/** A matcher, values for which it holds and does not hold, and the expected value. */
+/** A matcher, values that the matcher accepts and rejects, and the expected value. */
 const matchers: readonly (readonly [Name, right: unknown, wrong: unknown, expected: unknown])[] = [
   ['toEqual', [1, { a: 2 }], [1, { a: 3 }], [1, { a: 2 }]],
   ['toEqual', [0], [-0], [0]],

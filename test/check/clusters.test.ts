@@ -1,4 +1,4 @@
-/** Tests of clusters: the order of items, launches, and multicast copies as the checker sees them. */
+/** Tests of clusters: the order of work items, launches, and multicast copies in the checker. */
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
@@ -147,7 +147,7 @@ describe('a kernel with clusters', () => {
 const onGpu = (recorded: KernelIR, shapes: Shapes): KernelIR =>
   atStage(recorded, LAST_STAGE, specialise(usualWorld, shapes))
 
-/** The lowered kernel for a GPU, with a change to each node: another set of attributes, or no node. */
+/** The kernel as lowered for a GPU, in which `change` gives a node other attributes or drops the node. */
 const changed =
   (change: (node: Node) => Node['attributes'] | 'drop' | undefined) =>
   (recorded: KernelIR, shapes: Shapes): KernelIR => {

@@ -1,5 +1,6 @@
 /**
- * Tests that a search or a run that ends early reports this. "Complete" means that every schedule within the bound was explored.
+ * Tests that a search or a run that ends early reports that it was cut. "Complete" means that every schedule within the
+ * bound was explored.
  */
 import { describe, expect, it } from 'vitest'
 import { i32, kernel, tensor, u32 } from '../../src/index.ts'
@@ -8,8 +9,9 @@ import { formatFinding } from '../../src/targets/check/findings.ts'
 import { scenario, type Scenario } from '../../src/world/world.ts'
 
 /**
- * In this kernel, rank 0 adds to a counter `turns` times and then stores. Rank 1 stores if it finds the counter
- * complete. The two stores race if rank 1 runs after rank 0, which needs no preemption.
+ * In this kernel, rank 0 adds to a counter `turns` times and then stores to an element. Rank 1 stores to the same
+ * element if the counter has reached `turns`. The two stores race if rank 1 runs after rank 0, which needs no
+ * preemption.
  */
 function lateRace(turns: number): Scenario {
   const late = kernel('late', { count: tensor(i32, 1), cell: tensor(i32, 1) }, (t, { count, cell }) => {

@@ -88,7 +88,7 @@ const sent = kernel(
   },
 )
 
-/** Like the kernel `sent`, but threads store the data, because the TMA cannot copy single numbers. */
+/** A kernel like `sent`, in which threads store the data, because the TMA cannot copy single numbers. */
 const written = kernel(
   'written',
   { inbox: tensor(f16, 2), y: tensor(f32, 2), told: flags() },
@@ -283,7 +283,7 @@ describe('engines', () => {
         )
         return { ...ir, body: copier.copyBlock(ir.body) }
       }
-    // Stores of an odd number of boxes begin with the place of the box before.
+    // If a store has an odd number of boxes, the first box of the next store uses the staging buffer of the last box.
     expect(await kinds(oneBox, isOf(undefined))).toEqual(['race'])
     expect(await kinds(boxed, isOf(1))).toEqual(['race'])
   })

@@ -1,6 +1,6 @@
 /**
- * The checked kernels contain what the checker is to judge: ops that the last stages for a GPU insert occur in an example,
- * or in an operation's form at the shapes that are checked. The checker finds it if the fences of an example are removed.
+ * Tests that the checker sees every op that the last stages for a GPU insert: each such op occurs in an example, or in
+ * an operation's form at the shapes that are checked. The checker reports an example whose fences are removed.
  */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'

@@ -270,7 +270,7 @@ describe('atomics', () => {
       world.launch(update, { cells }, { grid: 1 })
       return [...(await world.read(cells, 0))]
     }
-    // Index 7 is outside the tensor, but its lane is masked out.
+    // Index 7 is outside the tensor, but the lane with index 7 is masked out.
     expect(await onBothStages(3, run)).toEqual([
       [0, 0, 6, 0, 12, 0, 18],
       [0, 0, 6, 0, 12, 0, 18],

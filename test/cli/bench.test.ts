@@ -225,7 +225,7 @@ describe('what arke bench gives', () => {
     ])
     expect(points[0].auto?.reason).toBeTypeOf('string')
 
-    // The document is also the format of the recording that the demo draws.
+    // The JSON document of `arke bench` has the format of the recording that the demo draws.
     const result = JSON.parse(readFileSync(recording, 'utf8')) as BenchResult
     const drawn = recordingLines(result).join('\n')
     const origin = drawn.slice(0, drawn.indexOf('flashDecode')).replace(/\s+/g, ' ')

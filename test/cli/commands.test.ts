@@ -297,7 +297,8 @@ describe('demo', () => {
       expect(stderr).toBe('')
       expect(stdout).toMatch(/\d+\.\d % of GPU time lost.*; rank 5 causes \d+\.\d % of the waiting\./)
       expect(stdout).toContain('race in signalTooEarly')
-      // The recording from a GPU states its origin, and the time of each variant stands beside its timeline.
+      // The demo states the origin of the recording from a GPU, and prints the time of each variant beside its
+      // timeline.
       expect(stdout).toMatch(
         /NVIDIA H200, 128 multiprocessors, target cuda, \d{4}-\d\d-\d\d, commit [0-9a-f]{7}\./,
       )

@@ -10,7 +10,7 @@ const head = `import { f32, i32, flags, kernel, scenario, tensor } from 'arke'
 export const count = kernel('count', { x: tensor(i32, 1) }, (t, { x }) => void t.atomic.add(x.on(0).at([0]), 1))
 export const racing = kernel('racing', { x: tensor(i32, 1) }, (t, { x }) => t.store(x.on(0).at([0]), t.rank))
 `
-/** The scenario after the misbehaving one. */
+/** The source of a scenario that runs after the misbehaving scenario. */
 const next = (kernel: 'count' | 'racing'): string => `
 export const after = scenario('the next one', { ranks: 2 }, async (world) => {
   world.launch(${kernel}, { x: world.zeros(i32, [1], { name: 'x' }) }, { grid: 1 })
@@ -28,7 +28,7 @@ interface Case {
   readonly body: string
   /** Source code in front of the scenario. */
   readonly more?: string
-  /** The code whose position the sentence must contain. */
+  /** The code whose position the printed sentence must contain. */
   readonly at: string
   readonly says: RegExp
 }
@@ -156,7 +156,7 @@ describe.each(numbered)('%s', (name, { body, more = '', at, says }, place) => {
   const text = head + more + scenarioOf(body) + next('count')
   const path = file(`${name.replaceAll(' ', '-')}.mjs`, text)
 
-  // A third of the test cases is short, because each starts a process.
+  // The short tests run only a third of the test cases, because each test case starts a process.
   const effort = place % 3 === 0 ? {} : long
   it('is told in one sentence with its line, and the next scenario is checked', effort, async () => {
     const { code, stdout, stderr } = await arke('check', path, '--schedules', '20', '--stage', 'recorded')

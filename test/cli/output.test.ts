@@ -144,7 +144,7 @@ describe('a reader that stops reading', () => {
     expect(await unread(...run, '--report', 'unread.html', '--trace', 'unread.json')).toBe(0)
     expect(written('unread.html')).toMatch(/^<!doctype html>/i)
     expect(JSON.parse(written('unread.json'))).toHaveProperty('traceEvents')
-    // A document that is written in many steps and has to wait for its reader.
+    // The command writes a large document in many steps, and has to wait for the process that reads it.
     expect(await unread('audit', '--demo', '--json', '--html', 'audit.html')).toBe(0)
     expect(written('audit.html')).toMatch(/^<!doctype html>/i)
   })

@@ -36,7 +36,7 @@ describe('the built package', () => {
       symlinkSync(join(root, 'node_modules', name), join(folder, 'node_modules', name))
     }
     expect(await run(join(folder, 'package/dist/cli/main.js'), ['--version'], folder)).toBe(`${version}\n`)
-    // The results of a benchmark state the commit, also if they come from a machine that has only the package.
+    // The results of a benchmark state the commit of Arke, even on a machine that has only the package.
     const built = readFileSync(join(folder, 'package/dist/commit.json'), 'utf8')
     const commit = JSON.parse(built) as string | null
     if (commitOfCheckout() === null) expect(commit).toBeNull()
@@ -49,7 +49,7 @@ describe('the built package', () => {
       guard,
       "import { register } from 'node:module'\nprocess.noDeprecation = true\nregister('./hooks.mjs', import.meta.url)\n",
     )
-    writeFileSync(join(folder, 'kernel.mjs'), text) // The text contains no types, so it is valid JavaScript.
+    writeFileSync(join(folder, 'kernel.mjs'), text) // The kernel's text contains no types, so it is valid JavaScript.
     const { stdout, stderr, code } = await start(['check', 'kernel.mjs'], ['--import', guard, main], folder)
       .ended
     const { line, column } = placeOf(text, 'store(inbox')
@@ -58,7 +58,7 @@ describe('the built package', () => {
     expect(code).toBe(1)
     writeFileSync(join(folder, 'guarded.ts'), text)
     const guarded = await start(['check', 'guarded.ts'], ['--import', guard, main], folder).ended
-    expect(guarded.stderr).toContain('tsx was loaded') // This test shows that the guard works.
+    expect(guarded.stderr).toContain('tsx was loaded') // The guard module ends a process that loads tsx.
   })
 
   it("checks TypeScript at the author's lines, in a project of CommonJS too", async () => {

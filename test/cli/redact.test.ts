@@ -15,7 +15,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 let count = 0
 const secrets: string[] = []
-/** A new word that occurs nowhere else. */
+/** A new secret, which is a word that occurs nowhere else. */
 function secret(): string {
   const word = `sEcr${(count++).toString(36)}Zq${(7919 * count).toString(36)}`
   secrets.push(word)
@@ -44,7 +44,7 @@ function traceOf(rank: number): string {
         {},
         { 'Python id': 1 },
       ),
-      // Frames of at least half a millisecond explain what the host did.
+      // The audit names Python functions that take at least half a millisecond to explain what the host did.
       event('python_function', `${secret()}: ${secret()}`, at + 2, 800, {}, { 'Python id': 2 }),
       event('cpu_op', secret(), at + 5, 100, {}, { 'External id': 10 * step + 1 }),
       event('cpu_op', 'aten::mm', at + 110, 90, {}, {
@@ -90,7 +90,7 @@ function unpacked(page: string): string {
       try {
         return inflate(bytes).toString('latin1')
       } catch {
-        // It is compressed in another way.
+        // The data is not compressed by this method.
       }
     }
     return bytes.toString('latin1')
@@ -135,7 +135,7 @@ describe('--redact', () => {
   it('no output contains any of them', async () => {
     const text = await outputs({ redact: true })
     expect(secrets.filter((one) => text.includes(one))).toEqual([])
-    // The audit itself is the same.
+    // Redaction does not change the results of the audit.
     expect(text).toMatch(/rank 1/i)
     expect(text).toContain('ncclDevKernel_AllReduce_Sum_bf16_RING_LL')
     expect(text).toContain('aten::mm')

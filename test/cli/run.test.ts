@@ -85,7 +85,8 @@ describe('arke run', () => {
       for (const { wall, parts, locality } of ledgers) {
         expect(walls).toContain(wall)
         expect(runPartNames.reduce((sum, part) => sum + parts[part], 0)).toBeCloseTo(wall, 3)
-        // `double` reads the sum that `pass` has written, and later its own: one f32 in the first stretch.
+        // In the first stretch, `double` reads back one f32, the sum that `pass` has written; a later `double` reads
+        // its own result.
         expect(locality.bytes).toBe(4)
       }
     }

@@ -26,7 +26,7 @@ afterAll(() => {
 })
 const file = authorFolder()
 
-/** Adds 1 as often as asked, so that the time depends on nothing else. */
+/** Adds 1 to a sum `ROUNDS` times, so that the run time depends only on `ROUNDS`. */
 const add = kernel('add', { y: tensor(f32, 1) }, { ROUNDS: 8 }, (t, { y }, { ROUNDS }) => {
   const sum = t.for(ROUNDS, t.constant(f32, 0), (_, total) => total.add(1).min(t.load(y.at([1]))))
   t.store(y.at([0]), sum)
@@ -40,7 +40,7 @@ const adding = scenario(
     seen.push(ROUNDS)
     const y = world.full(f32, [2], 9)
     world.launch(add, { y }, { grid: 1, meta: { ROUNDS } })
-    // The result is wrong for the last number.
+    // The result is wrong for the last value of `ROUNDS`.
     expectClose((await world.read(y, 1)).subarray(0, 1), [9])
   },
 )

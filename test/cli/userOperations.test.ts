@@ -79,7 +79,7 @@ describe('a file that exports an operation', () => {
     expect(stdout.match(/^examples\/.*$/gm)).toEqual([
       `examples/07-all-gather-gemm.ts: ${name}, 2 ranks on wasm`,
     ])
-    // The kernels are measured as recorded, so no other kernels are timed.
+    // The benchmark times only the kernels that record events, not kernels without recording.
     expect(stdout).toContain(
       '  The recorded kernels differ from those that run without recording: allGatherGemm ',
     )

@@ -54,7 +54,7 @@ function expectRecorded(ir: KernelIR): void {
   const order = (ir.decisions?.order ?? []).map(({ what }) => what)
   expect(order.filter((what) => what.includes('divided among the threads'))).toHaveLength(apart)
   const exchanged = /exchange its elements|when it is used|obtains it for all|exchange partial/
-  // `last` exchanges a value as well, where it inserts a barrier.
+  // A `last` node also passes a value between threads if a barrier is inserted for it.
   const lasts = nodes.filter(
     ({ op, attributes }) => op === 'last' && attributes.exchange !== undefined,
   ).length

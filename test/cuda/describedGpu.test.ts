@@ -75,7 +75,7 @@ it('registers per thread follow from the registers of a processor', () => {
 })
 
 it('a world launches kernels for the limits that its driver reports', async () => {
-  // 99 KiB per program and 100 KiB per multiprocessor.
+  // The GPU has 99 KiB of shared memory per program and 100 KiB per multiprocessor.
   const attributes = { 97: 99 * KiB, 81: 100 * KiB }
   const sources: string[] = []
   const compile = ({ source }: EmittedKernel): Uint8Array => (sources.push(source), new Uint8Array())

@@ -1,6 +1,6 @@
 /**
- * Tests of the CUDA world on a GPU: aborts, reset, graphs, streams, residency. On a machine without a GPU they are
- * skipped, and the reason is printed.
+ * Tests of the CUDA world on a GPU: aborts, reset, graphs, streams, residency. On a machine without a GPU these tests
+ * are skipped, and the reason is printed.
  */
 import { describe, expect, it } from 'vitest'
 import { flags, i32, kernel, launchOf, openWorld, scalar, tensor, WorldStopped } from '../../src/index.ts'
@@ -44,14 +44,14 @@ const polling = kernel('polling', { x: tensor(i32, 1) }, (t, { x }) => {
   )
 })
 
-/** Counts in memory; each iteration takes about 1 us. */
+/** Increases a number in memory repeatedly; each iteration takes about 1 us. */
 const counting = kernel('counting', { x: tensor(i32, 1), turns: scalar(i32) }, (t, { x, turns }) =>
   t.for(turns, (i) =>
     t.store(x.at([0]), t.load(x.at([0]), { order: 'acquire' }).add(i), { order: 'release' }),
   ),
 )
 
-/** Two roles that exchange no data. One waits for a barrier phase that never completes. */
+/** Two roles that exchange no data. One role waits for a barrier phase that never completes. */
 const halted = kernel('halted', { x: tensor('f32', 1) }, (t, { x }) => {
   const buffer = t.shared('f32', [4])
   const full = t.barriers(1)
@@ -73,13 +73,13 @@ const meeting = kernel('meeting', { arrived: flags(1), x: tensor(i32, 1) }, (t, 
 
 /**
  * After a rank barrier, each rank adds the old value of its word to the word of the next rank. The result is wrong if a
- * replay is lost or runs too early.
+ * replay of the graph is lost or runs too early.
  */
 const add = kernel('add', { x: tensor(i32, 1), by: scalar(i32) }, (t, { x, by }) => {
   t.store(x.at([1]), t.load(x.at([1])).add(by))
 })
 
-/** Sets all elements of a rank's matrix, or of the matrix of the next rank, which waits for it. */
+/** Sets all elements of a matrix: `setTo` on the own rank, and `setNext` on the next rank, which waits for the flag. */
 const setTo = kernel('setTo', { a: tensor('bf16', 2), value: scalar('f32') }, (t, { a, value }) =>
   t.store(a.tile([0, 0], [16, 64]), t.zeros('f32', [16, 64]).add(value).to('bf16')),
 )

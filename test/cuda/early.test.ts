@@ -1,6 +1,6 @@
 /**
- * Tests launches that read a tensor early (before the previous kernel has ended), on a fake driver. Launches that write
- * the tensor run after them, and the host does not block.
+ * Tests launches that read a tensor early (before the previous kernel has ended), on a fake driver. A launch that
+ * writes the tensor runs after the launches that read it early, and the host does not block.
  */
 import { expect, it } from 'vitest'
 import { flags, i32, kernel, scalar, tensor, WorldStopped } from '../../src/index.ts'

@@ -1,7 +1,8 @@
 /**
  * The texts that a world on one or several GPUs hands to the compiler are those that `arke emit --target cuda` prints, byte by byte
  * and in both directions: the example ladder at each scenario's world sizes, the collectives, operations by name, and every form of
- * every operation. The driver has no GPU behind it. Forms are compared as the world's backend specialises them, without memory.
+ * every operation. The driver has no GPU behind it. Forms of operations are compared as the world's backend specialises
+ * them, without allocating memory.
  */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -97,7 +98,10 @@ function loaded({ kernel, args, options }: Launch, { ranks, record, severalDevic
   return emittedFor(ir, values, { ...usualWorld, record, oneDevice: !severalDevices }).kernel.source
 }
 
-/** A scenario that looks at its results finds that nothing was computed; any other error is one. A host cannot poll. */
+/**
+ * A scenario that compares its results fails, because nothing was computed; an error of any other kind fails the test.
+ * A host cannot poll.
+ */
 async function runBlind(run: (world: World) => unknown, world: World): Promise<void> {
   world.peek = () => Promise.reject(new Error('no kernel runs'))
   try {
@@ -111,14 +115,14 @@ async function runBlind(run: (world: World) => unknown, world: World): Promise<v
 const worlds = [false, true].flatMap((record) =>
   [false, true].map((severalDevices) => ({ record, severalDevices })),
 )
-/** Of cases whose world changes fastest, some of each world. */
+/** Selects test cases for the short tests such that each kind of world occurs. */
 const isDrawn = (index: number): boolean => index % (2 * worlds.length + 1) === 0
 const worldName = 'recording: $record, several devices: $severalDevices'
 
 describe('the printed source equals the launched source', () => {
   const examples = readdirSync(join(root, 'examples')).filter((name) => /^\d.*\.ts$/.test(name))
   const cases = examples.flatMap((name) => worlds.map((world) => ({ name, ...world })))
-  // Each example in one world.
+  // The short tests run each example in one kind of world.
   itForSome(cases, (_, index) => index % worlds.length === Math.floor(index / worlds.length) % worlds.length)(
     `examples/$name, ${worldName}`,
     async ({ name, ...facts }) => {
@@ -230,7 +234,7 @@ describe('what is printed is what is launched', () => {
     },
   )
 
-  // All candidates do not fit in memory: a kernel keeps its recordings, and these their stages.
+  // A selection of candidates is compared, because a kernel keeps all its recordings and their stages in memory.
   itForSome(cells, () => false)(`with many candidate tiles: ${cellName}`, async (cell) => {
     const draw = drawing(1000 + cells.indexOf(cell))
     await expectSame(cell, { ranks: cell.ranks, record: false, severalDevices: false }, (all) =>

@@ -12,7 +12,7 @@ const names =
 
 type Options = Omit<EmitFacts, 'tensors'>
 
-/** Emits a kernel in which all tensors have one shape. The emitter only uses the divisors of their extents. */
+/** Emits a kernel in which all tensors have one shape. The emitter only uses the divisors of the tensors' extents. */
 export function emit(
   ir: KernelIR,
   shape: readonly number[] = [4096, 4096],

@@ -23,7 +23,7 @@ export interface FakeKernel {
   readonly params: number
   /** The sizes of the parameters in bytes; 8 by default. */
   readonly sizes?: readonly number[]
-  /** Returns true when the kernel has ended. It is called repeatedly until then. */
+  /** Returns true when the kernel has ended. The function is called repeatedly until the kernel has ended. */
   readonly run: (launch: FakeLaunch) => boolean
 }
 

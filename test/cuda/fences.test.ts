@@ -1,6 +1,6 @@
 /**
- * Proxy fences between what threads write and what engines of a GPU access, where a thread barrier or a barrier of roles
- * lies in between: the last stage has no finding, and a race without its fences.
+ * Tests proxy fences between data that threads write and accesses by engines of a GPU, with a thread barrier or a
+ * barrier of roles in between: the last stage has no finding, and has a race if its fences are removed.
  * test/targets/primitives/copiesInFlight.test.ts runs the kernels.
  */
 import { describe, expect, it } from 'vitest'

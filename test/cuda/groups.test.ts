@@ -19,7 +19,9 @@ import { emit } from './emitting.ts'
 import { fakeDriver } from './fakeDriver.ts'
 import { openOnCpu, unavailable } from './onCpu/onCpu.ts'
 
-/** By size, since the emulation keeps one kernel by name: a kernel for another size replaces it. */
+/**
+ * The groups are listed by size, because the emulation replaces a kernel by a kernel of the same name for another size.
+ */
 const fewGroups = [
   [1, 3, 5],
   [5, 0, 3, 1],
@@ -66,7 +68,8 @@ describe('groups', () => {
   it.skipIf(unavailable() !== undefined)('see their own ranks in emitted kernels', async () => {
     const heard = await heardOn(openOnCpu(6), fewGroups)
     expect(heard).toEqual(await heardOn(await openWorld({ target: 'check', ranks: 6 }), fewGroups))
-    // Rank 3 of the world heard the three members of [1, 3, 5], and rank 2 nobody.
+    // Rank 3 of the world received the values of the three members of [1, 3, 5]; rank 2, which is no member, received
+    // none.
     expect(heard[0][3]).toEqual([2, 4, 6, -1, -1, -1])
     expect(heard[0][2]).toEqual([-1, -1, -1, -1, -1, -1])
     // Rank 3 is the third of [5, 0, 3, 1], and rank 2 is no member.
@@ -133,7 +136,8 @@ describe('groups', () => {
       expect(shape).toMatchObject({ dims: [64, 64, 6], strides: [128, stride] })
     }
     expect(ranked[6]).toMatchObject({ address: at(1), shape: { dims: [64, 64, 3] } })
-    // Both scattered groups share a kernel. Its tile is on the owner's place, and the third group needs no table.
+    // Both scattered groups share a kernel. The kernel finds the tile's owner in the table of heaps; the third group
+    // needs no table.
     expect(texts).toHaveLength(2)
     expect(texts[0]).toMatch(/const __grid_constant__ Places<3> heap_places/)
     expect(texts[0]).toMatch(/tma_load_3d\([^;]*, heap_places\.of\[/)

@@ -111,8 +111,9 @@ export const byThreads = kernel(
 )
 
 /**
- * Fetches tiles of the next rank into shared tiles: each while the one before is used, beyond the edge of the tensor, of
- * 16-bit elements, and of chosen rows. Rows of W elements determine the chunks. Sends what it has fetched on.
+ * Fetches tiles of the next rank into shared tiles: each tile while the previous one is used, tiles beyond the edge of
+ * the tensor, of 16-bit elements, and of chosen rows. The row length W determines the chunks of a copy. A fetched tile
+ * is also copied to a tensor.
  */
 export const fetchTiles = kernel(
   'fetchTiles',

@@ -119,7 +119,7 @@ describe('the text of a kernel with copies in flight', () => {
 
 // The last stage in the checker
 
-/** The kinds of the findings if these nodes are left out. */
+/** The kinds of the findings if the nodes that `isDropped` selects are left out. */
 const findings = async (
   subject: Scenario,
   isDropped: (node: Node) => boolean,
@@ -144,7 +144,7 @@ describe('the last stage', () => {
   it('has no finding, and a race without its fences or without one of its waits', async () => {
     for (const subject of [sending, storing]) {
       expect(await findings(subject, () => false)).toEqual([])
-      // The last wait of `storing` is at the end of the role. The next kernel needs it.
+      // The last wait of `storing` is at the end of the role, because the next kernel relies on it.
       for (const isDropped of [isFence, waitsFor('reads'), waitsFor(undefined)])
         expect(await findings(subject, isDropped)).toEqual(['race'])
     }

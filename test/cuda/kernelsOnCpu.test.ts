@@ -1,6 +1,6 @@
 /**
- * Regression tests for kernels that the CUDA emitter once miscompiled. Their CUDA source runs on this CPU, thread by
- * thread, and must agree with the checker.
+ * Regression tests for kernels that the CUDA emitter once miscompiled. The CUDA source of such a kernel runs on this
+ * CPU, thread by thread, and must agree with the checker.
  */
 import { describe, expect, it } from 'vitest'
 import { f32 } from '../../src/lang/dtypes.ts'

@@ -5,7 +5,7 @@ import type { Tensor } from '../../src/lang/tensor.ts'
 import { compileTogether, noCompiler } from './compile.ts'
 import { emit } from './emitting.ts'
 
-/** A kernel that reduces, exchanges, fetches and computes, with these names. */
+/** A kernel that reduces, exchanges, fetches and computes, whose author chose the given names. */
 function named(name: string, [x, y, z]: readonly [string, string, string]): Kernel {
   type Args = { readonly [one: string]: Tensor<'f32', 2> }
   const params = { [x]: tensor('f32', 2), [y]: tensor('f32', 2), [z]: tensor('f32', 2) }

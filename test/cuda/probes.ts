@@ -1,6 +1,6 @@
 /**
- * Small kernels that together use all features that the CUDA emitter lowers. Tests compile them and compare their text.
- * They are not operations.
+ * Small kernels that together use all features that the CUDA emitter lowers. Tests compile these kernels and compare
+ * the emitted text. They are not operations.
  */
 import type { DotDType } from '../../src/ir/dtype.ts'
 import { bf16, f32, i32, u32 } from '../../src/lang/dtypes.ts'

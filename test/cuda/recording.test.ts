@@ -133,7 +133,7 @@ describe('a log', () => {
     const { recording, logs } = recordingOf(1)
     for (let n = 0; n < 2; n++) recording.launched({ rank: 0, stream: 0 }, work, undefined, 0, 0)
     logs[0].program({ launch: 0, program: 0, sm: 0, start: 0, end: 10 })
-    // The second launch has not ended, so nothing is known of it.
+    // The second launch has not ended, so the log contains no program of it.
     logs[0].lose(41)
     recording.collect()
     const timeline = recording.timeline([0], 'cuda', () => 1)
@@ -216,7 +216,8 @@ it('the ledger of an execution adds up to its wall', () => {
     const sum = runPartNames.reduce((total, part) => total + ledger.parts[part], 0)
     expect(sum).toBeCloseTo(wall, 6)
   }
-  // Two of four multiprocessors have a program, blocked for 500 and 600 ns. Then rank 0 waits for rank 1.
+  // Two of four multiprocessors have a program, blocked for 500 and 600 ns. After the blocked programs, rank 0 waits
+  // for rank 1 for 300 ns.
   expect(ranks[0].ledger.parts.wait).toBe((500 + 600) / 4 + 300)
   expect(ranks[0].ledger.parts.other).toBe((2 * 1800) / 4)
 })
@@ -238,7 +239,7 @@ describe('a world that records', () => {
           return true
         },
       },
-      // The parameters are x, value and the log.
+      // The parameters of the kernel `put` are x, value and the event log.
       put: {
         params: 3,
         run: (launch) => {

@@ -45,7 +45,7 @@ function shipped(name: string, kernel: Pick<Kernel, 'record'>, meta: Meta, shape
   const emitted = new Map<boolean, EmittedKernel>()
   return {
     name,
-    // Several test files read the same text.
+    // Several test files use the emitted text of these kernels.
     emit({ record = false } = {}) {
       const known = emitted.get(record)
       if (known) return known

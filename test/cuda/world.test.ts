@@ -272,7 +272,8 @@ describe('launches', () => {
 
 describe('an abort', () => {
   /**
-   * Ends when its control block, the last parameter, requests an abort. Then records that it waited at the first site.
+   * A kernel that ends when its control block, the last parameter, requests an abort, and then records that it waited
+   * at the first wait of the kernel.
    */
   const stuck: FakeKernel = {
     params: 7,

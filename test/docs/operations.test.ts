@@ -1,7 +1,7 @@
 /**
- * Tests that docs/operations.md shows correct kernels, programs and pictures. The kernels in it must equal the source, and its
- * programs must compile and run. Every variant must have a section and a picture. The pictures of the page must equal those drawn here
- * (`vitest -u` draws them again).
+ * Tests that docs/operations.md shows correct kernels, programs and pictures. The page's kernels must equal the source,
+ * and its programs must compile and run. Every variant must have a section and a picture. The pictures of the page must
+ * equal those drawn here (`vitest -u` draws them again).
  */
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

@@ -60,7 +60,7 @@ it('covers every example', () => {
 /** The examples that the short tests also start as processes, and on threads; the others are only recorded and searched. */
 const shortFiles = ['06-message-passing.ts', '07-all-gather-gemm.ts']
 
-/** Many programs that synchronise: one preemption takes seconds. */
+/** True for examples with many programs that synchronise, for which a search with one preemption takes seconds. */
 const isSlow = (file: string): boolean => file === '18-split-k.ts' || file === '16-sampling.ts'
 
 describe.each(files)('%s', (file) => {

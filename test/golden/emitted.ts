@@ -46,11 +46,11 @@ export interface Emitted {
   readonly kernel: string
   readonly facts: string
   /**
-   * The contents by file ending. Recording and non-recording CPU code share one line of the golden file. GPU variants
-   * outside the thorough cases also share one line of the golden file.
+   * The emitted contents, keyed by file ending. Recording and non-recording CPU code share one line of the golden file.
+   * GPU variants outside the thorough cases also share one line of the golden file.
    */
   readonly contents: Readonly<Record<string, string | Uint8Array>>
-  /** The field is undefined if the kernel is handwritten. */
+  /** The IR of the kernel; undefined if the kernel is handwritten. */
   readonly ir: KernelIR | undefined
 }
 
@@ -107,7 +107,7 @@ type Form = readonly [facts: string, contents: Emitted['contents']]
 const onOff = [false, true]
 const recording = (record: boolean): string => `recording=${record ? 'on' : 'off'}`
 
-/** Combines several forms into one line of the golden file. Each form in such a line keeps its own files. */
+/** Combines several forms into one line of the golden file. The files of each of these forms remain separate. */
 const together = (facts: string, all: readonly Form[]): Form => [
   facts,
   Object.fromEntries(
@@ -189,7 +189,7 @@ function tensorFacts(ir: KernelIR, shapes: Launched['shapes'], isOdd: boolean): 
   return Object.fromEntries(all)
 }
 
-/** The ops in rendered GPU kernels. GPU stages insert ops that authors do not write. */
+/** The ops that occur in rendered GPU kernels. GPU stages insert ops that authors do not write. */
 export const renderedOps = new Set<string>()
 
 const cuda = (ir: KernelIR, facts: EmitFacts): Emitted['contents'] =>
@@ -208,7 +208,7 @@ function cpu(
   render: (module: ReturnType<typeof lowerKernel>['module']) => Emitted['contents'],
 ): Emitted['contents'] {
   return orRefusal(() => {
-    // The module is rendered below, and `unlike` is a description for people.
+    // The text of `module` is compared separately, and `unlike` is a description that does not change the code.
     const { module, sites, needsResidency, messages, unlike: _, ...rest } = lowerKernel(ir, options)
     const lines = {
       ...(messages.length > 0 && { messages }),

@@ -97,7 +97,7 @@ describe('emitted text', () => {
     async () => {
       const { hashes } = await emission({ sizes: [8], dtypes: ['bf16'], isRotating: true })
       const all = golden()
-      // A kernel that several dtypes share has the name of the first of them, which may be outside this range.
+      // A kernel that several dtypes share has the name of the first dtype, which may be outside the range under test.
       const shared = new Map([...hashes].filter(([key]) => all.has(key)))
       expect(shared.size).toBeGreaterThan(0.95 * hashes.size)
       const known = new Map([...all].filter(([key]) => shared.has(key)))

@@ -17,7 +17,7 @@ export interface Probe {
   readonly kernel: Pick<Kernel, 'record'>
   readonly ranks: number
   readonly meta?: Meta
-  /** The host signals flags of the kernel. */
+  /** True if the host signals flags of the kernel. */
   readonly hostSignals?: true
 }
 
@@ -184,7 +184,7 @@ function gatherings(): Probe[] {
   }))
 }
 
-/** Random words and numbers of scalars, vectors and matrices, of indices and of numbers from memory. */
+/** Random words and numbers, with counters that are scalars, vectors and matrices, from indices and from memory. */
 function randomNumbers(): Probe[] {
   const params = { x: tensor('i32', 2), words: tensor('u32', 2), out: tensor('f32', 2) }
   const made = kernel('randomNumbers', params, (t, { x, words, out }) => {

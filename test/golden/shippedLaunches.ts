@@ -32,7 +32,7 @@ export interface Launched {
   readonly ranks: number
   readonly meta: Meta | undefined
   readonly shapes: Readonly<Record<string, readonly number[]>>
-  /** The parameters that are packed, on a CPU. */
+  /** The parameters that hold packed weights if the target is a CPU. */
   readonly packed: readonly string[]
   /** True if the host signals flags of the kernel. */
   readonly hostSignals: boolean
@@ -42,7 +42,10 @@ export interface Launched {
 
 const worldSizes = [1, 2, 4, 8]
 
-/** The tables of tuned tiles have no entry with this name. Ranks share the multiprocessors of an H200, and no memory. */
+/**
+ * A machine record whose name is in no table of tuned tiles. The ranks divide the multiprocessors of an H200, but share
+ * no memory.
+ */
 export function paperMachine(target: GoldenTarget, ranks: number): Machine {
   if (target !== 'cuda') return cpuMachine(target, ranks, target === 'wasm' ? { panelSteps: 512 } : {})
   return oneEach({ ...h200, name: 'paper', processors: Math.floor(h200.processors / ranks) }, ranks)

@@ -29,7 +29,7 @@ const receive = kernel(
 
 const ranks = 2
 
-/** Executes the kernels above on the host, with the arguments that they receive. */
+/** Executes the kernels of this file on the host, with the arguments of the launch. */
 const programs: Readonly<Record<string, Program>> = {
   put({ memory, grid, address, number }) {
     for (let program = 0; program < grid; program++)

@@ -36,7 +36,7 @@ interface Given {
   readonly writesElsewhere?: readonly object[]
 }
 
-/** A launch with one parameter. The map `told` holds the parameter's value, which starts at 0. */
+/** A launch with one parameter. The object `told` holds the value of the parameter, which starts at 0. */
 function launching({ on = new FakeLine(0), early, groups, writes = [], writesElsewhere = [] }: Given) {
   const told = { value: 0, times: 0 }
   const launch = {

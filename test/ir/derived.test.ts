@@ -104,7 +104,7 @@ describe('a new op', () => {
     const converts = (given: KernelIR): number =>
       opsOf(through(given, upToLayouts, { tensors: {} })).filter((op) => op === 'convert').length
     expect(converts(ir)).toBeGreaterThan(0)
-    // Without a renderer or an order of its own, the new op is compiled as far as its layouts.
+    // The new op cannot be rendered, so the kernel is compiled only up to the stage `layouts`.
     const probe = instead(ir, 'for', 'forever')
     expect(conflictIn(probe, { tensors: {} })).toBeDefined()
     expect(converts(probe)).toBe(converts(ir))
@@ -135,7 +135,7 @@ const multiplying = kernel(
 
 describe('a new op is treated like the one with the same facts:', () => {
   const ir = lower(multiplying.record({ world: 2 }))
-  /** The ops after the last stage, under the old name. */
+  /** The ops after the last stage, in which the new op has the name of the op that it replaces. */
   const after = (given: KernelIR, op: string, old: string): string[] =>
     opsOf(through(given, gpuStages, byTma)).map((one) => (one === op ? old : one))
 

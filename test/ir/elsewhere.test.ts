@@ -1,6 +1,6 @@
 /**
- * A producer may copy from other ranks a tensor that its program writes on its own rank, if the owner is certainly
- * another rank and the two roles do not both load the data.
+ * A producer may copy a tensor from other ranks, although its program writes this tensor on its own rank, if the owner
+ * is certainly another rank, and producer and consumer do not both load the data.
  */
 import { describe, expect, it } from 'vitest'
 import { bf16, f32, flags, i32, kernel, scalar, tensor, type Program, type Scalar, type Shared } from 'arke'

@@ -23,7 +23,7 @@ describe('facts', () => {
 
   it.each(all)('of %s agree with what it yields and leaves', (_, op) => {
     expect(op.numbers === 'none').toBe(op.elements === 'none')
-    // What a role holds for itself is declared where the role begins to hold it.
+    // An op that declares memory, flags or barriers occurs at the top level of the kernel, unless it yields a view.
     expect(op.effect === 'declare' && !op.isView).toBe(op.place === 'top')
     expect(['repeats', 'branches'].includes(op.flow)).toBe(op.state !== 'none')
     expect(op.atomic !== undefined).toBe(op.accesses.some(({ reads, writes }) => reads && writes))

@@ -12,7 +12,10 @@ import { usesOf } from '../../src/world/uses.ts'
 
 const params = { x: tensor(f32, 2), y: tensor(f32, 2), told: flags() }
 
-/** In this test, rank 1 is the peer. The tile [1, 1] of x has 3 x 2 elements inside the tensor, that of y has 4 x 4. */
+/**
+ * In this test, rank 1 is the peer. The tile [1, 1] of x has 3 x 2 elements inside the tensor, and the tile [1, 1] of y
+ * has 4 x 4.
+ */
 const sent = kernel('sent', params, (t, { x, y, told }) => {
   t.putNbi(x.tile([0, 0], [4, 4]), y.on(1).tile([0, 0], [4, 4]))
   t.getNbi(x.on(1).tile([0, 0], [4, 4]), y.tile([0, 0], [4, 4]))

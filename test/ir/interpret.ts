@@ -16,8 +16,8 @@ export interface Launch {
   readonly program?: number
   readonly programs?: number
   /**
-   * The role that runs if several can: the first as far as possible, the last as far as possible, or alternating
-   * roles.
+   * The role that runs if several roles can run: the first role as far as possible, the last role as far as possible,
+   * or the roles in turn.
    */
   readonly schedule?: 'ahead' | 'behind' | 'turns'
 }

@@ -196,7 +196,7 @@ it(
     )
     const text = `${readFileSync(resolve(root, path), 'utf8')}\n${without.join('\n')}\n`
     const errors = errorsIn([path], resolve(root, path), text).get(path)!
-    // One compile error per fact, for the first `satisfies` alone: without the fact, the rest of the record is complete.
+    // Each missing fact gives one compile error, for `satisfies Op`; all other facts are complete.
     expect(errors.map((error) => /Property '(\w+)' is missing/.exec(error)?.[1])).toEqual(facts)
   },
 )

@@ -361,7 +361,7 @@ describe('control flow', () => {
     })
     const ir = teams.record({ world: 2 })
     const total = ofLaunch(ir, { extents: { x: [12] }, scalars: { n: (rank) => rank + 1 }, programs: 5 })
-    // Rank 0 has a team of one, rank 1 of two: their tiles cover 8 and 8 + 4 of 12.
+    // Rank 0 has a team of one program, and rank 1 a team of two; the teams' tiles cover 8 and 8 + 4 of 12 elements.
     expect(total.tensors.x.writtenLocal).toBe(4 * (8 + 10 + 12 + (12 + 10 + 12)))
     const byProgram = [0, 1, 2].map((program) =>
       of(ir, { ...at(2), extents: { x: [12] }, rank: 0, program, programs: 3 }),

@@ -1,6 +1,6 @@
 /**
- * Typical mistakes of an author, as TypeScript reports them: one mistake gives one error, and its words say what to do. types.ts has what
- * the types accept and refuse; this file has the words.
+ * Tests how TypeScript reports typical mistakes of kernel authors: each mistake gives one error, whose words say what
+ * to do. The file types.ts lists what the types accept and refuse; this file lists the words of the errors.
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

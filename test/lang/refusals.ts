@@ -29,7 +29,7 @@ export const params = {
 }
 type Body = (t: Program, args: Arguments<typeof params>) => unknown
 
-/** The error that recording the body ends in. */
+/** The error that ends the recording of `body`. */
 export function failure(body: Body): KernelError {
   try {
     kernel('broken', params, body as (t: Program, args: Arguments<typeof params>) => void).record({
@@ -61,7 +61,7 @@ export function cases(url: string) {
       expect(error.message).toContain(`${thisFile.slice(process.cwd().length + 1)}:${markedLine(title)}:`)
     })
   }
-  /** The line that ends in a comment of these words. */
+  /** The number of the line that ends in the comment `// words`. */
   const lineOf = (words: string): number => lines.findIndex((line) => line.endsWith(`// ${words}`)) + 1
   return { refuses, lineOf, thisFile }
 }

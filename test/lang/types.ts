@@ -410,7 +410,8 @@ export function synchronisation(t: Program, ready: Flags<0>, grid: Flags<2>, i: 
 }
 export function randoms(t: Program, row: Value<'i32', 1>, n: Scalar<'i32'>, square: Value<'i32', 2>): void {
   exactly<Value<'f32', 1>>()(t.random(f32, 7, row))
-  // The first word of the counter determines the rank of the result; the others are scalars or have that rank.
+  // The first element of the counter determines the number of axes of the result; the other elements are scalars or
+  // have as many axes.
   exactly<Value<'f32', 2>>()(t.random(f32, 7, [row, n]).expand(1))
   exactly<Value<'f32', 1>>()(t.random(f32, [n, 7], [row, n, 3, row]))
   exactly<Value<'f32', 2>>()(t.random(f32, n, [square, n]))

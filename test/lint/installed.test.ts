@@ -1,6 +1,6 @@
 /**
- * Tests docs/eslint.md in an empty project, with the packed package, ESLint, typescript-eslint and the files of the
- * page.
+ * Tests docs/eslint.md in an empty project, with the packed package, ESLint, typescript-eslint and the files that the
+ * page shows.
  */
 import { execFile } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'

@@ -346,7 +346,7 @@ describe('three and four agents', () => {
       ])
     expect(allows(wrc('relaxed', 'relaxed', 'relaxed', 'relaxed'), lost)).toBe(true)
     expect(allows(wrc('release', 'acquire', 'release', 'acquire'), lost)).toBe(false)
-    // Because of the coherence of the two loads of x, no synchronisation on x is needed.
+    // Coherence orders the two loads of x, so the outcome is excluded without synchronisation on x.
     expect(allows(wrc('relaxed', 'relaxed', 'release', 'acquire'), lost)).toBe(false)
     expect(allows(wrc('release', 'acquire', 'relaxed', 'acquire'), lost)).toBe(true)
     expect(allows(wrc('release', 'acquire', 'release', 'relaxed'), lost)).toBe(true)

@@ -148,7 +148,7 @@ function programOrder(events: readonly Event[]): Rows {
   return po
 }
 
-/** Pairs of events whose scopes include each other's agent. Initial writes are in no pair. */
+/** Pairs of events whose scopes include each other's agent. An initial write belongs to no pair. */
 function mutualCover(program: LitmusProgram, events: readonly Event[]): Rows {
   const rows = emptyRows(events.length)
   for (const left of events) {

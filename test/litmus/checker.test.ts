@@ -48,7 +48,8 @@ async function compare(program: LitmusProgram): Promise<void> {
     weakRace: expected.weakRace,
     scopeRace: expected.scopeRace,
   })
-  // A program with a weak race has no defined outcome. The checker's race-free executions of it must have the outcomes of the model.
+  // A program with a weak race has no defined outcome. The checker's race-free executions of such a program must have
+  // the outcomes of the model.
   if (expected.weakRace) expect(actual.clean, context).toEqual([...expected.raceFreeOutcomes].sort())
   else expect(actual.outcomes, context).toEqual([...expected.outcomes].sort())
 }
@@ -62,7 +63,7 @@ const isUsual = ({ program, variant, layout }: LitmusCase): boolean =>
 const everything = process.env.ARKE_STRESS === '1'
 const suite = everything ? litmusSuite : litmusSuite.filter(isUsual)
 const shapes = [...new Set(suite.map(({ shape }) => shape))]
-/** Shapes whose programs take over a second together. */
+/** Shapes for which checking all programs takes over a second. */
 const longShapes = new Set(['CoRR2', 'MP-store', 'MP-add', 'ISA2', 'IRIW', 'WRC'])
 
 describe('the exhaustive search equals the axiomatic enumeration', () => {
@@ -93,7 +94,8 @@ describe('bounds of the search', () => {
   const acrossRanks = suite.filter(({ layout }) => layout === 'ranks.system')
 
   it('needs no more than two preemptions for the suite', long, () =>
-    // Of the programs with four agents: the variant with the most outcomes and the one with the most steps.
+    // Programs with four agents are checked in two variants: the one with the most outcomes and the one with the most
+    // steps.
     expectTwoToSuffice(
       acrossRanks.filter(
         ({ program, variant }) =>

@@ -114,8 +114,8 @@ function rmwOrder(access: Extract<Access, { kind: 'rmw' }>, variant: Variant): R
 }
 
 /**
- * True if the access counts as a store when fences are chosen. An RMW counts as the side of the synchronisation on
- * which it is.
+ * True if the access counts as a store when fences are chosen. A read-modify-write counts as a store unless its role is
+ * that of a load.
  */
 function stores(access: Access): boolean {
   return access.kind === 'store' || (access.kind === 'rmw' && access.role !== 'load')

@@ -30,8 +30,8 @@ export interface LoadOp {
   /** The scope of the load, which has no effect on a weak load. */
   readonly scope: Scope
   /**
-   * If present, only executions in which this load reads the value count. A load with this field represents a spin
-   * loop.
+   * If present, the enumerators keep only executions in which the load reads this value. A load with this field
+   * represents a spin loop.
    */
   readonly await?: number
 }
@@ -42,13 +42,13 @@ export interface RmwOp {
   readonly loc: string
   /** The value of an exchange, the addend of an addition, or the value that a successful cas writes. */
   readonly value: number
-  /** The value that a cas compares with. The field is absent for other read-modify-writes. */
+  /** The value that a cas compares with. Only a cas has this field. */
   readonly expected?: number
   /** The register that receives the old value, whether or not a cas succeeds. */
   readonly into: string
   readonly order: RmwOrder
   readonly scope: Scope
-  /** If present, only executions in which this RMW reads the value count, as for a load. */
+  /** If present, the enumerators keep only executions in which the RMW reads this value. */
   readonly await?: number
 }
 
@@ -124,7 +124,10 @@ export function sameProgram(count: number): Position[] {
   return Array.from({ length: count }, (_, index) => ({ rank: 0, program: 0, role: `w${index}` }))
 }
 
-/** Agents of different program instances on one rank. Device scope covers them, block scope does not. */
+/**
+ * Agents of different program instances on one rank. Device scope covers agents of different programs on one rank;
+ * block scope does not.
+ */
 export function sameRank(count: number): Position[] {
   return Array.from({ length: count }, (_, index) => ({ rank: 0, program: index, role: 'w0' }))
 }

@@ -16,7 +16,7 @@ export type Access =
       readonly await?: number
       /** A fixed order for all variants. If the order is absent, the variant chooses the order according to `role`. */
       readonly order?: RmwOrder
-      /** The side of the synchronisation on which the access is. */
+      /** The role of the access in a synchronisation: it releases (store), acquires (load), or does both. */
       readonly role?: 'store' | 'load' | 'both'
     }
 
@@ -122,7 +122,7 @@ export const shapes: readonly Shape[] = [
   { name: 'CoRW', locations: 1, writers: 1, agents: [[load('x'), store('x', 1)], [store('x', 2)]] },
   { name: 'CoWW', locations: 1, writers: 1, agents: [[store('x', 1), store('x', 2)], [store('x', 3)]] },
   {
-    // The flag passes through a relaxed RMW, which continues the release sequence: 1 becomes 3, 0 becomes 2.
+    // A relaxed RMW of the flag continues the release sequence: the value 1 becomes 3, and 0 becomes 2.
     name: 'MP-add',
     locations: 2,
     writers: 1,

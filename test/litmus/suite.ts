@@ -31,8 +31,8 @@ export const litmusSuite: readonly LitmusCase[] = distinct([
 ])
 
 /**
- * Programs whose loads or RMWs have `await`, all with weak data. The programs listed here can be free of races. An
- * enumerator that does not support spin loops may skip them.
+ * Programs whose loads or RMWs have `await`, all with weak data. Because the agents wait, these programs can be free of
+ * races. An enumerator that does not support spin loops may skip the programs with `await`.
  */
 export const awaitSuite: readonly LitmusCase[] = distinct(
   awaitShapes.flatMap((shape) => cross(shape, variants.map(weakDataVariant))),
@@ -42,7 +42,8 @@ export const awaitSuite: readonly LitmusCase[] = distinct(
  * Load buffering: two agents each load a value and then store to the element that the other loads. The outcome in which
  * both loads read 1 needs a cycle of program order and reads-from. The model excludes this cycle for every order and
  * scope, although hardware and the PTX axioms may allow it for relaxed and weak accesses. An implementation that never
- * delays a load cannot show the outcome either. The shape is therefore separate, as a documented exclusion.
+ * delays a load cannot show the outcome of load buffering either. The programs of load buffering are therefore not part
+ * of the suite, but listed separately.
  */
 export const loadBuffering: readonly LitmusCase[] = distinct(cross(lbShape, variants))
 

@@ -5,7 +5,10 @@ import { originals } from './originals.ts'
 import { search, stages } from './suite.ts'
 import { itForSome } from '../long.ts'
 
-/** Kernels without a mistake whose search takes over 500 schedules. The short tests have splitK, which has 904. */
+/**
+ * Kernels without a mistake whose search takes over 500 schedules, except splitK. The short tests contain splitK, whose
+ * search takes 904 schedules.
+ */
 const manySchedules = new Set([
   'allGatherGemmPull',
   'twoShotAllReduce',

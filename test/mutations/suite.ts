@@ -1,6 +1,6 @@
 /**
- * Definitions of the mutation suite. An original is a correct kernel with a scenario that uses it. A mutant is the
- * same kernel with one realistic mistake, selected by name. A line that a report must name ends in a comment `//
+ * Definitions of the mutation suite. An original is a correct kernel with a scenario that uses it. A mutant is an
+ * original with one realistic mistake, selected by name. A line that a report must name ends in a comment `//
  * @line <name>`. The expected report of a mutant refers to lines by these names.
  */
 import { readFileSync } from 'node:fs'
@@ -94,7 +94,7 @@ export function markersOf(file: string): ReadonlyMap<number, string> {
 export function linesOf(finding: Finding, of: Original): string[] {
   return (
     finding.parties
-      // A deadlock also lists who could signal; that is not where the mistake is.
+      // The report of a deadlock also lists signals that could end a wait, but the mistake is not there.
       .filter(({ what }) => !what.startsWith('could signal'))
       .map(({ site }) => {
         const position = site?.position

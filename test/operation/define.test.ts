@@ -69,7 +69,7 @@ describe('a defined operation', () => {
         )
         const expected = operation.reference(contents, rank)
         expected.forEach((value, i) => expect(Math.abs(value - found[i])).toBeLessThan(operation.tolerance))
-        // Rows of the reference are the same, whichever are asked for.
+        // The rows of the reference do not depend on which rows the caller asks for.
         expect(operation.reference(contents, rank, [6, 2])).toEqual(
           Float64Array.of(...expected.subarray(30, 35), ...expected.subarray(10, 15)),
         )

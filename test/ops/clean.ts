@@ -57,7 +57,8 @@ const rewriteKernel = oncePer(({ dtype, rank }: { dtype: OperandDType | 'i32'; r
 
 /**
  * A scenario that fills the inputs and then, several times in a row, rewrites the inputs with the opposite sign and launches
- * the operation. It compares every rank with the reference, and repeats everything once with other contents.
+ * the operation. The scenario compares the result of every rank with the reference, and repeats everything once with
+ * other contents.
  */
 export function repeated<C>(
   ranks: number,

@@ -115,7 +115,7 @@ describe.each(targets)('a thousand executions on %s', (target) => {
       await world.close()
     }
   }
-  // Compiling C++ takes long, so only wasm tests both shards by default.
+  // Compiling C++ takes long, so by default only wasm tests shards along K and along M.
   const shards = target === 'wasm' || everything ? (['K', 'M'] as const) : (['K'] as const)
   const products = allGatherGemmOperation.variants.flatMap((variant) =>
     shards.map((shard) => [variant, shard] as const),

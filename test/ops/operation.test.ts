@@ -99,7 +99,7 @@ describe('traffic', () => {
       flops: 4 * 2 * 4 * 16 * 8,
       launches: 3,
     })
-    // With work stealing, three of the four tiles are whole pieces.
+    // With work stealing, the last of four tiles is divided into two, so three whole tiles and two pieces are sent.
     const stealing = flashDecode(world, { ...options, variant: 'fused' })
     expect(stealing.traffic.remoteBytes).toBe(2 * (3 + 2) * ofTile)
   })

@@ -1,6 +1,6 @@
 /**
- * Tests that a step that states operands is only their matrix product, so that another library's product can replace
- * it.
+ * Tests that a step of an operation computes only a matrix product if it states the operands of one, so that another
+ * library's product can replace the step.
  */
 import { expect, it } from 'vitest'
 import { layoutOf } from '../../src/operation/choice.ts'

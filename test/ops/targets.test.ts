@@ -170,7 +170,8 @@ describe.each(targets)('All-Gather + GEMM, special shapes, on %s', (target) => {
     },
   )
 
-  // Out-of-step ranks are several launches apart, so that one rank has multiplied all it can before the other begins.
+  // Out-of-step ranks are several launches apart, so that one rank has multiplied all it can before the other rank
+  // starts its launch.
   it.runIf(target !== 'cuda').each(['push', 'fused'] as const)(
     '%s along M, own rows first',
     long,

@@ -1,6 +1,7 @@
 /**
- * Tests the accessibility of both pages. axe-core must find no serious problem in either theme and at either width. No
- * page may scroll sideways. The culprit must be visible without scrolling a table, a list or the timeline.
+ * Tests the accessibility of the audit's page and of the page of measured runs. axe-core must find no serious problem
+ * in either theme and at either width. No page may scroll sideways. The culprit (the rank that the audit blames) must
+ * be visible without scrolling a table, a list or the timeline.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -76,7 +77,7 @@ describe.skipIf(program === null)('a page', () => {
     '$name passes axe-core, $width pixels wide, $theme',
     async ({ name, width, theme }) => {
       const page = await open(name, width, theme)
-      // Opens all collapsed sections, because they are tested, too.
+      // Opens all collapsed sections, because their contents are tested, too.
       await page.evaluate(`document.querySelectorAll('details').forEach((one) => (one.open = true))`)
       await page.evaluate(`document.getElementById('collective-after')?.click()`)
       await page.frame()

@@ -1,6 +1,7 @@
 /**
  * Generates a plausible benchmark result from a crude model of ranks that gather, wait and multiply. Equal options
- * yield equal results. Its ledgers are the sums of its spans, so tests can compare both on a page.
+ * yield equal results. The ledgers of the result are the sums of its spans, so tests can compare ledgers and spans on a
+ * page.
  */
 import {
   runPartNames,
@@ -40,7 +41,7 @@ function randomFrom(seed: number): Random {
   }
 }
 
-/** One worker of a rank. Its spans follow each other without gaps. */
+/** One worker of a rank. The spans of a worker follow each other without gaps. */
 class Worker {
   readonly spans: Span[] = []
   now = 0
@@ -287,7 +288,8 @@ export function makeBench(options: BenchSampleOptions = {}): BenchResult {
       skew: late,
       tile: 1500 + 260 * extent,
       tiles: 16,
-      // For small shapes, synchronisation costs the most. For large shapes, pulling adds the most.
+      // The constant is the cost of synchronisation, which dominates for small shapes; the other term is the cost of
+      // pulling data.
       transfer: 22000 + 300 * extent,
       handedOn: 4096 * extent,
     })),

@@ -248,7 +248,7 @@ describe('the view', () => {
       ranks.map(() => 'busy' as const),
       null,
     )
-    // A partition, three streams, and the row that opens the host threads.
+    // Each rank has five rows: a partition, three streams, and the row that opens the host threads.
     expect(open.rows.length).toBe(8 * 5)
     for (const { label } of open.rows) expect(label).not.toBe('')
     const hosts = layOut(

@@ -308,7 +308,7 @@ describe.skipIf(program === null)('the page', () => {
     )
     await page.evaluate(`document.getElementById('search-result').textContent = ''`)
     expect(await find('cudaLaunchKernel')).toMatch(/^0 events and \d[\d,]* on host threads/)
-    // The next match opens the host threads of its rank.
+    // A jump to the next match of the search opens the host threads of the match's rank.
     const height = (): Promise<number> =>
       page.evaluate(`document.getElementById('tracks-content').offsetHeight`)
     const closed = await height()

@@ -1,5 +1,6 @@
 /**
- * Tests both pages with the keyboard alone: Tab reaches every control, its focus is visible, and every control works.
+ * Tests the audit's page and the page of measured runs by keyboard alone: Tab reaches every control, the focus is
+ * visible, and every control works.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -104,7 +105,7 @@ describe.skipIf(program === null)('by keys alone', () => {
     await page.key(' ')
     expect(await page.evaluate(dark)).toBe(light)
 
-    // The bars: by step and back, the explanation of a category, the parts of each bar.
+    // Tests the bars: a switch to bars by step and back, the explanation of a category, the parts of each bar.
     await tabTo(page, 'input[name="bars-by"]')
     await page.key('ArrowRight')
     expect(await text(page, '#bars .bar-label')).toBe(sample.document.steps[0].name)
@@ -116,7 +117,8 @@ describe.skipIf(program === null)('by keys alone', () => {
     await page.key('ArrowDown')
     expect(await tooltip(page)).toMatch(/Rank 0.*Compute.*Wait/)
 
-    // The timeline: between its parts, down to the events of a stream, along these events, and to a collective.
+    // Moves through the timeline: between its controls, down to the events of a stream, along the events, and to a
+    // collective.
     const panel = (): Promise<string> => text(page, '#panel')
     const range = (): Promise<number> =>
       page.evaluate(`(({ from, to }) => to - from)(document.getElementById('tracks-canvas').dataset)`)
@@ -153,7 +155,7 @@ describe.skipIf(program === null)('by keys alone', () => {
     await page.key('Escape')
     expect(await panel()).toContain('Keys: ')
 
-    // From a finding to its position in the timeline.
+    // Tests the jump from a finding to its position in the timeline.
     await tabTo(page, '.places [data-jump]')
     await page.key('Enter')
     expect(await panel()).toContain('arrived last')

@@ -1,6 +1,6 @@
 /**
- * Tests reading documents of earlier audits. They are recognised by content, and rejected with one line if a value that
- * is shown is missing.
+ * Tests reading documents of earlier audits. Such documents are recognised by their contents, and rejected with a
+ * message of one line if a value is missing that the report shows.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -5,7 +5,9 @@ import { timelineRows } from '../../src/report/runs/timeline.ts'
 import type { Picture, Point, RunPart } from '../../src/runs/results.ts'
 import { makeBench } from './benchSample.ts'
 
-/** A picture of ranks with one track. The numbers are lengths in columns of a row of 80 for 800 ns. */
+/**
+ * A picture of ranks with one track. Each number is the length of a span in columns; a row of 80 columns shows 800 ns.
+ */
 function pictureOf(ranks: readonly (readonly (readonly [RunPart, number])[])[], wall: number): Picture {
   const { ledger } = makeBench().points[0].variants[0]
   return {

@@ -1,4 +1,6 @@
-/** Tests the page of measured runs without its script, the terminal table, and the sentences of both. */
+/**
+ * Tests the page of measured runs without its script, the table in a terminal, and the sentences of page and terminal.
+ */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { runsPage } from '../../src/report/runs/html.ts'
@@ -235,7 +237,10 @@ describe('the headline', () => {
     picture: { ...makeBench().points[0].variants[0].picture, wall },
     recorded: between(0.98 * wall, wall, 1.02 * wall),
   })
-  /** A point that was timed with the given ratio. Its recorded executions take 300 us (bsp) and the given time. */
+  /**
+   * A point that was timed with the given ratio. The point's recorded executions take 300 us with bsp, and the given
+   * time with the other variant.
+   */
   const compared = (speedup: Quantity, recordedUs: number): Point =>
     pointWith(
       { time: between(295e3, 300e3, 305e3), speedup, ...walls(1e3 * recordedUs) },
@@ -299,7 +304,7 @@ describe('the headline', () => {
     ] as const
     const points = cases.map(([speedup, us], i) => ({ ...compared(speedup, us), shape: { M: 2 ** i, N: 8 } }))
     const text = sentenceOf(headlineOf(points))
-    // The fourth roots of 2 * 0.5 * 1 * 4, of 1.9 * 0.4 * 0.9 * 3.9 and of 2.1 * 0.6 * 1.1 * 4.1.
+    // The geometric means: the fourth roots of 2 * 0.5 * 1 * 4, of 1.9 * 0.4 * 0.9 * 3.9 and of 2.1 * 0.6 * 1.1 * 4.1.
     expect(text).toMatch(/^1.41× as fast as bsp: the geometric mean of the best variant over 4 points/)
     expect(text).toContain('(1.28 to 1.54, from the 95 % intervals)')
     expect(text).toContain(

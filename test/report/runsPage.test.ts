@@ -103,7 +103,7 @@ describe.skipIf(program === null)('the page of measured runs', () => {
     expect(drawn).toHaveLength(bench.points[0].variants.length)
     for (const { height, colours } of drawn) {
       expect(height).toBe(laneAt(1, 1) + 12 + 4)
-      // At least useful work, transfer, wait, and the background after the end.
+      // Each lane shows at least four colours: useful work, transfer, wait, and the background after the end.
       for (const one of colours) expect(one).toBeGreaterThanOrEqual(4)
     }
     const [first, ...others] = await views()

@@ -40,7 +40,10 @@ interface Made {
   readonly copy: Spans
   readonly dispatch: Spans
   readonly blocked: Spans
-  /** The time at which the rank is free for its next work. `communicating` is the same for its communication stream. */
+  /**
+   * The time at which the rank is free for its next work. `communicating` is the time at which the rank's communication
+   * stream is free.
+   */
   now: number
   communicating: number
 }

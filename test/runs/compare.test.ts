@@ -1,4 +1,7 @@
-/** Tests the differences between two ledgers. The file test/report/runs.test.ts tests how they are worded. */
+/**
+ * Tests the differences between two ledgers. The file test/report/runs.test.ts tests the words that describe the
+ * differences.
+ */
 import { describe, expect, it } from 'vitest'
 import { compareLedgers } from '../../src/runs/compare.ts'
 import { type RunLedger, runPartNames } from '../../src/runs/results.ts'

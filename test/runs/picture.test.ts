@@ -68,7 +68,10 @@ const rank: fc.Arbitrary<MadeRank> = fc.record({
   }),
 })
 
-/** The activity of a worker at a time. A role takes part in a program of its leader if it recorded something in it. */
+/**
+ * The activity of a worker at a time. A role takes part in a program of its leader if the role recorded a wait or a
+ * transfer during the program.
+ */
 function doing(
   worker: MadeWorker,
   others: readonly MadeWorker[],
@@ -116,7 +119,10 @@ function partAt(
   return workers.some((worker) => all(worker.leader).some((part) => part !== undefined)) ? 'other' : 'launch'
 }
 
-/** The kernels of all ranks that `rank` can reach over ranks with a kernel of the same name in the window. */
+/**
+ * The kernels that are related to those of `rank`: two ranks are related if kernels of the same name run on both in the
+ * window, directly or through other ranks.
+ */
 function relatedKernels(ranks: readonly MadeRank[], rank: number, window: Piece): MadeKernel[] {
   const kernels = ranks.map((one) =>
     one.kernels.filter(({ from, to }) => from < window.to && to > window.from),
@@ -147,7 +153,7 @@ describe('the tracks of a window', () => {
           expect(tracks.map(({ name }) => name)).toEqual(leaders.map((leader) => `worker ${leader}`))
           const sums = Object.fromEntries(runPartNames.map((part) => [part, 0])) as Record<RunPart, number>
           tracks.forEach(({ spans }, n) => {
-            // Spans have no gaps from the beginning to the end.
+            // The spans of a track have no gaps from the start to the end of the window.
             expect([0, ...spans.map(({ to }) => to)]).toEqual([...spans.map(({ from }) => from), wall])
             const parts = Array.from({ length: wall }, (_, at) =>
               partAt(ranks[i], leaders[n], window.from + at, window, lastEnd),

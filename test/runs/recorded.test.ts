@@ -1,6 +1,6 @@
 /**
  * Tests the ledgers of real runs. The behaviour of the operations is known: the bytes that pass through memory, the
- * flags that are waited for, and the late rank. The ledger of the recorded timeline must show the same.
+ * flags that are waited for, and the late rank. The ledger of the recorded timeline must show this behaviour.
  */
 import { f32, flags, i32, kernel, openWorld, scalar, tensor, type World } from 'arke'
 import { beforeAll, describe, expect, it } from 'vitest'
@@ -143,7 +143,8 @@ describe('a group of ranks', () => {
         expect(ledger.parts).toEqual({ useful: 0, launch: 0, wait: 0, transfer: 0, other: wall })
         expect(tracks[0].spans.map(({ label }) => label)).toEqual(['no kernel runs on this rank'])
       }
-    // Rank 1 has much less to do than rank 0, which it waits for, except where its thread got no processor.
+    // Rank 1 has much less to do than rank 0 and waits for it, except in runs in which the thread of rank 1 got no
+    // processor.
     const waits = pictures.map(({ ranks }) => ranks.map(({ ledger }) => ledger.parts.wait))
     expect(waits.some(([first, second]) => first === 0 && second > 0)).toBe(true)
   })
@@ -212,7 +213,7 @@ describe('a late rank', () => {
   it.each(['bsp', 'fused'] as const)('makes the other one wait, in %s', (variant) => {
     const pictures = late[variant]
     expectToAddUp(pictures)
-    // The punctual rank has little else to do during the delay. The first executions also load kernels.
+    // The rank that is not late has little other work during the delay. The first executions also load kernels.
     const isWaitedFor = ({ ranks: [punctual, delayed] }: Picture): boolean => {
       const spans = delayed.tracks[0].spans.filter(({ label }) => label === 'delay 0')
       const delay = spans.reduce((sum, { from, to }) => sum + to - from, 0)

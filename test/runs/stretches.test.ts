@@ -30,10 +30,12 @@ const rank = (late: number): MadeRank => ({
 describe('a recorded run', () => {
   it('counts from a launch to the end of the last kernel before the host waits', () => {
     const { wall, stretches, launches, ranks } = recordedRun(timelineOf([rank(0), rank(20)]))
-    // The first stretch ends with the late rank: 100 to 320. The second stretch lasts from 1000 to 1150.
+    // The first stretch ends with the late rank and lasts from 100 to 320 ns. The second stretch lasts from 1000 to
+    // 1150 ns.
     expect({ wall, stretches, launches }).toEqual({ wall: 220 + 150, stretches: 2, launches: 3 })
     const [early, late] = ranks.map(({ ledger }) => ledger.parts)
-    // Rank 0: 50 until its first kernel, 10 between kernels, 20 waiting for the late rank; then 50, and 50 at a flag.
+    // Rank 0 needs 50 ns until its first kernel and 10 ns between kernels, waits 20 ns for the late rank, then needs 50
+    // ns until a kernel and waits 50 ns at a flag.
     expect(early).toEqual({ useful: 140 + 50, launch: 60 + 50, wait: 20 + 50, transfer: 0, other: 0 })
     expect(late).toEqual({ useful: 160 + 50, launch: 60 + 50, wait: 50, transfer: 0, other: 0 })
   })

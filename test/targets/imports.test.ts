@@ -56,7 +56,7 @@ describe('imports', () => {
     const driver = ['driver', 'runtime', 'stream', 'kernel', 'heaps', 'ranks', 'nvrtc'].map(
       (name) => `targets/cuda/${name}.ts`,
     )
-    // The function `openCudaWorld` finds devices. `driverStream` passes their streams to other libraries.
+    // The function `openCudaWorld` finds devices. `driverStream` passes the streams of CUDA devices to other libraries.
     const users = [
       ...driver,
       ...['tensormap', 'platform', 'open', 'world'].map((name) => `targets/cuda/${name}.ts`),

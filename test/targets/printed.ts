@@ -47,7 +47,7 @@ const printing = kernel('printing', { x: tensor(f32, 1) }, (t, { x }) => {
   t.if(t.program.eq(1), () => t.print('one', t.program))
 })
 
-/** Launches a kernel that prints. The code of such a kernel has parameters that a stage adds. */
+/** Launches a kernel that prints. The code of a kernel that prints has additional parameters, which a stage adds. */
 export const launchPrinting = (world: World): void =>
   world.launch(printing, { x: world.empty(f32, [96]) }, { grid: 2 })
 

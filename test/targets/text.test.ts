@@ -1,6 +1,7 @@
 /**
- * Tests that no file which generates code searches a text: all decisions come from data, and text is written last. The rules
- * of this test are those of the linter. These rules apply to every file of these folders, and no comment switches them off.
+ * Tests that no file which generates code searches a text: all decisions come from data, and text is written last. The
+ * test applies the linter's rules to every file of the folders that generate code, and no comment switches the rules
+ * off.
  */
 import { readFileSync, readdirSync } from 'node:fs'
 import { join, relative } from 'node:path'
@@ -26,7 +27,7 @@ const files = readdirSync(join(root, 'src/targets'))
     try {
       return filesOf(folder)
     } catch {
-      return [] // this target has no such folder
+      return [] // the target has no such folder
     }
   })
   .concat([

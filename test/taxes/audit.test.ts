@@ -14,7 +14,7 @@ interface Drawn {
   readonly from: number
   readonly to: number
   readonly stream?: number
-  /** The communication record of a collective; a work without it is a kernel. */
+  /** The communication record of a collective; undefined for a kernel. */
   readonly call?: Partial<Communication>
   readonly sequence?: number
 }
@@ -260,7 +260,7 @@ describe('stragglers of chosen steps', () => {
       const { found } = audited(draw(ranks, steps), { steps: chosen })
       const waits = found.ranks.reduce((sum, { ledger }) => sum + ledger.parts.wait, 0)
       expect(waits).toBeGreaterThan(0)
-      // Nobody is charged with the 100 us of the first collective.
+      // No rank is charged with the waiting of 100 us at the first collective.
       const charged = chosen === undefined || chosen[0] === 0 ? waits - 100_000 : waits
       expect(found.stragglers.map(({ rank, exposed, waiters }) => [rank, exposed, waiters])).toEqual(
         charged === 0 ? [] : [[1, charged, [expect.objectContaining({ rank: 0, exposed: charged })]]],

@@ -1,6 +1,6 @@
 /**
  * Real traces: locality and savings stay within the limits of the ledger and the shapes, and the candidates are the
- * chains that a person would see. The files are not part of this repository.
+ * chains that a person would see. The trace files are not part of this repository.
  */
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -89,7 +89,7 @@ describe.skipIf(!here)('real traces', () => {
     })
     if (!locality) throw new Error('it has shapes')
     const { bytes, time } = localityIn(locality, partition.from, partition.to)
-    // 24 layers with two norms of 18 MB each, in pieces of 37 MB, 18 MB and less.
+    // The trace has 24 layers with two norms of 18 MB each; the intermediates have 37 MB, 18 MB and less.
     expect(bytes).toBeGreaterThan(5e9)
     expect(time?.high).toBe(Math.round(bytes / 3350))
     expect(time?.high).toBeLessThan(total(partition.processors[0].parts.compute))

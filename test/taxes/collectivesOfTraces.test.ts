@@ -1,6 +1,6 @@
 /**
  * Two of 128 ranks of a real job. Only a sample of the events is left, so most calls lack their counterpart, and calls
- * can only be matched by names, streams and times. The files are not part of this repository.
+ * can only be matched by names, streams and times. The trace files are not part of this repository.
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,6 +1,6 @@
 /**
- * Jobs whose traces do not list the ranks of process groups. Groups that run the same program look alike. Correct
- * clocks must be kept, and a rank that kept nobody waiting must not be named as late.
+ * Jobs whose traces do not list the ranks of process groups. In such traces, groups that run the same program look
+ * alike. Correct clocks must be kept, and a rank that kept nobody waiting must not be named as late.
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -113,7 +113,7 @@ describe('groups that no trace lists', () => {
   })
 
   it('no rank is named on the screen, in the JSON, on the page or in the summary, and each gives the reason', () => {
-    // The groups of two stages, one of which has more layers, cannot be told apart.
+    // The traces do not show which groups belong to which of two pipeline stages, one of which has more layers.
     const { timeline, found, warnings } = audited(cases[8][1])
     expect(found.stragglers).toEqual([])
     const document = toDocument({

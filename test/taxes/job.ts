@@ -133,7 +133,9 @@ function metadataOf(call: Call, metadata: Metadata): Communication {
 
 export interface Recorded {
   readonly timeline: Timeline
-  /** The constructed call of a rank's event, both given by index; undefined for other events. */
+  /**
+   * The constructed call that a rank's event records; undefined for other events. Rank and event are given by index.
+   */
   readonly callOf: (rank: number, event: number) => Call
   /** Per call: the ranks whose recording contains it. */
   readonly recorded: ReadonlyMap<number, readonly number[]>

@@ -193,7 +193,7 @@ describe('as time', () => {
 })
 
 describe('laws', () => {
-  /** An element-wise operator on one or two tensors. It reads its operands and writes one tensor. */
+  /** An element-wise operator on one or two tensors. The operator reads its operands and writes one tensor. */
   const element = fc.record({
     tensors: fc.integer({ min: 1, max: 2 }),
     size: fc.integer({ min: 1, max: 4 }),

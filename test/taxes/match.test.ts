@@ -1,4 +1,4 @@
-/** Matching of calls: hand-made cases whose special property a random test would not show. */
+/** Tests the matching of calls on hand-made cases that random tests would rarely produce. */
 import { describe, expect, it } from 'vitest'
 import { collectivesOf } from '../../src/taxes/collectives.ts'
 import { matchCalls } from '../../src/taxes/match.ts'
@@ -229,7 +229,7 @@ describe('matching', () => {
     const all = found(draw(regular(1), regular(1)))
     expect(all).toHaveLength(39)
     expect(all).toContain('0@700 1@700')
-    // The second recording begins two calls later, as its clock shows.
+    // The recording of the second rank begins two calls later, which its clock shows.
     expect(found(draw(regular(1), regular(3)))).toContain('0@700 1@700')
   })
 })

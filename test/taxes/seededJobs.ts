@@ -9,7 +9,7 @@ import { random } from './job.ts'
 import { type CallPlan, type Instruction, type SimulatedRank, simulate, trueBlame } from './simulator.ts'
 
 export const tunedFamilies = ['tensor x data', 'pipeline', 'sharded', 'experts'] as const
-/** These families were not used while the estimator was written. */
+/** Families of jobs that were not used while the audit's estimator was developed. */
 export const otherFamilies = [
   'context ring',
   'sharded x tensor',
@@ -109,7 +109,7 @@ class Programs {
 
 const range = (length: number): number[] => Array.from({ length }, (_, i) => i)
 
-/** The groups of ranks that differ only in the digit with this stride and size. */
+/** Groups of `size` ranks whose numbers differ by multiples of `stride`. */
 export function groupsBy(ranks: number, size: number, stride: number): number[][] {
   const groups = new Map<number, number[]>()
   for (const rank of range(ranks)) {
@@ -352,7 +352,7 @@ const families: Readonly<Record<Family, (p: Programs, shape: Shape, draw: Draw) 
   interleaved,
 }
 
-/** Waiting for a rank is noticeable from this share of the time of all ranks. */
+/** The share of the time of all ranks from which waiting for a rank is noticeable. */
 const MATERIAL = 0.002
 /** The number of ranks per machine, which share a clock. */
 const PER_MACHINE = 8
@@ -363,7 +363,7 @@ export interface SeededOptions {
   readonly mostRanks?: number
 }
 
-/** The job with this seed. The same seed and options give the same job. */
+/** Builds the random job that belongs to a seed. The same seed and options give the same job. */
 export function seededJob(seed: number, options: SeededOptions = {}): SeededJob {
   const next = random(Math.imul(seed, 0x9e3779b1) ^ 0x5bd1e995)
   const draw: Draw = (some) => some[Math.floor(next() * some.length)]

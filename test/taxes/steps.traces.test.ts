@@ -1,4 +1,4 @@
-/** A real trace without annotated steps: its period is found. The files are not part of this repository. */
+/** A real trace without annotated steps: its period is found. The trace files are not part of this repository. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'

@@ -43,7 +43,10 @@ function overlap(spans: readonly Span[], windows: readonly Span[]): number {
 const lastOf = ({ parts }: Call): Call['parts'][number] =>
   parts.reduce((latest, part) => (part.arrival > latest.arrival ? part : latest))
 
-/** The calls for which somebody is to blame: the ranks met before, and the last arrival is no tie. */
+/**
+ * The calls for which one rank is to blame: earlier calls connect all ranks of the call, and one rank arrived last
+ * without a tie.
+ */
 function blamed(calls: readonly Call[], residuals: readonly (number | null)[]): Call[] {
   const first = (call: Call): number => Math.min(...call.parts.map(({ arrival }) => arrival))
   let sets = residuals.map((_, rank) => [rank])
@@ -209,13 +212,13 @@ describe('stragglers', () => {
         const operator = rank.add(Kind.operator, thread, builder.intern('aten::mm'), 500, 100)
         const gemm = rank.add(Kind.kernel, stream, builder.intern('gemm'), 5_000, 30_000)
         rank.linkOperator(gemm, operator)
-        // The kernel runs beside the first kernel and after it. Only the time after the first kernel counts.
+        // The kernel `norm` overlaps the kernel `gemm`; only the time of `norm` after the end of `gemm` counts.
         rank.add(Kind.kernel, rank.track('stream', 0, 4), builder.intern('norm'), 30_000, 8_000)
         // The kernels hide the copy, except for its end.
         const copies = rank.track('stream', 0, 3)
         rank.add(Kind.memcpy, copies, builder.intern('Memcpy DtoH'), 20_000, 22_000)
       }
-      // Nobody is charged with the first collective.
+      // No rank is charged with the waiting at the first collective.
       const before = rank.add(
         Kind.communication,
         rank.track('stream', 0, 2),

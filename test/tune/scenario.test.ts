@@ -12,7 +12,7 @@ import { scenario, type Chosen } from '../../src/world/world.ts'
 
 const recorded = (wall: number): RecordedRun => ({ wall, stretches: 1, launches: 1, ranks: [] })
 
-/** Tunes with runs that take these times. Every second round is 2 % slower. */
+/** Tunes a scenario whose runs take the times that `timeOf` returns. Every second round is 2 % slower. */
 async function tuned(timeOf: (chosen: Chosen) => number, lists = { A: [4, 8, 2], B: [1, 3] }) {
   let clock = 0
   const runs: Chosen[] = []

@@ -1,4 +1,4 @@
-/** A described world notes launches, and says what it cannot do. */
+/** A world that is only described (without a device) notes its launches, and rejects what it cannot do. */
 import { expect, it } from 'vitest'
 import { f32, kernel, tensor } from 'arke'
 import { h200 } from '../../src/targets/cuda/machines.ts'

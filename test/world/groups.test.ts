@@ -161,7 +161,7 @@ describe.each(await realTargets())('groups on %s', (target) => {
         const group = world.group(list)
         const { shape, tiles } = operation.points.odd[at % operation.points.odd.length]
         const setting = { machine: group.machine, ranks: group.ranks, dtype: 'f32', shape } as const
-        // A rank of this world runs one program at once.
+        // A rank of the test's world can run only one program at a time.
         const forms = Object.values(operation.points.forms(setting)).filter((form) => !('grid' in form))
         await expectOperation(operation, group, { ...forms[at % forms.length], shape, dtype: 'f32', tiles })
         await expectOperation(operation, group, { ...forms.at(-1)!, shape, dtype: 'f32', tiles })

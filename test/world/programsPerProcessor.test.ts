@@ -37,7 +37,7 @@ describe('the programs per processor', () => {
     ['9.0', hopper, 1024, 32, 0, 2],
     ['8.6', a10, 256, 32, 0, 6],
     ['8.6', a10, 1024, 32, 0, 1],
-    // In this case, the number of programs per processor is the limit.
+    // In this case, the hardware's maximum number of programs per processor is the limit.
     ['9.0', hopper, 32, 32, 0, 32],
     ['9.0', hopper, 33, 32, 0, 32],
     ['8.6', a10, 32, 32, 0, 16],

@@ -35,7 +35,7 @@ const compilers: Readonly<Record<string, () => string>> = {
 }
 
 describe.each(Object.keys(compilers))('await using, compiled by %s', (compiler) => {
-  // Both compilers make the same form, and the tests and examples run with esbuild.
+  // Only esbuild is in the short tests: both compilers generate equivalent code, and tests and examples use esbuild.
   it(
     'closes the world at the end of the block, and the process ends',
     compiler === 'esbuild' ? {} : long,

@@ -1,4 +1,4 @@
-/** Uses ready-made operations. This file imports nothing else from the package. */
+/** Uses ready-made operations. This file imports only 'arke/ops' from the package. */
 import {
   allGather,
   allGatherGemm,

@@ -1,4 +1,7 @@
-/** A message that is announced by an atomic on a word, once for each atomic that has no other kernel. */
+/**
+ * A message between ranks that an atomic on a 32-bit word announces: one kernel for each kind of atomic that no other
+ * kernel of the suite uses.
+ */
 import { f32, i32, kernel, tensor } from '../../../src/index.ts'
 import { expectClose, scenario } from '../../../src/world/world.ts'
 import { original, type Mutants } from '../suite.ts'
@@ -22,7 +25,7 @@ const announceMutants = {
 } satisfies Mutants
 type AnnounceMutation = keyof typeof announceMutants
 
-/** The word before the atomic, the operand, and the word after it. */
+/** The value of the word before the atomic, the operand, and the value of the word after the atomic. */
 const words = {
   sub: [3, 2, 1],
   min: [3, 2, 2],

@@ -1,4 +1,7 @@
-/** A product whose programs form clusters: multicast copies promise that programs along an axis copy the same elements. */
+/**
+ * A matrix product whose programs form clusters: multicast copies promise that programs along an axis copy equal
+ * elements.
+ */
 import { f32, kernel, tensor } from '../../../src/index.ts'
 import { expectClose, scenario } from '../../../src/world/world.ts'
 import { original, type Mutants } from '../suite.ts'

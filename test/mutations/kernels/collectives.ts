@@ -87,7 +87,7 @@ const oneShotMutants = {
     lines: ['await-source', 'await-source'],
     says: ['waits for flag arrived[1] of rank 0: it is 0', 'waits for flag arrived[0] of rank 1: it is 0'],
   },
-  // Published pattern: a lock array that overflows into the heap.
+  // Known bug pattern: a lock array that overflows into the heap.
   'too-few-flags': {
     kind: 'out-of-bounds',
     lines: ['await-source'],

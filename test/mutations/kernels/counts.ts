@@ -122,7 +122,7 @@ const rounds = original<RoundsMutation>({
   },
 })
 
-// Every worker sends a number to the root, which polls once and adds the numbers if both are there.
+// Every worker sends a number to the root, which polls once and adds the numbers if both have arrived.
 
 const pollMutants = {
   'polls-for-one-too-few': {

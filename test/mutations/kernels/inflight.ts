@@ -151,7 +151,7 @@ const aheadMutants = {
   'no-quiet': { kind: 'race', lines: ['first', 'use'] },
   'quiet-of-reads-only': { kind: 'race', lines: ['first', 'use'] },
   'no-quiet-in-loop': { kind: 'race', lines: ['next', 'use'] },
-  // The next tile arrives in the tile that is in use.
+  // With only one shared tile, the next copy overwrites the elements that are in use.
   'one-tile': { kind: 'race', lines: ['next', 'use'] },
   'fetch-before-wait': { kind: 'race', lines: ['offer', 'early'] },
   // The peer overwrites what this rank still fetches.

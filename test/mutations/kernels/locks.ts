@@ -9,7 +9,7 @@ const file = import.meta.url
 // A spin lock for each of two accounts on rank 0. Every rank adds to both accounts.
 
 const spinLockMutants = {
-  // Published pattern: a lock at GPU scope that peers on other ranks spin on, possibly forever.
+  // Known bug pattern: a lock at GPU scope that peers on other ranks spin on, possibly forever.
   'locked-at-device-scope': {
     kind: 'scope-race',
     lines: ['lock', 'lock'],
@@ -43,7 +43,7 @@ const spinLockMutants = {
     says: ['accounts[0] of rank 0'],
   },
   'never-unlocked': { kind: 'deadlock', lines: ['spin'], says: ['spins'] },
-  // Published pattern: a lock array that overflows into the heap.
+  // Known bug pattern: a lock array that overflows into the heap.
   'more-accounts-than-locks': { kind: 'out-of-bounds', lines: ['lock'], says: ['locks (1)'] },
 } satisfies Mutants
 type SpinLockMutation = keyof typeof spinLockMutants

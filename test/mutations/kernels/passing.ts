@@ -45,7 +45,7 @@ const exchangeMutants = {
     lines: ['allocate-even', 'allocate-odd'],
     says: ['rank 0 allocates f32[2]', 'rank 1 allocates f32[3]'],
   },
-  // Published pattern: a collective allocation on only some ranks. All later allocations have different offsets on
+  // Known bug pattern: a collective allocation on only some ranks. All later allocations have different offsets on
   // different ranks.
   'allocated-on-some-ranks': {
     kind: 'asymmetric-allocation',
@@ -129,7 +129,7 @@ const creditMutants = {
     says: ['rank 0, program 0 waits for flag credit of rank 0: it is 0, wanted 1', 'flag ready of rank 1'],
   },
   'credit-before-read': { kind: 'race', lines: ['send', 'receive'] },
-  // Published pattern: a signal paired with the wrong wait.
+  // Known bug pattern: a signal paired with the wrong wait.
   'signals-swapped': {
     kind: 'deadlock',
     lines: ['await-credit', 'await-message'],

@@ -10,7 +10,7 @@ const range = (count: number): number[] => Array.from({ length: count }, (_, i) 
 // Two-shot all-reduce, then a norm of the whole: each program reads data that all programs of all ranks computed.
 
 const twoShotMutants = {
-  // Published pattern: blocks not co-resident in a two-shot all-reduce.
+  // Known bug pattern: thread blocks of a two-shot all-reduce that are not all resident.
   'more-programs-than-run-at-once': {
     kind: 'residency',
     lines: ['await-parts'],
@@ -49,7 +49,7 @@ const twoShotMutants = {
     lines: ['scatter', 'reduce'],
     also: [{ kind: 'uninitialised', lines: ['reduce'] }],
   },
-  // Published pattern: a signal paired with the wrong wait. The two flag sets have the same shape, so the code
+  // Known bug pattern: a signal paired with the wrong wait. The two flag sets have the same shape, so the code
   // type-checks.
   'flag-sets-exchanged': {
     kind: 'deadlock',

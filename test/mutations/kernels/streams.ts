@@ -49,7 +49,7 @@ const passing = original<PassMutation>({
         if (mutation === 'waits-after-the-launch') follow(two, one)
         if (mutation !== 'fills-again-too-early') follow(one, two)
       }
-      // At this point, the default stream has followed the other stream.
+      // The default stream `one` waits for all work on the other stream, so the host need only wait for `one`.
       await one.synchronize()
       world.write(buffer, 0, [0])
       if (mutation === 'host-overtakes') {

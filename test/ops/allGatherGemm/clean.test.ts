@@ -25,7 +25,7 @@ const subject = (ranks: number, given: Given, launches = 3, residency?: number) 
   })
 
 describe.each(choices)('%s along %s', (variant, shard) => {
-  // Shards along K are short with two programs, and shards along M in bf16 and with odd shapes.
+  // The short tests run shards along K with two programs, and shards along M in bf16 and with odd shapes.
   const [alongK, alongM] = [shard === 'K', shard === 'M']
   itForSome([1, 2, 3, 4], (ranks) => ranks === 3)('on %i ranks, three launches in a row', async (ranks) => {
     await expectClean(subject(ranks, { variant, shard }), { schedules: 24 / ranks, limit: 24 / ranks })

@@ -1,6 +1,6 @@
 /**
- * Tests that the checker finds errors in the synchronisation of All-Gather + GEMM. Along M the second rank's shard is
- * empty.
+ * Tests that the checker finds errors in the synchronisation of All-Gather + GEMM. With shards along M, the second
+ * rank's shard is empty.
  */
 import { describe, it } from 'vitest'
 import { allGatherGemm, allGatherGemmOperation } from '../../../src/ops/allGatherGemm/index.ts'

@@ -1,7 +1,7 @@
 /**
- * Every wait and every signal of a collective is necessary, and so are the two slots of the collectives that have them:
- * the checker finds an error in a kernel without one of them. The mutants are made from the recorded IR, so no kernel
- * source contains deliberate errors.
+ * Tests that every wait and every signal of a collective is necessary, and the two slots if the collective has slots:
+ * the checker finds an error in a kernel without the wait, the signal or the second slot. The mutants are made from the
+ * recorded IR, so no kernel source contains deliberate errors.
  */
 import { describe, expect, it } from 'vitest'
 import {

@@ -72,7 +72,7 @@ interface Steps {
   readonly dtype: CollectiveDType
   readonly launches: number
   readonly grid: number | 'resident'
-  /** The number of sections of an input and of a result; 0 means a vector without that axis. */
+  /** The extent of the first axis of inputs and of results; 0 means a vector, which has only one axis. */
   readonly parts: { readonly input: number; readonly output: number }
   readonly elements: number
   readonly inputOf: (launch: number, rank: number) => readonly number[]

@@ -272,8 +272,8 @@ const plain: Case = {
 
 describe.each(testMachines)('on $name', ({ name, machine, compile }) => {
   /**
-   * Compiling C++ takes most of the time. Of the tests that compile C++, the short ones have one dtype in every layout
-   * and at its edges.
+   * Compiling C++ takes most of the time. The short tests that compile C++ have only one dtype, in every layout and
+   * with tiles at the edge of a tensor.
    */
   const longOnNative = name === 'native' ? long : {}
   const isShort = (dtype: DotDType): boolean => name !== 'native' || dtype === 'bf16'

@@ -1,7 +1,7 @@
 /**
  * Tests that the code which a CPU world generates from a kernel is the code that `arke emit` prints, byte by byte and in both
- * directions: C++ for native, and for wasm the intermediate language that becomes WebAssembly. The engines of these worlds note the
- * texts and compile none.
+ * directions: C++ for native, and for wasm the intermediate language that becomes WebAssembly. The engines of the
+ * tested worlds store the generated texts and compile none.
  */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'

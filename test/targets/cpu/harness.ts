@@ -52,7 +52,7 @@ export interface Tensor {
   readonly kind: 'tensor' | 'flags'
   readonly dtype: StorageDType
   readonly shape: readonly number[]
-  /** The address of rank 0's copy. */
+  /** The address of rank 0's copy of a tensor. */
   readonly address: number
   readonly epochs: number
   readonly arrivals: number

@@ -170,7 +170,7 @@ describe.each(testMachines)('on $name', ({ compile }) => {
       const next = (): number => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32
       for (let i = 0; i < half; i++) {
         if (round === 0) {
-          // The operands are any bits for both, and the pairs of special values.
+          // Both operands are random bits, or all pairs of special values.
           input[i] = next() * 2 ** 32
           input[half + i] = next() * 2 ** 32
           if (i < specials.length ** 2) {
@@ -178,7 +178,8 @@ describe.each(testMachines)('on $name', ({ compile }) => {
             floats[half + i] = specials[i % specials.length]
           }
         } else {
-          // x of every exponent, and y such that the result is neither 0 nor infinite; near 1 in every other round.
+          // x has a random exponent, or is near 1 in every other round; y is such that the result is neither 0 nor
+          // infinite.
           floats[i] = round % 2 ? 2 ** (next() * 276 - 149) : 1 + (next() - 0.5) * 2 ** -(next() * 20)
           floats[half + i] = ((next() * 280 - 151) / Math.log2(floats[i])) * (round === 5 ? 0.01 : 1)
           if (round === 3) [floats[i], floats[half + i]] = [-floats[i], Math.round(floats[half + i])]

@@ -34,8 +34,8 @@ export type ScalarType = 'i32' | 'i64' | 'f32' | 'f64'
 export interface OpCase {
   readonly name: string
   /**
-   * The operand types of the scalar semantics. In a vector case every operand is a vector of these, except the `shared`
-   * one.
+   * The operand types of the scalar semantics. In a vector case, every operand is a vector of these types, except the
+   * operand with the index `shared`.
    */
   readonly operands: readonly ScalarType[]
   readonly result: ScalarType

@@ -156,7 +156,7 @@ describe('a fault', () => {
 
 describe('a worker that dies', () => {
   it('stops the world, and is replaced by a reset', async () => {
-    // After a dead thread, the world uses new threads, none from other worlds.
+    // After a thread has died, the world uses new threads, and no threads that other worlds used.
     const started: Thread[] = []
     const start = (): Thread => {
       const thread = nodeThreads.start()

@@ -1,4 +1,4 @@
-/** Tests the timeline of a recording world, and that many worlds in sequence cost no more than one. */
+/** Tests the timeline of a recording world, and that many worlds in sequence reuse the same threads. */
 import { flags, i32, kernel, tensor } from 'arke'
 import { describe, expect, it } from 'vitest'
 import { poolOf } from '../../../src/targets/cpu/pool.ts'

@@ -19,16 +19,15 @@ export interface Shape {
   readonly height: number
   readonly width: number
   /**
-   * True if programs wait for each other, or if any of them may process an item. If so, the results must not depend on
+   * True if programs wait for each other, or if any program may process an item. The results must then not depend on
    * which program processes an item.
    */
   readonly communicates: boolean
   /**
-   * True if the last program of a rank reads the rank's accumulators. If so, other ranks must not add to these
-   * accumulators.
+   * True if the last program of a rank reads the rank's accumulators, to which other ranks must then not add.
    */
   readonly last: boolean
-  /** True if the host signals each item, and polls its answer. */
+  /** True if the host signals a flag for each item, and polls until the kernel has answered. */
   readonly host: boolean
   readonly launches: number
 }
@@ -54,7 +53,7 @@ export class Builder {
   /** Shared tiles, declared before anything else. */
   readonly shared: readonly Shared<StorageDType, 2>[]
   readonly item: Scalar
-  /** The number of blocks around the current position. */
+  /** The nesting depth of blocks at the current position. */
   depth = 0
 
   constructor(made: Pick<Builder, 't' | 'args' | 'choices' | 'shape' | 'sites' | 'shared' | 'item'>) {

@@ -48,9 +48,9 @@ const stages: Readonly<Record<string, 'lowered' | typeof onGpu>> = {
 }
 
 /**
- * Opens a target by name. `check:lowered` and `check:order` are the checker on later forms, `check@7` is it with seed 7.
- * `wasm+groups` is two groups of a larger world, which overlap: in any order, or on cuda one at a constant distance, and one
- * that needs a table of heaps.
+ * Opens a target by name. `check:lowered` and `check:order` are the checker on kernels after later stages; `check@7` is
+ * the checker with seed 7. `wasm+groups` is a pair of overlapping groups of a larger world. On cuda, the ranks of one
+ * group have a constant distance, and the other group needs a table of heaps; on other targets, ranks are in any order.
  */
 async function open(target: string, ranks: number, onPrint: OnPrint): Promise<Opened> {
   if (target.endsWith('+groups')) {
@@ -119,7 +119,7 @@ function allocate(world: World, { shape, sites }: Generated, seed: number): Held
   return held as Held
 }
 
-/** Asks every item of every rank, waits for the answers by polling, and returns the replies. */
+/** Sends a request for every item to every rank, polls until the kernels have answered, and returns the replies. */
 async function serve(world: World, held: Held, { items }: Shape, launch: number): Promise<number[][]> {
   const [asked, reply, told] = [held.asked, held.reply, held.told] as SymmetricTensor[]
   const replies: number[][] = []
@@ -159,7 +159,7 @@ export async function resultsOn(target: string, generated: Generated, seed: numb
     for (const world of worlds)
       if (world instanceof CheckWorld && world.findings.length > 0)
         throw new Error(world.findings.map(formatFinding).join('\n'))
-    // After the stage `prints`, the checker sees stores to a buffer, which it does not read.
+    // After the stage `prints`, a kernel stores its lines to a buffer, which the checker does not read.
     const hasLines = worlds.length === 1 && stages[target] === undefined
     const results = { tensors: found, printed: hasLines ? printed.sort() : undefined }
     for (const other of others) {

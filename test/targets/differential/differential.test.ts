@@ -218,7 +218,7 @@ describe('a target with a bug', () => {
     'prints nothing': ['print', () => (node) => (node.op === 'print' ? 'drop' : undefined)],
   }
 
-  /** Kernels with the memory contents that a correct implementation produces. */
+  /** Generated kernels, each with the memory contents that a correct implementation produces. */
   const kernels: { readonly right: Generated; readonly ops: ReadonlySet<string>; results?: Results }[] = []
   const lists = fc.sample(genes(400), { seed: 31, numRuns: 400 })
   const kernelAt = (at: number) =>

@@ -3,7 +3,8 @@
  * target from the exact real number. An error of 0 means that every target must return the same bits.
  *
  * Error bounds: a sum of n terms in any order has an error of n² half-units of its magnitude. A matrix product has the
- * same bound, with fused or separate rounding. Functions that no standard specifies have the bound `transcendental`.
+ * error bound of a sum, whether its multiplications and additions are rounded together or separately. Functions that no
+ * standard specifies have the bound `transcendental`.
  */
 import type { DType } from '../../../src/ir/dtype.ts'
 import type { Value } from '../../../src/index.ts'

@@ -1,6 +1,6 @@
 /**
- * Forms of generated kernels beside items that are computed alone: exchanges with peers and with the host, clusters,
- * roles, and work for the last program to arrive. Each generated form of a kernel is correct by construction.
+ * Forms of generated kernels other than independent items: exchanges with peers and with the host, clusters, roles, and
+ * work for the last program to arrive. Each generated form of a kernel is correct by construction.
  */
 import type { Program, Scalar, Shared, Value } from '../../../src/index.ts'
 import type { Builder } from './builder.ts'
@@ -45,14 +45,17 @@ export function question(on: Builder): Scalar {
   on.add(asked)
   return asked
 }
-/** A form that answers the host, which polls `told` while the kernel runs. */
+/** Answers the host, which polls the tensor `told` while the kernel runs. */
 export function answer(on: Builder, asked: Scalar): void {
   const { t, item } = on
   t.store(on.args.reply.at([item]), someInteger(on), { order: 'relaxed' })
   t.store(on.args.told.at([item]), asked, { order: 'release' })
 }
 
-/** A tile of a pipeline whose programs form a cluster. Two of them fetch eight rows each. */
+/**
+ * A tile of a pipeline whose programs form a cluster. Each of the two programs of a cluster fetches eight rows of the
+ * tile.
+ */
 export const declareWide = (t: Program): Shared<'i32', 2> => t.shared('i32', [16, 8])
 /** The number of programs of a cluster. */
 export const clusterSize = 2

@@ -141,8 +141,8 @@ const share: Step = (on) => {
 }
 
 /**
- * Atomics from many agents whose order does not change the final contents. The returned values depend on the order and
- * are ignored.
+ * Atomics from many agents whose order does not change the final contents. The values that the atomics return depend on
+ * the order and are ignored.
  */
 const accumulate: Step = (on) => {
   const { t, choices } = on

@@ -24,13 +24,16 @@ const transcendental: Step = (on) => {
   if (a) on.add(transcendentalOf(on.choices.pick(transcendentals), a))
 }
 
-/** The index of the best element, and running sums of integers. Running sums of floats are added in the same order. */
+/**
+ * The index of the best element, and running sums of integers. Every target adds running sums of floats in the same
+ * order.
+ */
 const alongAxis: Step = (on) => {
   const a = on.exact(({ dtype, shape }) => isArithmetic(dtype) && shape.length > 0)
   if (!a) return
   const method = on.choices.pick(['argmax', 'argmin', 'cumsum'])
   const axis = on.choices.below(a.shape.length)
-  // An i64 beyond 2^53 is an error, so its sums stay small.
+  // An i64 beyond 2^53 is an error, so sums of i64 stay small.
   const from = a.dtype === 'i64' && method === 'cumsum' ? call(a.value, 'and', 0xffff) : a.value
   on.add(call(from, method, axis))
 }
@@ -117,7 +120,7 @@ const assert: Step = (on) => {
   if (a) on.t.assert(call(a.value, 'le', a.value) as Value<'bool'>, 'a number equals itself')
 }
 
-/** Fences, and this launch's epoch of the flags, which every program reads alike. */
+/** Fences, and the epoch of a flag set, which has the same value in all programs of a launch. */
 const order: Step = (on) => {
   const { t, choices } = on
   if (choices.below(2) === 0) return on.add(t.epoch(on.args.ready, choices.pick(['signal', 'wait'])))

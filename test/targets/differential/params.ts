@@ -1,6 +1,7 @@
 /**
  * The tensors and flags of every generated kernel: one input and one output per dtype, accumulators for atomics, mail
- * for peers. Kernels that are not golden have more of them, for rounds of exchanges, the host and clusters.
+ * for peers. Kernels that are not golden have additional tensors and flags, for rounds of exchanges, the host and
+ * clusters.
  */
 import { dtypes, round, type DotDType, type StorageDType } from '../../../src/ir/dtype.ts'
 import { flags, tensor, type Arguments } from '../../../src/index.ts'
@@ -47,7 +48,9 @@ export const params = {
   mail: tensor('i32', 3),
   ready: flags(1),
 }
-/** The number of signals of each flag in `rounds` per launch. The number of rounds divides these numbers. */
+/**
+ * The number of signals of each flag in `rounds` per launch. The number of rounds of an exchange divides this number.
+ */
 export const signals = 6
 /** The extents of `wide`, whose rows and tiles are aligned for the TMA. */
 export const wideExtents = [32, 64] as const

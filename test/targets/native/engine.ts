@@ -14,7 +14,7 @@ export function cacheForTests(): string {
   return folder
 }
 
-/** The engine on this machine. If there is none, prints the reason and returns undefined. */
+/** The engine on this machine. If there is no compiler, the function prints the reason and returns undefined. */
 export function engineForTests(cache = cacheForTests()): NativeEngine | undefined {
   const engine = nativeEngine({ ...process.env, ARKE_CACHE: cache })
   if (!('unavailable' in engine)) return engine

@@ -30,7 +30,7 @@ describe.skipIf(!engine)('memory', () => {
   const view = new DataView(memory.buffer)
   const bytes = new Uint8Array(memory.buffer)
 
-  /** Runs the written code once, on freshly initialised bytes that differ everywhere. */
+  /** Runs the code that `write` generates once, on memory whose bytes are initialised to a pattern. */
   const run = (write: (w: Writer, launch: Local, frame: Local, slot: Local) => Operand | void): number => {
     for (let i = 0; i < 65536; i++) {
       bytes[from + i] = (i * 151 + 90) & 255

@@ -73,7 +73,10 @@ function expected({ op, dtype, shape, axis }: Case, data: readonly number[]): nu
   return out
 }
 
-/** Loads a fragment of a shape from the start of a row of a tensor, computes, and stores the result at the start. */
+/**
+ * A kernel that loads a fragment from the start of a tensor, applies `compute`, and stores the result at the start of
+ * another tensor.
+ */
 function made(
   name: string,
   from: StorageDType,

@@ -25,12 +25,12 @@ export const everything = process.env.ARKE_STRESS === '1'
 export const fewerOn = <T>(target: string, all: readonly T[], few: readonly T[]): readonly T[] =>
   target === 'native' && !everything ? few : all
 /**
- * Declares one test per case. On native, where a case is compiled for a second, the tests of all cases but the first
- * are long.
+ * Declares one test per case. On native, compiling a case takes a second, so all tests but the first run only in the
+ * long run.
  */
 export const itForEach = <const T>(target: string, cases: readonly T[]) =>
   itForSome(cases, (_case, n) => target !== 'native' || n === 0)
-/** Declares one test per world size. The tests of all world sizes but 3 (and 8, if kernels need no compiler) are long. */
+/** Declares one test per world size. The short run has only world size 3, and size 8 if kernels need no compiler. */
 export const itForSizes = (target: string, sizes: readonly number[]) =>
   itForSome(sizes, (ranks) => ranks === 3 || (ranks === 8 && target !== 'native'))
 export const storage = ['f32', 'f16', 'bf16', 'f8e4m3', 'f8e5m2', 'i8', 'u8', 'i32', 'u32', 'i64'] as const

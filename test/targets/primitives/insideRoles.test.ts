@@ -130,7 +130,7 @@ describe('a pipeline in a role', () => {
   })
 
   it.skipIf(noCompiler)('compiles for a GPU, like teams in a role', { timeout: 120_000 }, () => {
-    // These roles may not use the number of their thread, about which nvcc warns.
+    // Some roles do not use the variable with the number of their thread, about which nvcc warns.
     const kernels = [summed(), summed(undefined, 28), sorted]
       .map((one) => emit(one.record({ world: 2 })))
       .map((one) => ({ ...one, source: one.source.replaceAll('const u32 thread', '[[maybe_unused]] $&') }))

@@ -28,8 +28,8 @@ const added = kernel('added', { parts: tensor('i32', 2), sums: tensor('i32', 1) 
 })
 
 /**
- * In this kernel, index i needs i + 1 arrivals. The even programs arrive there in a branch, in turn, until every count
- * was complete twice.
+ * In this kernel, index i needs i + 1 arrivals. The programs with even numbers arrive in turn, inside a branch, until
+ * the count of every index was complete twice.
  */
 const counted = kernel('counted', { fired: tensor('i32', 1) }, (t, { fired }) => {
   t.if(t.program.mod(2).eq(0), () =>

@@ -82,7 +82,7 @@ const looking = kernel(
     until(sent)
     t.copy(inbox.tile([0], [16]), out.pick(step).tile([0], [16]))
     t.signal(taken.on(previous))
-    // These waits of the test kernel return at once. Without these waits, the launch would not count as one that waited.
+    // The next two waits return at once. Without these two waits, the launch would not count as one that waited.
     t.wait(sent)
     t.wait(taken, { lag: 1 })
   },
@@ -131,7 +131,7 @@ const circulating = kernel(
     const last = t.for(rounds, t.rank.add(step.mul(100)), (k, x) => {
       const slot = k.mod(2)
       t.wait(taken, { lag: 1 })
-      t.wait(taken, { atLeast: k.sub(1).max(0) }) // At this point, the number of round k - 2 was read.
+      t.wait(taken, { atLeast: k.sub(1).max(0) }) // The next rank has now read the number of round k - 2.
       t.store(inbox.on(next).pick(slot).tile([0], [16]), x)
       t.signal(sent.on(next))
       t.wait(sent, { atLeast: k.add(1) })
