@@ -1,4 +1,7 @@
-/** Counts the arrivals at `last` ops in the checker, and reports counts that are incomplete when a launch ends. */
+/**
+ * Counts the arrivals at `last` ops, whose block only the last program to arrive executes. Reports counts that are
+ * incomplete when a launch ends.
+ */
 import type { Node } from '../../ir/node.ts'
 import { describe, type Agent } from './agent.ts'
 import { Clock } from './clock.ts'
@@ -6,8 +9,8 @@ import type { Launch } from './launch.ts'
 import type { Machine } from './machine.ts'
 
 /**
- * Counts an arrival at an index of a `last` op. The result is true for the last of `arrivals`, which starts a new
- * count.
+ * Counts an arrival at an index of a `last` op. The result is true if this arrival completes the count of `arrivals`;
+ * the next arrival then starts a new count.
  */
 export function arriveLast(
   machine: Machine,
@@ -51,8 +54,8 @@ export function arriveLast(
 }
 
 /**
- * Reports counts of `last` ops that are incomplete at the end of a launch. The next launch would continue an
- * incomplete count.
+ * Reports counts of `last` ops that are incomplete at the end of a launch, because the next launch would continue such
+ * a count.
  */
 export function expectArrived(machine: Machine, { kernel, rank, lasts }: Launch): void {
   const counts = [...lasts].flatMap(([node, all]) =>

@@ -59,8 +59,8 @@ function countTo(
 }
 
 /**
- * Loops over an iteration space with one flat counter and computes the indices by division. If `leading` is 2, the
- * first two inputs are the start and the step of the counter.
+ * Compiles a loop over an iteration space. One counter enumerates the iterations, and division yields the indices. If
+ * `leading` is 2, the first two inputs of the node are the start and the step of the counter.
  */
 export function compileSpace(compiler: Compiler, node: Node, leading: 0 | 2): void {
   const [body] = node.blocks

@@ -27,8 +27,9 @@ function siteOf({ code, args }: Launched, flags: FlagSet): Site | undefined {
 }
 
 /**
- * Reports launches that may run concurrently and share epochs. A flag set has one epoch counter per rank and side.
- * Launches that may run concurrently must neither advance the same epoch counter nor read it.
+ * Reports launches that may run concurrently and share epochs. A flag set has two epoch counters per rank: one for
+ * signals and one for waits. Launches that may run concurrently must neither advance the same epoch counter nor read
+ * it.
  */
 export function expectOwnEpochs(
   machine: Machine,
