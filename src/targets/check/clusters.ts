@@ -54,7 +54,7 @@ function expectPresent({ main, started }: ProgramInstance, agent: Agent, machine
   machine.report({
     kind: 'race',
     kernel: agent.launch.kernel,
-    message: `${describe(agent)} uses the shared memory of ${describe(main)}, which ${state}: the programs of a cluster meet before and after`,
+    message: `${describe(agent)} uses the shared memory of ${describe(main)}, which ${state}: the programs of a cluster must synchronise before the first and after the last use of shared memory of other programs`,
     parties: [{ who: describe(agent), what: `executes ${node.op}`, site: node.site }],
   })
 }

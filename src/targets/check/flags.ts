@@ -194,7 +194,7 @@ export class FlagMemory {
       this.#memory.say(
         'lost-signal',
         by,
-        `${describeFlag(flag)} has ${location.newest.value} signals at the end, but epoch ${epoch} is complete with ${wanted} (arrivals ${flag.flags.arrivals}): a signal was not sent, and the next epoch would count its own signals for this one`,
+        `${describeFlag(flag)} has ${location.newest.value} signals at the end of the run, but epoch ${epoch} is complete with ${wanted} (arrivals ${flag.flags.arrivals}): a signal was not sent, and later waits would count signals of later epochs in its place`,
         [partyOf(by, `waits for some signals of epoch ${epoch}`)],
       )
     }

@@ -52,7 +52,7 @@ function countTo(
     run(agent) {
       const { registers } = agent
       if ((registers[step] as number) <= 0)
-        throw new ArithmeticError('a loop must step up: its step is not positive')
+        throw new ArithmeticError('the step of this loop is not positive, but a loop can only count up')
       if ((registers[i] as number) >= (registers[high] as number)) agent.pc = end
     },
   })

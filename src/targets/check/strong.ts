@@ -279,7 +279,7 @@ export class StrongMemory {
     this.#memory.say(
       'scope-race',
       by,
-      `${buffer.describe(i)} is shared by agents that the scopes used (${other.scope} and ${scope}) do not cover: neither is guaranteed to ever observe the other's accesses`,
+      `${buffer.describe(i)} is accessed by two agents at ${other.scope} and ${scope} scope, of which at least one does not include both agents: neither agent is guaranteed to ever observe the other's accesses`,
       [
         { who: describe(other.by), what: verb(other.writes, other.scope), site: other.node?.site },
         partyOf(by, verb(writes, scope)),

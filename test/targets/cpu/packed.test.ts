@@ -181,8 +181,9 @@ describe('packed weights cannot be used for', () => {
       t.copy(w.tile([0, 0], [16, 32]), tile)
       t.copy(tile, x.tile([0, 0], [16, 32]))
     })
-    await refuse('w is packed, but its shared tile is used in another way', (world, w, x) =>
-      world.launch(program, { w, x } as never, { grid: 1 }),
+    await refuse(
+      'w is packed, but a copy of it is not only the right operand of matrix products',
+      (world, w, x) => world.launch(program, { w, x } as never, { grid: 1 }),
     )
   })
 
@@ -195,8 +196,9 @@ describe('packed weights cannot be used for', () => {
         const sum = t.dot(a, transposed ? b.transpose() : b, t.zeros('f32', [32, 32]))
         t.store(x.tile([0, 0], [32, 32]), sum)
       })
-      await refuse('w is packed, but its shared tile is used in another way', (world, w, x) =>
-        world.launch(program, { w, x } as never, { grid: 1 }),
+      await refuse(
+        'w is packed, but a copy of it is not only the right operand of matrix products',
+        (world, w, x) => world.launch(program, { w, x } as never, { grid: 1 }),
       )
     }
   })
@@ -235,7 +237,7 @@ describe('packed weights cannot be used for', () => {
   it('dtypes and shapes that products do not multiply', async () => {
     await on(target, 1, async (world) => {
       await expect(world.pack(world.zeros('i32', [4, 4], { name: 'w' }))).rejects.toThrow(
-        'w is i32[4, 4]: only the right operand of a product can be packed',
+        'w is i32[4, 4]: only the right operand of a matrix product can be packed',
       )
       await expect(world.pack(world.zeros('f32', [4], { name: 'w' }))).rejects.toThrow('w is f32[4]')
     })

@@ -22,13 +22,13 @@ export const isPacked = ({ options }: { readonly options: CpuFacts }, param: Nod
 
 export const packedMisuse = (node: Node, param: Node, what: string): KernelError =>
   new KernelError(
-    `${attribute<string>(param, 'name')} is packed, but ${what}: only whole tiles of a packed tensor can be copied, into a shared tile that only products read, as their right operand. Pass the tensor unpacked`,
+    `${attribute<string>(param, 'name')} is packed, but ${what}: only whole tiles of a packed tensor can be copied, into a shared tile that only matrix products read, as their right operand. Pass the tensor unpacked`,
     node.site,
   )
 
 /**
- * The shared tiles that are aliases of tiles of packed tensors. An error is thrown if a kernel uses a packed tensor in
- * any other way.
+ * Returns the shared tiles that are aliases of tiles of packed tensors, and throws an error if the kernel uses a packed
+ * tensor in any other way than to copy its tiles into such shared tiles.
  */
 export function packedTiles(
   ir: KernelIR,
@@ -50,7 +50,7 @@ export function packedTiles(
       if (node.op !== 'copy' || input !== source || source.op !== 'tile' || node.inputs.length !== 2)
         throw packedMisuse(node, param, 'it is accessed by single elements')
       if (target!.op !== 'shared' || !isRight(layouts.get(target!), machine) || !isOnlyRight(ir, target!))
-        throw packedMisuse(node, param, 'its shared tile is used in another way')
+        throw packedMisuse(node, param, 'a copy of it is not only the right operand of matrix products')
       const { shape } = refOf(source)
       if (shape.length !== 2 || !readsPacked(machine, [shape[0], shape[1]]))
         throw packedMisuse(
