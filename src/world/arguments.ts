@@ -24,8 +24,8 @@ export const argumentOf = (given: unknown, rank: number): unknown =>
   typeof given === 'function' ? (given as (rank: number) => unknown)(rank) : given
 
 /**
- * True if the arguments of a rank include flags that the host signals. In a launch with such flags, a GPU accesses
- * flags at system scope, which includes the host.
+ * True if the arguments of a rank include flags that the host signals. In a launch with flags that the host signals, a
+ * GPU accesses flags at system scope, which includes the host.
  */
 export const hostSignals = (args: readonly unknown[]): boolean =>
   (args as readonly (Partial<SymmetricFlags> | number)[]).some(

@@ -58,7 +58,7 @@ export function describedWorld(machine: Machine): DescribedWorld {
     on: () => allocator,
     launch: (...args: Parameters<typeof launchOf>) => void launches.push(launchOf(...args)),
     launchTogether: (together) => void launches.push(...together),
-    // A machine that holds tiles in caches packs weights; on other machines, weights keep their layout.
+    // On machines that hold tiles in caches, weights are packed; on other machines, weights keep their layout.
     pack: <D extends StorageDType>(source: SymmetricTensor<D>) =>
       Promise.resolve(
         (isCached(machine) ? { ...source, kind: 'packed', source } : source) as PackedTensor<D>,

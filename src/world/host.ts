@@ -34,8 +34,9 @@ import {
 } from './world.ts'
 
 /**
- * True if a host write consists of words that a kernel may poll. Such a word is written atomically, after all earlier
- * writes of the host. Longer host writes are copies, which are not ordered with the accesses of kernels.
+ * True if a host write consists of words that a kernel may poll. The host writes a word that a kernel may poll
+ * atomically, after all earlier writes of the host. Longer host writes are copies, which are not ordered with the
+ * accesses of kernels.
  */
 export const isWords = (dtype: StorageDType, count: number): boolean =>
   dtypes[dtype].bytes === 4 && count <= 4
@@ -242,8 +243,8 @@ export abstract class HostWorld<Stored extends object = object> implements World
   }
 
   /**
-   * Throws an error if ranks have made different allocations. With the argument 'so far', a rank may have made fewer
-   * allocations than other ranks.
+   * Throws an error if ranks have made different allocations. With the argument 'so far', it is not an error if a rank
+   * has made fewer allocations than other ranks.
    */
   protected expectSymmetric(when: 'so far' | 'now' = 'now'): void {
     const disagreement = this.#requests.disagreement(when)

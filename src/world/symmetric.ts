@@ -45,8 +45,8 @@ export class Requests<T> {
   }
 
   /**
-   * Describes how the allocations of ranks differ; the result is undefined if they agree. With the argument 'so far', a
-   * rank may have made fewer allocations than other ranks.
+   * Describes how the allocations of ranks differ; the result is undefined if they agree. With the argument 'so far',
+   * ranks also agree if one has made fewer allocations than others.
    */
   disagreement(when: 'so far' | 'now'): Disagreement | undefined {
     // At most launches, every rank has made every allocation, so the list is empty.

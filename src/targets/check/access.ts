@@ -26,13 +26,13 @@ export interface Places {
   readonly index: Int32Array
   /** True if two indices may be equal, because the kernel computed them from data. */
   readonly mayRepeat?: boolean
-  /** If the whole view exceeds its bounds, so that every index is OUTSIDE: the view and the error. */
+  /** Present if the view itself exceeds its bounds, in which case every index is OUTSIDE. */
   readonly wrong?: WrongView
 }
 export const MASKED = -1
 export const OUTSIDE = -2
 
-/** The record of an access for an agent that executes a node. */
+/** Describes the access that an agent makes when it executes a node. */
 export function accessOf(agent: Agent, node: Node): Accessor {
   return { identity: agent, clock: agent.clock, time: agent.time, kernel: agent.launch.kernel, node }
 }

@@ -39,7 +39,7 @@ export interface Message {
   readonly isUnwritten?: boolean
 }
 
-/** An agent or the host, with the facts that its accesses need. */
+/** An agent or the host: its identity and its clock. */
 export interface Party extends Knower, Identity {}
 
 /**

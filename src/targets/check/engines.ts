@@ -1,8 +1,8 @@
 /**
  * Models asynchronous engines: the bulk copy engine (TMA) and the matrix unit, which access memory on behalf of a role.
  * The accesses of an engine are separate from the role's own loads and stores. Only the last IR stage for a GPU marks
- * such accesses (`by` is `engine`), and asynchronous copies that threads have started (`by` is `threads`). In earlier
- * stages, an asynchronous copy is ordered as if the role itself had made it.
+ * accesses by engines (`by` is `engine`), and asynchronous copies that threads have started (`by` is `threads`). In
+ * earlier stages, an asynchronous copy is ordered as if the role itself had made it.
  *
  * An access by a role is ordered before a later access by an engine only if a `fence.async` is executed between the
  * two. The fence may be executed by the role itself, or by another agent with which the role has synchronised since.

@@ -35,8 +35,8 @@ export interface Accessor {
   readonly kernel: string
   readonly node: Node | undefined
   /**
-   * The clock that includes the reads which are ordered before a write by this accessor. If this field is undefined,
-   * the accessor's `clock` determines these reads.
+   * The clock that determines which reads are ordered before a write by this accessor. By default, the accessor's
+   * `clock` determines which reads are ordered before the write.
    */
   readonly afterReads?: Clock
 }
@@ -89,7 +89,7 @@ export class Buffer {
     return this.#writer[i] !== NOBODY
   }
 
-  /** Returns the last write if it is not ordered before the access `by`. */
+  /** Returns the last write of an element if that write is not ordered before the access `by`. */
   conflictingWrite(i: number, by: Accessor): Conflict | undefined {
     const writer = this.#writer[i]
     if (writer < 0 || by.clock.get(writer) >= this.#writeTime[i]) return undefined

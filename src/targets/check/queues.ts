@@ -62,7 +62,7 @@ export class Queues {
     return launch ? [launch] : []
   }
 
-  /** Launches on a rank that may run concurrently with a launch that follows `after`. */
+  /** Launches on a rank that may run concurrently with a launch that follows the launches `after`. */
   beside(rank: number, after: readonly Launch[]): Launch[] {
     const others = this.#unknown.filter((launch) => launch.rank === rank)
     if (others.length === 0) return others
@@ -96,7 +96,7 @@ export class Queues {
 
   /**
    * Notes that the host program knows that the given launches, or all launches, have ended. Everything that the host
-   * does next is ordered after these launches and their predecessors.
+   * does next is ordered after the given launches and their predecessors.
    */
   noteEnded(until: readonly Launch[] | undefined, hostClock: Clock): void {
     const known = until && withPredecessors(until)

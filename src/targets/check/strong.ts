@@ -220,8 +220,8 @@ export class StrongMemory {
   }
 
   /**
-   * True if the result of a run may depend on the order of the accesses to the object with this key. Without the
-   * reduction to accesses that do not commute, the result is always true.
+   * True if the result of a run may depend on the order of the accesses to the object with this key. If the search
+   * varies the order of all accesses, the result is always true.
    */
   isSharedPlace(key: string): boolean {
     return this.#choices.sharing?.isShared(key) ?? true

@@ -124,7 +124,7 @@ export const eventKind = { program: 1, wait: 2, copy: 3 } as const
 export const queue = {
   /**
    * The number of launches enqueued so far. The host writes the number of enqueued launches and wakes the threads that
-   * sleep on it.
+   * sleep on this word.
    */
   head: 0,
   /**
@@ -133,8 +133,8 @@ export const queue = {
    */
   completed: 4,
   /**
-   * The number of threads that sleep on the word `head`, and on the word `completed`. If the number is 0, the wake-up
-   * call is skipped.
+   * The number of threads that sleep on the word `head`, and on the word `completed`. If no thread sleeps on a word,
+   * the wake-up call for that word is skipped.
    */
   sleepers: 8,
   waiters: 12,

@@ -23,9 +23,9 @@ import { nothingEnded, reportStall, stallOf, type Stall } from '../../world/stop
 import { limitsOf, Watchdog, type Limits } from '../../world/watchdog.ts'
 
 /**
- * The longest time that the host blocks its thread for a worker it has woken, in milliseconds. The event loop stands
- * still meanwhile. A time limit below one tick of the system clock would make the system set a timer, which takes
- * longer than an empty launch.
+ * The longest time that the host blocks its thread for a worker it has woken, in milliseconds. Node's event loop does
+ * not run while the host blocks its thread. A time limit below one tick of the system clock would make the system set a
+ * timer, which takes longer than an empty launch.
  */
 const longestDoze = 4
 
@@ -277,7 +277,7 @@ export class Host {
       if (!queue.hasReached(sequence)) this.#watch(queue, sequence)
       if (!queue.hasReached(sequence)) {
         await this.#sleepUntil(queue, sequence)
-        // After this sleep, every worker that the host woke has started.
+        // While the host slept, every worker that the host had woken has started.
         for (const other of queues) other.hasWoken = false
       }
       queue.hasWoken = false

@@ -106,6 +106,8 @@ describe('a tile of a packed tensor', () => {
       packedTiles(ir, options, assignLayouts(ir, machine, borrowedTiles(ir, options)))
     if (use === 'right') expect(packed()).toMatchObject({ size: 1 })
     else
-      expect(packed).toThrow('b is packed, but a copy of it is not only the right operand of matrix products')
+      expect(packed).toThrow(
+        'b is packed, but the kernel uses a tile other than as the right operand of a matrix product',
+      )
   })
 })

@@ -163,8 +163,9 @@ describe('packed weights cannot be used for', () => {
 
   it('loads of elements', async () => {
     const program = kernel('elements', params, (t, { w, x }) => t.store(x.at([0, 0]), t.load(w.at([1, 1]))))
-    await refuse('w is packed, but it is accessed by single elements', (world, w, x) =>
-      world.launch(program, { w, x } as never, { grid: 1 }),
+    await refuse(
+      'w is packed, but the kernel accesses the tensor other than by copying a tile',
+      (world, w, x) => world.launch(program, { w, x } as never, { grid: 1 }),
     )
   })
 
@@ -182,7 +183,7 @@ describe('packed weights cannot be used for', () => {
       t.copy(tile, x.tile([0, 0], [16, 32]))
     })
     await refuse(
-      'w is packed, but a copy of it is not only the right operand of matrix products',
+      'w is packed, but the kernel uses a tile other than as the right operand of a matrix product',
       (world, w, x) => world.launch(program, { w, x } as never, { grid: 1 }),
     )
   })
@@ -197,7 +198,7 @@ describe('packed weights cannot be used for', () => {
         t.store(x.tile([0, 0], [32, 32]), sum)
       })
       await refuse(
-        'w is packed, but a copy of it is not only the right operand of matrix products',
+        'w is packed, but the kernel uses a tile other than as the right operand of a matrix product',
         (world, w, x) => world.launch(program, { w, x } as never, { grid: 1 }),
       )
     }
@@ -214,7 +215,7 @@ describe('packed weights cannot be used for', () => {
     await refuse('w is packed, but its tiles have 3 columns, not a multiple of', (world, w, x) =>
       world.launch(program(3, false), { w, x } as never, { grid: 1 }),
     )
-    await refuse('w is packed, but it is sliced along its columns', (world, w, x) =>
+    await refuse('w is packed, but the kernel slices the columns of the tensor', (world, w, x) =>
       world.launch(program(32, true), { w, x } as never, { grid: 1 }),
     )
   })

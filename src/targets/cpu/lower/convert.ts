@@ -115,8 +115,9 @@ export function widen(writer: Writer, _machine: Machine, dtype: StorageDType, ra
 }
 
 /**
- * Converts a small float to f32. Its bits, shifted to the fields of an f32, form a number whose exponent is too small
- * by the difference of the biases. A multiplication corrects the exponent, also for subnormal numbers.
+ * Converts a small float to f32. The bits of a small float, shifted to the fields of an f32, form a number whose
+ * exponent is too small by the difference of the biases. A multiplication corrects the exponent, also for subnormal
+ * numbers.
  */
 function widenSmall(writer: Writer, format: SmallFloat, raw: Local): Local {
   const { int, float, asInt, asFloat, shift } = shapedLike(raw.type)

@@ -48,9 +48,13 @@ export function packedTiles(
       const param = origin(input).base
       if (!isPacked({ options }, param)) continue
       if (node.op !== 'copy' || input !== source || source.op !== 'tile' || node.inputs.length !== 2)
-        throw packedMisuse(node, param, 'it is accessed by single elements')
+        throw packedMisuse(node, param, 'the kernel accesses the tensor other than by copying a tile')
       if (target!.op !== 'shared' || !isRight(layouts.get(target!), machine) || !isOnlyRight(ir, target!))
-        throw packedMisuse(node, param, 'a copy of it is not only the right operand of matrix products')
+        throw packedMisuse(
+          node,
+          param,
+          'the kernel uses a tile other than as the right operand of a matrix product',
+        )
       const { shape } = refOf(source)
       if (shape.length !== 2 || !readsPacked(machine, [shape[0], shape[1]]))
         throw packedMisuse(

@@ -20,8 +20,8 @@ export type Right =
   /** The operand is stored as columns, one after the other, each contiguous along the inner axis (inner.ts). */
   | { readonly kind: 'inner'; readonly dtype: StorageDType; readonly columnStride: number }
   /**
-   * The operand is stored in its declared layout. If reading it in place is slow, the operand is first copied into
-   * panels.
+   * The operand is stored in its declared layout. If reading the operand in its declared layout is slow, the operand is
+   * first copied into panels.
    */
   | {
       readonly kind: 'rows'
