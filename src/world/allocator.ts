@@ -1,4 +1,6 @@
-/** Provides the functions that allocate tensors and flags, and checks what the host program asks for. */
+/**
+ * Provides the functions that allocate tensors and flags, and checks the dtypes, shapes and options of the allocations.
+ */
 import { dtypes, type StorageDType } from '../ir/dtype.ts'
 import { elements } from '../ir/type.ts'
 import { granule, mostAlignment } from './heap.ts'

@@ -24,8 +24,8 @@ export const argumentOf = (given: unknown, rank: number): unknown =>
   typeof given === 'function' ? (given as (rank: number) => unknown)(rank) : given
 
 /**
- * True if the arguments of a rank include flags that the host signals. If the host signals flags of a launch, a GPU
- * makes its flags visible to the host.
+ * True if the arguments of a rank include flags that the host signals. In a launch with flags that the host signals, a
+ * GPU accesses flags at system scope, which includes the host.
  */
 export const hostSignals = (args: readonly unknown[]): boolean =>
   (args as readonly (Partial<SymmetricFlags> | number)[]).some(
@@ -92,7 +92,9 @@ export function expectSignallers(
         `${kernel} signals ${name}, which only the host signals: allocate it without signaller: 'host'`,
       )
     if (Object.values(carried ?? {}).includes(param))
-      throw misuse(`${kernel} stores data that carries ${name}, which only the host signals: drop carries`)
+      throw misuse(
+        `${kernel} stores data that replaces the flags ${name}, which only the host signals: remove the option carries`,
+      )
   }
 }
 
@@ -176,8 +178,9 @@ export const streamNumber = (stream: LaunchOptions['stream']): number =>
   stream === undefined ? 0 : typeof stream === 'number' ? stream : stream.id
 
 /**
- * Describes the problem with passing a flag set to a launch on a group other than its own. The result is undefined if
- * the flag set belongs to the group of the launch. A flag set counts epochs only for the ranks of one group.
+ * Describes the problem if a flag set is passed to a launch on another group than the one on which the set was
+ * allocated. The result is undefined if the groups are the same. A flag set counts epochs only for the ranks of one
+ * group.
  */
 export function wrongGroup(handle: Handle, members: Members): string | undefined {
   if (handle.kind !== 'flags' || handle.members === members) return undefined

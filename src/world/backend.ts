@@ -1,11 +1,11 @@
 /**
  * The interface between a world (heapWorld.ts) and the backend of a target. The backend provides memory, launch queues
- * and compiled code. The contract of a backend:
+ * and compiled code. A backend must guarantee the following:
  *
- *   memory   There is one heap per rank, and allocations have the same offset on each. Calls complete before they
- *            return. They are not ordered with launches.
+ *   memory   There is one heap per rank, and allocations have the same offset on each. Reads and writes of a heap are
+ *            complete when the call returns. Reads and writes by the host are not ordered with launches.
  *   queues   Launches of a stream run in order on each rank. Only functions that return a promise wait for launches,
- *            except that `enqueue` waits while a queue is full. After a stop every call throws until `reset`.
+ *            but `enqueue` waits while a queue is full. After a stop, every call of the backend throws until `reset`.
  *   code     `load` compiles a kernel unless it is already compiled. Its result serves all launches with the same
  *            handles.
  *
@@ -129,7 +129,7 @@ export interface Backend<P extends Part, M> {
   expectRunning(): void
 
   load(wanted: Wanted): Loaded<P>
-  /** Compiles a kernel in advance, without specialising it for arguments if `wanted` is empty. */
+  /** Compiles a kernel in advance. If `wanted` is empty, the code is not specialised for arguments. */
   prepare(ir: KernelIR, wanted: readonly Wanted[]): Promise<void>
   /** Throws an error if these launches, which may wait for each other, might not be resident together. */
   expectTogether?(parts: readonly P[]): void
@@ -142,8 +142,8 @@ export interface Backend<P extends Part, M> {
   beforeWrite?(stored: Stored, name: string, rank: number): void
 
   /**
-   * Wakes the programs that wait for the flag at this offset, which the host has signalled. The function that wakes
-   * programs is absent if programs poll.
+   * Wakes the programs that wait for the flag at this offset, which the host has signalled. The function is absent on
+   * targets whose programs poll instead of sleeping.
    */
   wake?(rank: number, offset: number): void
 

@@ -21,14 +21,14 @@ import {
 
 export interface DescribedWorld {
   readonly world: World
-  /** The noted launches, in the order in which they were launched. */
+  /** The launches that the operation requested, in order. */
   readonly launches: readonly Launch[]
 }
 
-/** An operation that needs memory or launched kernels cannot be described. */
+/** A method that needs memory or running kernels throws an error, because a described world has neither. */
 const unavailable = (method: string) => (): never => {
   throw new RangeError(
-    `world.${method} needs a machine: this world is only described, and notes the launches of an operation`,
+    `world.${method} needs a machine: this world only describes one, to list the launches of an operation`,
   )
 }
 
@@ -58,7 +58,7 @@ export function describedWorld(machine: Machine): DescribedWorld {
     on: () => allocator,
     launch: (...args: Parameters<typeof launchOf>) => void launches.push(launchOf(...args)),
     launchTogether: (together) => void launches.push(...together),
-    // If tiles are held in caches, weights are packed; on other machines, weights keep their layout.
+    // On machines that hold tiles in caches, weights are packed; on other machines, weights keep their layout.
     pack: <D extends StorageDType>(source: SymmetricTensor<D>) =>
       Promise.resolve(
         (isCached(machine) ? { ...source, kind: 'packed', source } : source) as PackedTensor<D>,
@@ -103,7 +103,7 @@ function describedAllocator(): Allocator {
   }
 }
 
-/** A noted launch as plain data: the facts for which its kernel would be specialised. */
+/** A launch on a described world as plain data: the facts for which its kernel would be specialised. */
 export interface LaunchFacts {
   /** The extents of each tensor, by the tensor's name. */
   readonly shapes: Readonly<Record<string, readonly number[]>>

@@ -2,8 +2,8 @@
  * A rank group is a world that consists of some ranks of another world. On a group, ranks in calls, in arguments and in
  * kernels are positions in the list of members. Memory belongs to the whole world: an allocation exists on every rank
  * of the world, at the same offset, and its tensors can be passed to launches on any group. An allocation on a group
- * initialises only the members' copies. A launch on a group runs on its members only. Waiting, resetting and the
- * timeline of a group concern the whole world, and closing a group does nothing.
+ * initialises only the members' copies. A launch on a group runs on its members only. On a group, `synchronize`,
+ * `reset` and `timeline` apply to the whole world, and `close` does nothing.
  */
 import type { StorageDType } from '../ir/dtype.ts'
 import type { Kernel, Meta, Params } from '../lang/kernel.ts'

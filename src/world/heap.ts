@@ -155,8 +155,8 @@ export class Heap {
   }
 
   /**
-   * Splits a block at `bytes` bytes from its start. The argument `part` names the half of the block that is returned;
-   * `block` keeps the other half.
+   * Splits a block at `bytes` bytes from its start. The argument `part` selects the section that is returned; `block`
+   * keeps the rest.
    */
   #split(block: Block, bytes: number, part: 'before' | 'after'): Block {
     const rest: Block =

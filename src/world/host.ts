@@ -34,9 +34,9 @@ import {
 } from './world.ts'
 
 /**
- * True if a host write consists of words that a kernel may poll. The host writes each word that a kernel may poll
- * atomically, after all its earlier writes. Longer host writes are copies, which are not ordered with the accesses of
- * kernels.
+ * True if a host write consists of words that a kernel may poll. The host writes a word that a kernel may poll
+ * atomically, after all earlier writes of the host. Longer host writes are copies, which are not ordered with the
+ * accesses of kernels.
  */
 export const isWords = (dtype: StorageDType, count: number): boolean =>
   dtypes[dtype].bytes === 4 && count <= 4
@@ -243,8 +243,8 @@ export abstract class HostWorld<Stored extends object = object> implements World
   }
 
   /**
-   * Throws an error if ranks have made different allocations. With the argument 'so far', a rank may have made fewer
-   * allocations than other ranks.
+   * Throws an error if ranks have made different allocations. With the argument 'so far', it is not an error if a rank
+   * has made fewer allocations than other ranks.
    */
   protected expectSymmetric(when: 'so far' | 'now' = 'now'): void {
     const disagreement = this.#requests.disagreement(when)
@@ -261,8 +261,8 @@ export abstract class HostWorld<Stored extends object = object> implements World
   }
 
   /**
-   * Returns a function that frees everything that was allocated on the world and its groups since the call of this
-   * function, and restarts the random numbers of allocations without a seed.
+   * Begins to lend the world. The returned function frees everything that was allocated on the world and its groups
+   * while it was lent, and restarts the random numbers of allocations without a seed.
    */
   lend(): () => void {
     const before = new Set(this.#stored.keys())
@@ -371,7 +371,7 @@ export abstract class HostWorld<Stored extends object = object> implements World
     this.overwrite(tensor, rank, contents)
   }
 
-  /** Fills a tensor like `fill`, but while launches may be running. */
+  /** Overwrites a rank's copy of a tensor like `fill`, but while launches may be running. */
   protected overwrite(tensor: SymmetricTensor, rank: number, contents: ArrayLike<number>): void {
     this.fill(tensor, rank, contents)
   }

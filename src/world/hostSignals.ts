@@ -10,7 +10,9 @@ export class HostSignals {
   /** The number of times that the host has signalled each flag, by rank and index. */
   #signalled = new WeakMap<SymmetricFlags, Map<number, number>>()
 
-  /** Calls `post` with the index of the flag and its new value. If `post` throws an error, the signal does not count. */
+  /**
+   * Calls `post` with the index of the flag and its new value. If `post` throws an error, the signal is not counted.
+   */
   signal(
     flags: SymmetricFlags,
     rank: number,

@@ -80,7 +80,7 @@ export class Launches<P extends Part> {
   /** The prepared launches by kernel and rank, the most recently used first. */
   readonly #asked = new Map<Kernel, Asked<P>[][]>()
   readonly #last = new Map<Kernel, Last<P>>()
-  /** The number after the highest stream number that is in use. */
+  /** The highest stream number in use, plus one. */
   streams = 1
 
   constructor(backend: Pick<Backend<P, unknown>, 'load'>, tensors: Tensors) {
@@ -106,7 +106,7 @@ export class Launches<P extends Part> {
     return last && isSameAs(last, args, options) ? last.parts : this.#parts(kernel, args, options)
   }
 
-  /** The form of the kernel that is launched on this group. */
+  /** The IR of the kernel, recorded for the number of ranks of this group. */
   recorded(kernel: Kernel, meta: Meta | undefined, members: Members): KernelIR {
     return kernel.record({ world: (members ?? this.#tensors.everyRank).length, meta })
   }
@@ -141,7 +141,8 @@ export class Launches<P extends Part> {
   }
 
   #parts(kernel: Kernel, args: Launch['args'], options: LaunchOptions): readonly P[] {
-    // The scalar arguments of per-rank launches may change below, so the remembered launch is dropped first.
+    // This function may change the scalar arguments of prepared launches that the remembered last launch uses, so the
+    // last launch is forgotten first.
     this.#last.delete(kernel)
     const members = this.#tensors.membersOf(options)
     expectLaunchRanks(options.ranks, members, (rank) => this.#tensors.expectLocal(rank))

@@ -15,7 +15,7 @@ export interface CacheDomain {
   readonly ranks?: readonly number[]
 }
 
-/** The capabilities of a machine. Each capability is the reason for a branch in the code of operations. */
+/** The capabilities of a machine. The code of operations branches on each of these capabilities. */
 export interface Capabilities {
   /** True if matrix products of f16 and bf16 run on a matrix unit. */
   readonly matrixUnit: boolean
@@ -31,8 +31,8 @@ export interface Capabilities {
    */
   readonly nearPeers: boolean
   /**
-   * True if several programs may share one processor at the same time. If this capability is false, each program has a
-   * processor to itself.
+   * True if several programs may share one processor at the same time. If programs do not share processors, each
+   * program has a processor to itself.
    */
   readonly sharedProcessors: boolean
   /** True if launches wait in queues of the device, which have limited capacity, and if a polling loop never sleeps. */

@@ -1,4 +1,4 @@
-/** The machine record of ranks on a CPU, with which rules and benchmarks work without a world. */
+/** Builds the machine record of ranks on a CPU, which rules and benchmarks can use without opening a world. */
 import type { Capabilities, Machine } from './machine.ts'
 
 const cpuCapabilities: Capabilities = {

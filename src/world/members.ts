@@ -46,8 +46,8 @@ export function spacingOf(members: Members): Spacing | undefined {
 }
 
 /**
- * True if each rank of the group follows the previous one at the same distance. A tensor map of all their copies of a
- * tensor needs this distance.
+ * True if the ranks of the group are in ascending order at equal distances, as a tensor map that covers all members'
+ * copies of a tensor requires.
  */
 export function isEvenlyAscending(members: Members): boolean {
   const spacing = spacingOf(members)

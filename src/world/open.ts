@@ -35,7 +35,7 @@ export interface OpenOptions {
    * there is no limit.
    */
   readonly residency?: number
-  /** The seed of the schedule, for targets that choose one. */
+  /** The seed of the schedule, for targets that choose a schedule, such as the checker. */
   readonly seed?: number
   /**
    * The number of heap bytes per rank. By default, the heap is as large as the address space allows, at most 1 GiB.
@@ -55,12 +55,12 @@ export interface OpenOptions {
   readonly timeout?: number
   /**
    * A callback for CPU ranks, which is called once when all programs have waited for 3 s. The default callback prints
-   * `message` on stderr.
+   * the field `message` of its argument on stderr.
    */
   readonly onStall?: (stall: Stall) => void
   /**
-   * A callback for each line that `t.print` prints, called when the host synchronises. The default callback prints
-   * `message` on stderr.
+   * A callback for each line that `t.print` prints, called when the host synchronises. The default callback prints the
+   * field `message` of its argument on stderr.
    */
   readonly onPrint?: OnPrint
   /** True to record launches, programs, waits and remote copies for `World.timeline`. */

@@ -18,7 +18,10 @@ export interface Waiting {
  * `running` are already running. The argument `rank` is the name of the rank, and `where` names the line of the wait.
  */
 export function doesNotFit(grid: number, resident: number, rank: string, running = 0, where = ''): string {
-  const others = running > 0 ? ` beside ${running} that may be waiting` : ''
+  const others =
+    running > 0
+      ? ` in addition to ${running} running ${running === 1 ? 'program' : 'programs'}, which may be waiting,`
+      : ''
   return `${grid} programs${others} do not fit: ${resident} run at once on ${rank}, and a program that waits for a program that has not started waits forever${where}. Launch at most ${Math.max(resident - running, 0)}, or grid: 'resident'`
 }
 

@@ -20,7 +20,7 @@ export interface Launched {
  * running.
  */
 export interface Pending extends Launched {
-  /** The source line at which the launch itself waits, if it waits. */
+  /** The source line at which a program of the launch waits for a flag, if one waits. */
   readonly waitsAt?: string
 }
 
@@ -39,7 +39,9 @@ export const pendingOf = (launches: readonly Launched[], programs: readonly Doin
     return { kernel, rank, stream, waitsAt: waiting?.site }
   })
 
-/** The signals of a flag set at one source line, on ranks where the launch is in the same state. */
+/**
+ * The signals of a flag set at one source line, on all ranks on which the launch with this line is in the state `what`.
+ */
 export interface PossibleSignal {
   readonly kernel: string
   /** The source line of the signal, if it is known. */

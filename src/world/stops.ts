@@ -2,7 +2,7 @@
  * Stops a world and lets it resume. A world is stopped by the watchdog, by a fault in a kernel, by a worker thread that
  * died, or by an interrupt. The state of a stopped world's programs becomes one `WorldStopped` error, which every call
  * throws until the world is reset. If no call has thrown the error before a stopped world is closed, `close` throws it.
- * The target defines how running programs are made to stop.
+ * Each target defines how it makes running programs stop.
  */
 import { inWorld, rankName, type Members } from './members.ts'
 import { signalLines, type FlagSignals } from './signallers.ts'
@@ -31,7 +31,9 @@ export class Stops {
       throw this.#stopped
     }
     if (this.#stopping)
-      throw new WorldStopped(`${this.#reason}; its ranks are stopping: synchronize says what each was doing`)
+      throw new WorldStopped(
+        `${this.#reason}; its ranks are stopping: synchronize throws an error that says what each rank was doing`,
+      )
   }
 
   /** The error to throw once all ranks have stopped. */

@@ -33,7 +33,7 @@ export class Requests<T> {
 
   /**
    * Returns the next allocation of the given ranks. The function `make` is called for the first rank that requests the
-   * allocation. If `make` throws an error, no rank has requested the allocation.
+   * allocation. If `make` throws an error, the request does not count for any rank.
    */
   add(ranks: readonly number[], text: string, make: (number: number) => T): T {
     const site = Site.here()
@@ -45,11 +45,11 @@ export class Requests<T> {
   }
 
   /**
-   * Describes how the allocations of ranks differ; the result is undefined if they agree. With the argument 'so far', a
-   * rank may have made fewer allocations than other ranks.
+   * Describes how the allocations of ranks differ; the result is undefined if they agree. With the argument 'so far',
+   * ranks also agree if one has made fewer allocations than others.
    */
   disagreement(when: 'so far' | 'now'): Disagreement | undefined {
-    // The common case at a launch is that every rank has made every allocation.
+    // At most launches, every rank has made every allocation, so the list is empty.
     if (this.#made.length === 0) return undefined
     const requests = this.#requests
     const longest = Math.max(...requests.map((list) => list.length))

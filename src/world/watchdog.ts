@@ -1,8 +1,8 @@
 /**
  * Stops a world whose programs make no progress. While launches are pending, the watchdog reads the progress of the
  * world several times per second. The watchdog calls `expired` if there was no progress for longer than the limit, and
- * `stalled` once before that. The limit depends on what the programs are doing (see `Activity`). The watchdog keeps the
- * process alive only while a call waits.
+ * may call `stalled` once before `expired`. The limit depends on what the programs are doing (see `Activity`). The
+ * watchdog keeps the process alive only while a call waits.
  */
 import { WorldError } from './world.ts'
 
@@ -65,7 +65,9 @@ export class Watchdog {
     if (!this.#timer) this.#start()
   }
 
-  /** Tells the watchdog that a call waits until `done`, which keeps the process alive. */
+  /**
+   * Tells the watchdog that a call waits for launches. Until `done` is called, the watchdog keeps the process alive.
+   */
   wait(): void {
     if (!this.#timer) this.#start()
     if (this.#waiting++ === 0) (this.#timer as Timer).ref?.()

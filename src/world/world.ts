@@ -131,14 +131,14 @@ export interface StreamEvent {
   synchronize(): Promise<void>
   /**
    * The time in milliseconds from another event to this event. The time is defined only if both events have occurred.
-   * The time between two events is measured from and to the last rank that reached each event, or on one rank if `rank`
-   * is given. The checker has no clock and returns 0 as the time.
+   * The time of an event is the time at which the last rank reached the event, or rank `rank`, if `rank` is given. The
+   * checker has no clock and returns 0 as the time.
    */
   elapsed(since: StreamEvent, rank?: number): number
 }
 
 export interface AllocationOptions {
-  /** The name of the allocation in reports. */
+  /** The name of the tensor or flag set in reports and error messages. */
   readonly name?: string
 }
 
@@ -420,13 +420,15 @@ export interface Scenario {
   readonly residency: number | undefined
   /** The source line at which the scenario was created. */
   readonly site?: Site
-  /** The numbers that `arke tune` may choose, by name, with the default of each first. */
+  /** For each tunable number, by name: the values among which `arke tune` chooses, the default first. */
   readonly tune?: Tunable
-  /** Runs with these chosen numbers; by default with the first of each list. */
+  /**
+   * Runs the host program with the chosen value of each tunable number; by default with the first value of each list.
+   */
   readonly run: (world: World, chosen?: Chosen) => Promise<unknown>
 }
 
-/** Numbers among which `arke tune` chooses, by name. */
+/** For each tunable number, by name: the values among which `arke tune` chooses. */
 export type Tunable = Readonly<Record<string, readonly number[]>>
 export type Chosen = Readonly<Record<string, number>>
 
@@ -435,8 +437,8 @@ export interface ScenarioOptions<T extends Tunable = Tunable> {
   readonly ranks?: number | readonly number[]
   readonly residency?: number
   /**
-   * Numbers among which `arke tune` chooses, such as `{ BLOCK: [64, 128, 256] }`. The first of each list is the default.
-   * `run` gets one number of each list, and uses it, for example, as a meta-parameter of its launches.
+   * The values among which `arke tune` chooses, such as `{ BLOCK: [64, 128, 256] }`. The first value of each list is
+   * the default. `run` gets one value of each list, and can use it as a meta-parameter of its launches.
    */
   readonly tune?: T
 }

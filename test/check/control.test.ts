@@ -312,7 +312,9 @@ describe('waits for a part of an epoch', () => {
   it('are reported if the rest of the epoch is never signalled', async () => {
     const { findings } = await findingsOf(1, parts(2, [2]))
     expect(findings.map(({ kind }) => kind)).toEqual(['lost-signal'])
-    expect(findings[0].message).toContain('has 2 signals at the end, but epoch 1 is complete with 3')
+    expect(findings[0].message).toContain(
+      'has 2 signals at the end of the run, but epoch 1 is complete with 3',
+    )
   })
 
   it('are refused if the number is known to be too large or negative', () => {

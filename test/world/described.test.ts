@@ -18,6 +18,6 @@ it('notes launches with the shapes of their tensors', () => {
 it('rejects what needs memory or launched kernels', () => {
   const { world } = describedWorld(sharedOut(h200, 2))
   const x = world.zeros(f32, [4])
-  expect(() => world.group([0])).toThrow('world.group needs a machine: this world is only described')
+  expect(() => world.group([0])).toThrow('world.group needs a machine: this world only describes one')
   expect(() => world.read(x, 0)).toThrow('world.read needs a machine')
 })

@@ -9,8 +9,8 @@ import { StopRun, type Finding, type FindingKind, type Party } from './findings.
 import type { Accessor, Buffer, Conflict } from './memory.ts'
 
 /**
- * A view that exceeds the bounds of its tensor, flag set or world. The checker reports a view that exceeds its bounds
- * only when the kernel uses it.
+ * A view that exceeds the bounds of its tensor, flag set or world. The checker reports such a view only when the kernel
+ * uses the view.
  */
 export interface WrongView {
   readonly node: Node
@@ -26,13 +26,13 @@ export interface Places {
   readonly index: Int32Array
   /** True if two indices may be equal, because the kernel computed them from data. */
   readonly mayRepeat?: boolean
-  /** The reason why every index is OUTSIDE, if the view itself exceeds its bounds. */
+  /** Present if the view itself exceeds its bounds, in which case every index is OUTSIDE. */
   readonly wrong?: WrongView
 }
 export const MASKED = -1
 export const OUTSIDE = -2
 
-/** The record of an access for an agent that executes a node. */
+/** Describes the access that an agent makes when it executes a node. */
 export function accessOf(agent: Agent, node: Node): Accessor {
   return { identity: agent, clock: agent.clock, time: agent.time, kernel: agent.launch.kernel, node }
 }
@@ -91,7 +91,7 @@ export class Memory {
     if (location) historyOf(buffer, i).inheritUse(location, by.identity.component)
   }
 
-  /** Reports a race with weak accesses by other components that are not ordered before this access. */
+  /** Reports a race if a weak access by another component conflicts with this access and is not ordered before it. */
   checkWeak(by: Accessor, buffer: Buffer, i: number, writes: boolean): void {
     const conflict = buffer.conflictingWrite(i, by) ?? (writes ? buffer.conflictingRead(i, by) : undefined)
     if (conflict) this.#race(by, buffer, i, conflict, writes)

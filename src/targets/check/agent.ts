@@ -34,8 +34,8 @@ export interface Identity {
  */
 export interface ComponentRecord extends Identity {
   /**
-   * A hash of the component's rank, stream, program and role. The hash does not use the numbers of components, because
-   * they depend on the order of creation.
+   * A hash of the component's rank, stream, program and role. The hash excludes the number of the component, which
+   * depends on the order in which components are created.
    */
   readonly key: number
   members: Members
@@ -59,7 +59,7 @@ export function describe(who: Identity): string {
     .join(', ')
 }
 
-/** True if an operation of `by` at `scope` covers `other`. */
+/** True if the scope `scope` of an operation by the agent `by` includes the agent `other`. */
 export function covers(scope: Scope, by: Identity, other: Identity): boolean {
   if (scope === 'system') return true
   if (by.rank !== other.rank) return false
@@ -112,16 +112,16 @@ export class Agent implements Identity {
 
   readonly spins = new Map<number, { state: readonly unknown[]; spin: Spin }>()
   /**
-   * The messages that the previous iteration of a loop without effect has read, and that the current iteration has not
-   * read yet. The map is empty once this iteration has read another value. If an iteration read only the same messages
-   * again, it would be repeated forever.
+   * The messages (stores in the histories of locations) that the previous iteration of a loop without effects has read,
+   * and that the current iteration has not read yet. Once the current iteration has read a changed value, the map is
+   * empty. An iteration that read only unchanged values would be repeated forever.
    */
   readonly stale = new Map<Location, Message>()
 
   readonly record: ComponentRecord
   /**
-   * Components for the asynchronous copies of this agent, each with the unit that executes these copies (`by`). A
-   * component can be reused for the same unit once this agent knows that its copy is complete.
+   * Components for the asynchronous copies of this agent, each with the unit that executes its copies (`by`). A later
+   * copy by the same unit can reuse a component once this agent knows that the component's previous copy is complete.
    */
   readonly engines: { readonly record: ComponentRecord; readonly by: unknown }[] = []
   /**
@@ -129,7 +129,10 @@ export class Agent implements Identity {
    * products that no `dot.wait` has completed.
    */
   readonly inFlight = { reads: [] as Accessor[], writes: [] as Accessor[], products: [] as Accessor[] }
-  /** The flags for which this agent has already waited, for each `once` node. */
+  /**
+   * The flags for which this agent has already waited, for each `once` node (a block with a wait, which is skipped if
+   * the agent has already waited for the flag).
+   */
   readonly awaited = new Map<Node, Set<string>>()
 
   constructor(
@@ -195,8 +198,9 @@ export class Agent implements Identity {
   }
 
   /**
-   * Updates the set `stale` after a read in a loop. If the value that was read is unchanged, one of the remaining stale
-   * locations must change. If the value that was read has changed, no memory location is stale any more.
+   * Updates the map `stale` after a read in a loop that polls memory. If the location that was read still has its old
+   * value, the loop can end only after a change of another stale location. If the location has a new value, no location
+   * is stale any more.
    */
   noteFresh(location: Location, message: Message): void {
     const before = this.stale.get(location)

@@ -1,9 +1,9 @@
 /**
  * Keeps histories of memory locations that strong operations access. For each location, the history holds the stores in
- * modification order. A read may return any store that is not older than the newest store it must observe. A new store
- * may be inserted before stores that its agent need not have observed. Together, the choices of reads and writes
- * produce every behaviour of scoped release/acquire without load buffering (docs/memory-model.md). The litmus tests
- * compare the checker's behaviours with an independent axiomatic enumeration.
+ * modification order. A read may return any store that is not older than the newest store that the reader must observe.
+ * A new store may be inserted in the history before stores that the writer need not have observed. Together, the
+ * choices of reads and writes produce every behaviour of scoped release/acquire without load buffering
+ * (docs/memory-model.md). The litmus tests compare the checker's behaviours with an independent axiomatic enumeration.
  */
 import type { Node } from '../../ir/node.ts'
 import type { Order, Scope } from '../../ir/ops/index.ts'
@@ -39,10 +39,12 @@ export interface Message {
   readonly isUnwritten?: boolean
 }
 
-/** An agent or the host, with the facts that its accesses need. */
+/** An agent or the host: its identity and its clock. */
 export interface Party extends Knower, Identity {}
 
-/** The clock of an agent or of the host, which determines the messages it must have observed. */
+/**
+ * The clock of an agent or of the host, which determines the messages that the agent or the host must have observed.
+ */
 interface Knower {
   readonly clock: Clock
   readonly stale?: ReadonlyMap<Location, Message>
@@ -57,11 +59,11 @@ export class Location {
    */
   readonly writers = new Set<number>()
   readonly users = new Set<number>()
-  /** The distinct combinations of order and scope that signalled this location. */
+  /** The distinct combinations of order and scope with which the flag at this location was signalled. */
   readonly signals = new Set<string>()
   /**
-   * The latest access by each component at each scope, over all messages. Storing the latest accesses avoids scanning
-   * long histories.
+   * The latest access by each component at each scope, whichever message it accessed. Storing the latest accesses
+   * avoids scanning long histories.
    */
   readonly #latest: Use[] = []
   readonly #buffer: Buffer
@@ -74,8 +76,7 @@ export class Location {
   }
 
   /**
-   * The description of a message for a reader. An example of a message's description is "lock[0] of rank 0, which is
-   * 1".
+   * Describes the location and its newest value in words, for example "lock[0] of rank 0, which is 1".
    */
   describe(): string {
     return `${this.#buffer.describe(this.#i)}, which is ${this.newest.value}`
@@ -125,13 +126,13 @@ export class Location {
   }
 
   /**
-   * The index of the oldest message that an agent may still read: the newest message that it must have observed.
+   * The index of the oldest message that an agent may still read: the newest message that the agent must have observed.
    */
   floor({ clock, stale }: Knower): number {
     const known = this.#newestKnown(clock)
     const barred = stale?.get(this)
     if (!barred) return known
-    // The loop may instead continue because another memory location, read later in the iteration, has changed.
+    // The loop may read the old value of this location again if another location that the loop reads has changed.
     for (const [other, message] of stale!) if (other !== this && other.hasNews(message)) return known
     return Math.max(known, this.#news(barred))
   }
@@ -142,7 +143,9 @@ export class Location {
     return 0
   }
 
-  /** The index of the first store after `since` with a different value, or 0 if there is none. */
+  /**
+   * The index of the first message after the message `since` that has another value, or 0 if there is no such message.
+   */
   #news(since: Message): number {
     const from = this.messages.lastIndexOf(since)
     for (let i = from + 1; i < this.messages.length; i++) if (this.messages[i].value !== since.value) return i
@@ -261,8 +264,8 @@ export function inherited(agent: Agent, message: Message, scope: Scope): readonl
 }
 
 /**
- * Executes a fence of the memory model. The `seqCst` fences are totally ordered: each synchronises with all earlier
- * `seqCst` fences if the scopes of both fences include both agents.
+ * Executes a fence of an agent. The `seqCst` fences are totally ordered: each synchronises with every earlier `seqCst`
+ * fence if the scopes of both fences include both agents.
  */
 export function fence(agent: Agent, order: Order, scope: Scope, sequential: Release[]): void {
   if (isAcquire(order)) {

@@ -14,13 +14,12 @@ export class ArrivalBarrier {
   #arrived = 0
   #completed = 0
   /**
-   * The copies of other programs (parts of a multicast) that this phase still waits for. Copies by other programs may
-   * arrive before this program expects them.
+   * The number of copies by programs of the cluster (parts of a multicast) that the current phase still waits for. The
+   * number is negative while copies have arrived that this program does not expect yet.
    */
   #underWay = 0
   /**
-   * The clocks that arrivals and copies of the current phase publish, and those that the last completed phase
-   * published.
+   * The joined clocks of the arrivals and copies of the current phase, and those of the last completed phase.
    */
   #gathered = new Clock()
   #published = new Clock()
@@ -28,7 +27,7 @@ export class ArrivalBarrier {
   readonly #waits = new Map<Agent, { readonly phase: number; readonly time: number; readonly node: Node }>()
 
   readonly #arrivers = new Set<number>()
-  /** A name for the barrier that is unique and equal in every run. */
+  /** A unique name for the barrier, which is the same in every run. */
   readonly key: string
 
   constructor(arrivals: number, key: string) {
@@ -77,7 +76,7 @@ export class ArrivalBarrier {
     this.#underWay += parts
   }
 
-  /** A copy that a program of the cluster makes into this program's shared memory. */
+  /** Notes that a program of the cluster has copied its section of a tile into this program's shared memory. */
   attachPart(copy: Accessor, agent: Agent, node: Node, machine: Machine): void {
     agent.noteEffect()
     machine.strong.sharePlace(this.key)
@@ -105,8 +104,8 @@ export class ArrivalBarrier {
   }
 
   /**
-   * Reports a wait for a phase that may still be blocked when the next phase completes. A wait for a completed phase
-   * would block again, because the parity of the phase would have changed back.
+   * Reports a wait for phase p that may not have returned when phase p + 1 completes. The parity of the barrier is then
+   * the same as before phase p, so the wait would block again.
    */
   #expectPassed(agent: Agent, node: Node, machine: Machine): void {
     const completing = this.#completed

@@ -1,6 +1,6 @@
 /**
  * Detects whether a scenario uses random numbers or the time. Random numbers make every run different, so a finding
- * could not be reproduced. The use of a clock may also make runs different; it is reported only if two runs actually
+ * could not be reproduced. The use of a clock may make runs different, too, but is reported only if two runs actually
  * differ.
  */
 import { Site } from '../../ir/site.ts'

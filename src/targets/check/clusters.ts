@@ -21,8 +21,8 @@ function clusterAround({ launch, program }: Agent, cluster: readonly number[]): 
 }
 
 /**
- * The programs that are in line with the agent's program along some axes of the cluster: the agent's own first, each
- * once.
+ * The agent's own program, followed by the programs of the cluster whose positions differ from its position along
+ * exactly one of the given axes.
  */
 function programsAlong(agent: Agent, node: Node, axes: readonly number[]): ProgramInstance[] {
   const cluster = extentsOf(node)
@@ -43,7 +43,9 @@ export function barriersOf(
   return programsAlong(agent, node, axes).map((program) => barrierIn(program, agent, machine, node, own))
 }
 
-/** Reports the use of a program's shared memory before the agent knows that it has started, or after it has ended. */
+/**
+ * Reports an agent that uses the shared memory of a program that has ended or, as far as the agent knows, not started.
+ */
 function expectPresent({ main, started }: ProgramInstance, agent: Agent, machine: Machine, node: Node): void {
   if (main === undefined || main === agent.instance.main) return
   const isKnown = agent.clock.get(main.component) >= started
@@ -52,7 +54,7 @@ function expectPresent({ main, started }: ProgramInstance, agent: Agent, machine
   machine.report({
     kind: 'race',
     kernel: agent.launch.kernel,
-    message: `${describe(agent)} uses the shared memory of ${describe(main)}, which ${state}: the programs of a cluster meet before and after`,
+    message: `${describe(agent)} uses the shared memory of ${describe(main)}, which ${state}: the programs of a cluster must synchronise before the first and after the last use of shared memory of other programs`,
     parties: [{ who: describe(agent), what: `executes ${node.op}`, site: node.site }],
   })
 }
@@ -80,9 +82,9 @@ interface PartedCopy {
 type CopyBy = (agent: Agent, machine: Machine, by: Accessor, from: Places, to: Places) => void
 
 /**
- * Copies the agent's section of a tile into the tiles of all programs along the copy's axis (multicast). Each copy of a
- * multicast is in flight until the barrier of its program completes. The agent's own barrier expects the copies of all
- * programs.
+ * Copies the agent's section of a tile into the tiles of all programs along the copy's axis (multicast). The copy into
+ * a program's tile is in flight until that program's barrier completes. The barrier of the agent's own program expects
+ * a copy from each program along the axis.
  */
 export function copyPart(
   agent: Agent,

@@ -35,8 +35,8 @@ export interface Surroundings {
   /** True if several roles arrive at the barriers at which this node arrives. */
   readonly isContended: boolean
   /**
-   * The register that the `until` around a `words.take` tests. The op `words.take` sets the register to 1 if a word of
-   * the current epoch has not arrived.
+   * The register that the surrounding `until` loop tests. The op `words.take` sets the register to 1 if a flag-in-data
+   * word of the current epoch has not arrived.
    */
   readonly missing: number | undefined
 }
@@ -52,7 +52,7 @@ export interface Code extends Uses {
   readonly instructions: readonly Instruction[]
   readonly registers: number
   readonly params: readonly { readonly register: number; readonly name: string }[]
-  /** A node that requires several programs to run at the same time, if there is one. */
+  /** A node that requires several programs to run at the same time, or undefined if the kernel has no such node. */
   readonly needsResidency: Node | undefined
 }
 

@@ -109,7 +109,7 @@ export class Compiler {
     for (const node of block.nodes) this.#node(node)
   }
 
-  /** Compiles the block of an `until`, whose `words.take` ops set the register `missing`. */
+  /** Compiles the block of an `until` loop, whose `words.take` ops set the register `missing`. */
   blockThatTakes(block: Block, missing: number): void {
     this.#missing = missing
     this.block(block)

@@ -1,8 +1,8 @@
 /**
  * Models asynchronous engines: the bulk copy engine (TMA) and the matrix unit, which access memory on behalf of a role.
  * The accesses of an engine are separate from the role's own loads and stores. Only the last IR stage for a GPU marks
- * such accesses (`by` is `engine`), and asynchronous copies that threads have started (`by` is `threads`). In earlier
- * stages, an asynchronous copy is ordered as if the role itself had made it.
+ * accesses by engines (`by` is `engine`), and asynchronous copies that threads have started (`by` is `threads`). In
+ * earlier stages, an asynchronous copy is ordered as if the role itself had made it.
  *
  * An access by a role is ordered before a later access by an engine only if a `fence.async` is executed between the
  * two. The fence may be executed by the role itself, or by another agent with which the role has synchronised since.
@@ -22,13 +22,13 @@ import type { Accessor } from './memory.ts'
 export type Space = 'shared' | 'all'
 
 interface Fence {
-  /** The time of the agent that executed the fence. */
+  /** The logical time at which the agent executed the fence. */
   readonly time: number
   readonly clock: Clock
 }
 
 export class Engines {
-  /** The fences of each memory space and component, in the order of time. */
+  /** The fences that each component has executed for each memory space, oldest first. */
   readonly #fences: Readonly<Record<Space, Map<number, Fence[]>>> = { shared: new Map(), all: new Map() }
   readonly #components = new Set<number>()
 
@@ -67,7 +67,7 @@ export function readByEngine(agent: Agent, machine: Machine, node: Node): Access
   return machine.engines.access(by, agent, 'shared')
 }
 
-/** `dot.wait` completes the matrix products that the role has started, except the last `pending`. */
+/** `dot.wait` completes the matrix products that the role has started, except the `pending` newest ones. */
 export const dotWait: Maker = (node) => {
   const pending = (node.attributes.pending ?? 0) as number
   return {
@@ -101,7 +101,7 @@ export const fenceAsync: Maker = (node) => {
   return { node, sync: false, run: (agent, machine) => machine.engines.fence(agent, space) }
 }
 
-/** Orders asynchronous accesses before everything that the role does next. */
+/** Orders completed asynchronous accesses before everything that the role does next. */
 function join(agent: Agent, completed: readonly Accessor[]): void {
   for (const { identity, time } of completed) agent.clock.set(identity.component, time)
 }
@@ -119,9 +119,9 @@ export function completeAtEnd(agent: Agent): void {
 }
 
 /**
- * `quiet` completes the asynchronous copies of the role, or only their reads. A `drain` completes those by engines, or
- * those by `threads`. A `drain` that leaves boxes (tiles of a TMA store) pending completes the reads of all earlier
- * boxes, and no other accesses.
+ * `quiet` completes the asynchronous copies of the role, or only their reads. A `drain` completes only the copies by
+ * engines, or only the copies by threads. A `drain` that leaves the newest boxes (tiles of a TMA store) pending
+ * completes the reads of all earlier boxes, and no other accesses.
  */
 export const complete: Maker = (node) => {
   const onlyReads = node.attributes.of === 'reads'

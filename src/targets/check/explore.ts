@@ -34,8 +34,8 @@ export interface ExploreOptions {
   /** The number of scheduling points after which a run is cut. */
   readonly stepLimit?: number
   /**
-   * A callback for each line of `t.print` in the first run. By default, the printed line goes to stderr if the kernels
-   * run as recorded.
+   * A callback for each line of `t.print` in the first run. Without this callback, the lines go to stderr if the
+   * checker runs the kernels as recorded, and are ignored at later stages.
    */
   readonly onPrint?: OnPrint
   readonly onProgress?: (done: number) => void
@@ -61,7 +61,7 @@ export interface Exploration {
   readonly seeds?: readonly number[]
   /** The seed that reproduces the first finding. */
   readonly seed?: number
-  /** The return value of each run that finished, and whether the run was free of findings. */
+  /** For each run that finished: the scenario's return value, and whether the run was free of findings. */
   readonly results: readonly { readonly value: unknown; readonly clean: boolean }[]
 }
 
@@ -171,8 +171,8 @@ function inWords(thrown: unknown): string {
 const lookOn = 100
 
 /**
- * Exploration ends after this many runs that were cut at their limit of scheduling points, because further runs would
- * be cut as well.
+ * The number of runs cut at their limit of scheduling points after which the exploration ends, because further runs
+ * would be cut as well.
  */
 const enoughCuts = 10
 

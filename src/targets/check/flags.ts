@@ -13,7 +13,7 @@ export interface FlagSet {
   readonly arrivals: number
   readonly signaller?: 'host'
   readonly buffers: readonly Buffer[]
-  /** The number of launches that have signalled the flag set, and the number that have waited for it, on each rank. */
+  /** The numbers of launches on each rank that have signalled this flag set, and that have waited for it. */
   readonly signalled: number[]
   readonly waited: number[]
 }
@@ -36,7 +36,7 @@ export interface Wanted {
 export class FlagMemory {
   readonly #memory: Memory
   readonly #strong: StrongMemory
-  /** The flags of which a wait has seen only some signals of an epoch, with the latest such wait. */
+  /** The flags for which some wait stated a number of signals (`atLeast`), each with the latest such wait. */
   readonly #counted = new Map<
     Location,
     { readonly flag: FlagView; readonly epoch: number; readonly by: Accessor }
@@ -59,8 +59,8 @@ export class FlagMemory {
   }
 
   /**
-   * Records the order and scope of a signal. Signals of different order or scope publish different accesses, so it
-   * matters which signal a wait observes.
+   * Records the order and scope of a signal. Signals of different order or scope publish different accesses, so the
+   * behaviour depends on which signal a wait observes.
    */
   #noteKind({ buffer, i, order, scope }: StrongAccess): void {
     const { signals } = historyOf(buffer, i)
@@ -70,7 +70,7 @@ export class FlagMemory {
 
   /**
    * True if a flag is signalled with different orders or scopes. If a flag is signalled with different orders or
-   * scopes, it matters which signal a wait observes, and when.
+   * scopes, the behaviour depends on which signal a wait observes, and when.
    */
   isMixed({ flags, rank, index }: FlagView): boolean {
     return this.#strong.isSharedPlace(mixedKey(flags.buffers[rank], index))
@@ -106,8 +106,8 @@ export class FlagMemory {
   }
 
   /**
-   * The value of the flag that a wait in this launch requires. The argument `count` is the number of the epoch's
-   * signals for which the launch waits, or undefined for all of them.
+   * The value that a wait in this launch requires of the flag. The argument `count` is the number of the epoch's
+   * signals for which the launch waits, or undefined for all signals.
    */
   wanted(agent: Agent, node: Node, { flags }: FlagView, count: number | undefined): Wanted {
     const epoch = Math.max(agent.launch.epochs.get(flags)!.wait - attribute<number>(node, 'lag'), 0)
@@ -194,7 +194,7 @@ export class FlagMemory {
       this.#memory.say(
         'lost-signal',
         by,
-        `${describeFlag(flag)} has ${location.newest.value} signals at the end, but epoch ${epoch} is complete with ${wanted} (arrivals ${flag.flags.arrivals}): a signal was not sent, and the next epoch would count its own signals for this one`,
+        `${describeFlag(flag)} has ${location.newest.value} signals at the end of the run, but epoch ${epoch} is complete with ${wanted} (arrivals ${flag.flags.arrivals}): a signal was not sent, and later waits would count signals of later epochs in its place`,
         [partyOf(by, `waits for some signals of epoch ${epoch}`)],
       )
     }

@@ -1,4 +1,7 @@
-/** Counts the arrivals at `last` ops in the checker, and reports counts that are incomplete when a launch ends. */
+/**
+ * Counts the arrivals at `last` ops, whose block only the last program to arrive executes. Reports counts that are
+ * incomplete when a launch ends.
+ */
 import type { Node } from '../../ir/node.ts'
 import { describe, type Agent } from './agent.ts'
 import { Clock } from './clock.ts'
@@ -6,8 +9,8 @@ import type { Launch } from './launch.ts'
 import type { Machine } from './machine.ts'
 
 /**
- * Counts an arrival at an index of a `last` op. The result is true for the last of `arrivals`, which starts a new
- * count.
+ * Counts an arrival at an index of a `last` op. The result is true if this arrival completes the count of `arrivals`;
+ * the next arrival then starts a new count.
  */
 export function arriveLast(
   machine: Machine,
@@ -18,9 +21,14 @@ export function arriveLast(
 ): boolean {
   const of = (node.attributes.of as number | undefined) ?? 1
   if (index < 0 || index >= of)
-    machine.stop(agent, node, 'out-of-bounds', `last counts at index ${index}, but has ${of} counters (of)`)
+    machine.stop(agent, node, 'out-of-bounds', `t.last counts at index ${index}, but has ${of} counters (of)`)
   if (arrivals < 1)
-    machine.stop(agent, node, 'error', `last waits for ${arrivals} arrivals: its block would never run`)
+    machine.stop(
+      agent,
+      node,
+      'error',
+      `t.last has ${arrivals} as its number of arrivals, so its block would never run`,
+    )
   const { lasts } = agent.launch
   let counts = lasts.get(node)
   if (!counts) lasts.set(node, (counts = new Map()))
@@ -41,7 +49,7 @@ export function arriveLast(
     machine.report({
       kind: 'lost-signal',
       kernel: agent.launch.kernel,
-      message: `last counts to ${gate.wanted} for some programs and to ${arrivals} for others: all must give the same number of arrivals`,
+      message: `t.last counts to ${gate.wanted} arrivals in some programs and to ${arrivals} in others: all programs must give the same number`,
       parties: [gate.arrived[0], arrival],
     })
   if (gate.arrived.length < gate.wanted) return false
@@ -51,8 +59,8 @@ export function arriveLast(
 }
 
 /**
- * Reports counts of `last` ops that are incomplete at the end of a launch. The next launch would continue an
- * incomplete count.
+ * Reports counts of `last` ops that are incomplete at the end of a launch, because the next launch would continue such
+ * a count.
  */
 export function expectArrived(machine: Machine, { kernel, rank, lasts }: Launch): void {
   const counts = [...lasts].flatMap(([node, all]) =>
@@ -67,7 +75,7 @@ export function expectArrived(machine: Machine, { kernel, rank, lasts }: Launch)
     machine.report({
       kind: 'lost-signal',
       kernel,
-      message: `last has ${arrived.length} of ${wanted} arrivals${at} when the launch ends on rank ${rank}${before}: ${wanted - arrived.length} ${wanted - arrived.length === 1 ? 'is' : 'are'} missing, or ${arrived.length} too many`,
+      message: `t.last has ${arrived.length} of ${wanted} arrivals${at} when the launch ends on rank ${rank}${before}: ${wanted - arrived.length} ${wanted - arrived.length === 1 ? 'is' : 'are'} missing, or ${arrived.length} too many`,
       parties: arrived.slice(0, 4),
     })
   }

@@ -27,7 +27,7 @@ export interface Launch {
   readonly after: readonly Launch[]
   /** The host's clock at the time of the launch. */
   readonly hostClock: Clock
-  /** The arrival counts of each `last` op, by index. */
+  /** The counts of arrivals at each `last` op, by index. */
   readonly lasts: Map<Node, Map<number, Count>>
   /** The epochs of this launch's flag sets, read when the launch starts. */
   readonly epochs: Map<FlagSet, { readonly signal: number; readonly wait: number }>
@@ -52,18 +52,18 @@ export interface ProgramInstance {
   readonly released: Set<Agent>
   /** The agent that executes the program outside its roles. */
   main: Agent | undefined
-  /** The logical time of that agent when the program started. */
+  /** The logical time of the agent `main` when the program started. */
   started: number
   /** The shared tiles and barriers of the program, in the order of their declarations. */
   readonly tiles: Buffer[]
   readonly barriers: ArrivalBarrier[][]
 }
 
-/** The number of arrivals at one index of a `last` op. */
+/** The count of arrivals at one index of a `last` op. */
 export interface Count {
   /** The number of arrivals that complete the count. */
   wanted: number
-  /** The number of times that the count has been completed. */
+  /** The number of times that all `wanted` arrivals have been made. */
   rounds: number
   arrived: Party[]
   readonly clock: Clock

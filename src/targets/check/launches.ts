@@ -75,7 +75,7 @@ export class Launches {
   readonly #residency: number | undefined
   /** The print buffers of each rank, after the stage `prints`. */
   readonly #printBuffers = new Map<Kernel, readonly Buffer[]>()
-  /** The number after the highest stream number that is in use. */
+  /** The highest stream number in use, plus one. */
   streams = 1
 
   constructor(

@@ -52,15 +52,15 @@ function countTo(
     run(agent) {
       const { registers } = agent
       if ((registers[step] as number) <= 0)
-        throw new ArithmeticError('a loop must step up: its step is not positive')
+        throw new ArithmeticError('the step of this loop is not positive, but a loop can only count up')
       if ((registers[i] as number) >= (registers[high] as number)) agent.pc = end
     },
   })
 }
 
 /**
- * Loops over an iteration space with one flat counter and computes the indices by division. If `leading` is 2, the
- * first two inputs are the start and the step of the counter.
+ * Compiles a loop over an iteration space. One counter enumerates the iterations, and division yields the indices. If
+ * `leading` is 2, the first two inputs of the node are the start and the step of the counter.
  */
 export function compileSpace(compiler: Compiler, node: Node, leading: 0 | 2): void {
   const [body] = node.blocks

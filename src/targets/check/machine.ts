@@ -23,7 +23,10 @@ import { StrongMemory, type Choices } from './strong.ts'
 import { deadlock, endAtLimit } from './stuck.ts'
 
 export interface Scheduler extends Choices {
-  /** Chooses one of the agents that can continue. The agent `current` ran last and may be one of them. */
+  /**
+   * Chooses one of the agents that can continue, which are in `enabled`. The agent `current` ran last; it may or may
+   * not be able to continue.
+   */
   next(enabled: readonly Agent[], current: Agent | undefined, machine: Machine): Agent
 }
 
@@ -36,7 +39,10 @@ export interface MachineOptions {
 }
 
 const HOST = 0
-/** The number of consecutive reads without a change after which the host would poll forever. */
+/**
+ * The number of consecutive host reads without a step of any agent after which the checker reports that the host polls
+ * forever.
+ */
 const mostFruitless = 1000
 
 export class Machine {
@@ -52,7 +58,7 @@ export class Machine {
    * is disabled.
    */
   prints: Printed[] | undefined
-  /** The kinds of choices that the run could not vary. */
+  /** The reasons why the exploration does not cover everything that this run could have done. */
   readonly cuts = new Set<Cut>()
   readonly #scheduler: Scheduler
   readonly #components: ComponentRecord[] = []
@@ -100,14 +106,15 @@ export class Machine {
     this.#fruitless = 0
   }
 
-  /** The store that the host read last of each word that it polls. */
+  /** For each word that the host polls, the store whose value the host read last. */
   readonly #polled = new Map<Location, Message>()
   /** How often in a row the host has read memory while no agent made a step. */
   #fruitless = 0
 
   /**
    * Models a host read that does not wait for launches. Before a host read, all agents run as far as they can. The host
-   * may then read any store that the memory model permits, which includes the values that it could have read before.
+   * may then read any store that the memory model permits, including every store that it could have read before the
+   * agents ran.
    */
   look(what: string): void {
     const { steps } = this
@@ -147,20 +154,20 @@ export class Machine {
     return this.#queues.last(rank, stream)
   }
 
-  /** Launches on a rank that may run concurrently with a launch that follows `after`. */
+  /** Launches on a rank that may run concurrently with a launch that follows the launches `after`. */
   beside(rank: number, after: readonly Launch[]): Launch[] {
     return this.#queues.beside(rank, after)
   }
 
   /**
-   * Executes all enqueued launches, or only until the given launches have ended. The host is afterwards ordered after
-   * the awaited launches and their predecessors.
+   * Executes all enqueued launches, or only until the given launches have ended. Everything that the host does next is
+   * ordered after the awaited launches and their predecessors.
    */
   run(until?: readonly Launch[]): void {
     const isOver = (): boolean => until?.every((launch) => launch.isOver) ?? false
     if (!this.#runEnabled(isOver) && this.#agents.length > 0) deadlock(this.#agents, this, this.#queues)
     this.#queues.noteEnded(until, this.hostClock)
-    // A reference to a finished agent would keep the memory of its program.
+    // A reference to a finished agent would keep the memory of the agent's program from being freed.
     if (this.#current?.done) this.#current = undefined
   }
 
@@ -191,7 +198,7 @@ export class Machine {
     if (!this.findings.has(key)) this.findings.set(key, finding)
   }
 
-  /** Ends the run because of a mistake after which the program cannot continue. */
+  /** Ends the run because of a mistake of the agent after which its program cannot continue. */
   stop(agent: Agent, node: Node, kind: FindingKind, message: string): never {
     throw new StopRun({
       kind,
@@ -238,7 +245,7 @@ export class Machine {
 
   /**
    * Executes the agent up to its next scheduling point. If `granted` is true, the function also executes the scheduling
-   * point at which the agent stands.
+   * point that is the agent's next instruction.
    */
   #advance(agent: Agent, granted: boolean): void {
     let go = granted
@@ -263,7 +270,7 @@ export class Machine {
   }
 
   /**
-   * Ends the check of a kernel that runs for too many instructions, for example a loop with billions of iterations.
+   * Ends the check of a kernel that executes too many instructions, for example in a loop with billions of iterations.
    */
   #tooLong(agent: Agent, node: Node): never {
     throw new KernelError(
@@ -296,7 +303,8 @@ export class Machine {
   }
 
   #startLaunches(): void {
-    // A launch that needs no other agent ends at once, which may release launches that wait for it.
+    // A launch without programs, or whose programs need no other agent, ends at once, so that the launches after it may
+    // start.
     while (this.#queues.startReady(this.#startLaunch));
   }
 
@@ -343,7 +351,7 @@ export class Machine {
     this.#queues.end(launch)
     launch.programs.length = 0
     expectArrived(this, launch)
-    // The last program of the rank advances the epochs of the flags that the kernel used.
+    // The end of a launch on a rank advances the epochs of the flag sets that the kernel signals or waits for.
     const flagsOf = (names: ReadonlySet<string>): FlagView['flags'][] =>
       [...names].map((name) => (launch.args[name] as FlagView).flags)
     for (const flags of new Set(flagsOf(launch.code.signals))) flags.signalled[launch.rank]++

@@ -1,6 +1,6 @@
 /**
- * The maximum errors of f32 functions in the checker. The checker rounds a float64 result to f32, which is wrong only
- * if the exact result is next to a tie.
+ * The maximum errors of f32 functions in the checker. The checker computes in float64 and rounds to f32, so its result
+ * is the nearest f32 unless the exact result is almost halfway between two f32 values.
  */
 import type { MaximumErrors } from '../../ir/ops/index.ts'
 

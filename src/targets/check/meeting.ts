@@ -24,8 +24,8 @@ export function canMeet(agent: Agent): boolean {
 }
 
 /**
- * The first agent at the barrier releases all roles. After a barrier, each role is ordered after everything that any
- * role did before the barrier.
+ * Executes the barrier for one role. The first role that passes the barrier releases all other roles. After a barrier,
+ * each role is ordered after everything that any role did before the barrier.
  */
 export function meet(agent: Agent, strong: StrongMemory): void {
   const { instance } = agent

@@ -35,8 +35,8 @@ export interface Accessor {
   readonly kernel: string
   readonly node: Node | undefined
   /**
-   * The reads that are ordered before a write by this accessor. If this field is undefined, the reads that the
-   * accessor's `clock` includes are ordered before the write.
+   * The clock that determines which reads are ordered before a write by this accessor. By default, the accessor's
+   * `clock` determines which reads are ordered before the write.
    */
   readonly afterReads?: Clock
 }
@@ -89,7 +89,7 @@ export class Buffer {
     return this.#writer[i] !== NOBODY
   }
 
-  /** Returns the last write if it is not ordered before the access `by`. */
+  /** Returns the last write of an element if that write is not ordered before the access `by`. */
   conflictingWrite(i: number, by: Accessor): Conflict | undefined {
     const writer = this.#writer[i]
     if (writer < 0 || by.clock.get(writer) >= this.#writeTime[i]) return undefined
@@ -119,8 +119,8 @@ export class Buffer {
   }
 
   /**
-   * Records a read by a component. A read that is ordered after an earlier read replaces that read, because an access
-   * ordered after the new read is ordered after both.
+   * Records a read by a component. If an earlier read is ordered before the new one, only the new one is kept, because
+   * an access that is ordered after the new read is also ordered after the earlier read.
    */
   noteRead(i: number, by: Accessor): void {
     const { component } = by.identity

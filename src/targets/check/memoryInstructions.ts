@@ -139,8 +139,8 @@ export const copyInFlight: Maker = (node, _, [source, target, mask]) => ({
 })
 
 /**
- * Builds the instruction for a put followed by a signal that covers the put. Only the signal is a scheduling point,
- * because the copy is a weak access.
+ * Builds the instruction for `putSignal`: a copy, followed by a signal that publishes the copy. Only the signal is a
+ * scheduling point, because the copy is a weak access.
  */
 export const putSignal: Maker = (node, out, [flag, ...copied], around) => {
   const put = copy(node, out, copied, around)

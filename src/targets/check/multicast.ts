@@ -19,7 +19,10 @@ interface Copied {
 }
 
 export class Multicasts {
-  /** How often each program has executed a multicast copy, and the first copy of each set of corresponding copies. */
+  /**
+   * How often each program has executed each multicast copy, and the first of the copies that programs of a cluster
+   * make together.
+   */
   readonly #launches = new WeakMap<
     Launch,
     { readonly executed: Map<string, number>; readonly copied: Map<string, Copied> }
@@ -27,7 +30,9 @@ export class Multicasts {
   readonly #numbers = new WeakMap<Node, number>()
   #next = 0
 
-  /** Compares a copy with those of the other programs of the cluster along the copy's axis. */
+  /**
+   * Compares a multicast copy with the corresponding copies of the other programs of the cluster along the copy's axis.
+   */
   note(agent: Agent, machine: Machine, node: Node, from: Places): void {
     if (node.attributes.multicast === undefined) return
     let known = this.#launches.get(agent.launch)

@@ -30,7 +30,8 @@ export function mostAtOnce<T extends Ordered>(
 ): number {
   const follows = new Map(launches.map((launch) => [launch, withPredecessors([launch])]))
   const areOrdered = (a: T, b: T): boolean => follows.get(a)!.has(b) || follows.get(b)!.has(a)
-  // Trying the largest launches first lets the bound below prune most of the remaining choices.
+  // If the launches with the most programs are tried first, the upper bound `atMost` excludes most of the remaining
+  // choices.
   const sorted = [...launches].sort((a, b) => programs(b) - programs(a))
   let most = 0
   const choose = (left: readonly T[], sum: number): void => {

@@ -27,8 +27,9 @@ function siteOf({ code, args }: Launched, flags: FlagSet): Site | undefined {
 }
 
 /**
- * Reports launches that may run concurrently and share epochs. A flag set has one epoch counter per rank and side.
- * Launches that may run concurrently must neither advance the same epoch counter nor read it.
+ * Reports launches that may run concurrently and share epochs. A flag set has two epoch counters per rank: one for
+ * signals and one for waits. Launches that may run concurrently must neither advance the same epoch counter nor read
+ * it.
  */
 export function expectOwnEpochs(
   machine: Machine,
@@ -49,7 +50,7 @@ export function expectOwnEpochs(
           machine.report({
             kind: 'flag-reuse',
             kernel: now.kernel,
-            message: `${one.kernel} (stream ${one.stream}) and ${other.kernel} (stream ${other.stream}) may run at once on rank ${rank}; ${isAdvanced ? `both ${what} ${flags.name}` : `the first advances the epoch of ${flags.name}, which the second reads`}, and a rank has one epoch counter per flag set: give each launch flags of its own, or order the two with an event`,
+            message: `${one.kernel} (stream ${one.stream}) and ${other.kernel} (stream ${other.stream}) may run at once on rank ${rank}; ${isAdvanced ? `both launches ${what} ${flags.name}` : `the first launch advances the epoch of ${flags.name}, which the second launch reads`}, and a rank has only one epoch counter per flag set: give each launch flags of its own, or order the two with an event`,
             parties: [one, other].map((launched) => ({
               who: `${launched.kernel} on stream ${launched.stream}`,
               what: `uses ${flags.name}`,

@@ -59,8 +59,8 @@ export function writePlaces(
 }
 
 /**
- * Copies a tile element by element. Elements masked in the source become zeros in shared memory and are left unchanged
- * in global memory.
+ * Copies a tile element by element. Where the source tile is outside its tensor, a shared target receives zeros, and a
+ * target in global memory remains unchanged.
  */
 export function copyPlaces(
   by: Accessor,
@@ -73,7 +73,7 @@ export function copyPlaces(
 ): void {
   agent.noteEffect()
   if (from.buffer === to.buffer) checkOverlap(memory, by, from, to, (i) => taking(mask, i))
-  // Elements outside the source become zeros in shared memory and are left unchanged in global memory.
+  // A lane whose source element is outside the tensor writes 0 to a shared target, and nothing to global memory.
   if (to.mayRepeat)
     checkWrites(
       memory,

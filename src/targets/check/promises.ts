@@ -1,6 +1,6 @@
 /**
- * Tracks the promises that a world returns and whether the host program awaits them. A missing `await` is a mistake on
- * every other target, because the host would continue before the work is done.
+ * Tracks the promises that a world returns and whether the host program awaits them. A missing `await` is a mistake: on
+ * a target other than the checker, the host would continue before the work is done.
  */
 import { Site } from '../../ir/site.ts'
 import { WorldError } from '../../world/world.ts'
@@ -29,8 +29,8 @@ export class Promises {
   readonly #pending = new Map<object, { readonly what: string; readonly site: Site }>()
 
   /**
-   * If `isWatched` is false, promises are not tracked, because tracking is slow. The first run of a scenario already
-   * shows what the other runs would show.
+   * If `isWatched` is false, promises are not tracked, because tracking is slow. Only the first run of a scenario is
+   * tracked, because later runs would show the same mistakes.
    */
   constructor(isWatched: boolean) {
     this.#isWatched = isWatched
@@ -42,7 +42,8 @@ export class Promises {
       return promise
     }
     const tracked = new Tracked<T>((resolve, reject) => void promise.then(resolve, reject))
-    // The rejection of a promise that is not awaited can be ignored, because the world records what ended the run.
+    // If nothing awaits the promise, its rejection can be ignored, because the world records the error that ended the
+    // run.
     tracked.catch(() => undefined)
     this.#pending.set(tracked, { what, site: Site.here() })
     tracked.onAwait = () => this.#pending.delete(tracked)

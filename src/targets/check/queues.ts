@@ -62,7 +62,7 @@ export class Queues {
     return launch ? [launch] : []
   }
 
-  /** Launches on a rank that may run concurrently with a launch that follows `after`. */
+  /** Launches on a rank that may run concurrently with a launch that follows the launches `after`. */
   beside(rank: number, after: readonly Launch[]): Launch[] {
     const others = this.#unknown.filter((launch) => launch.rank === rank)
     if (others.length === 0) return others
@@ -71,7 +71,8 @@ export class Queues {
   }
 
   /**
-   * Calls `start` with each launch whose predecessors have ended. The result is true if a started launch ended at once.
+   * Calls `start` with each pending launch whose predecessors have ended. The result is true if one of these launches
+   * ended at once.
    */
   startReady(start: (launch: Launch) => void): boolean {
     let ended = false
@@ -94,8 +95,8 @@ export class Queues {
   }
 
   /**
-   * Notes that the host program knows that the given launches, or all launches, have ended. The host's clock is joined
-   * with the ends of these launches and of their predecessors.
+   * Notes that the host program knows that the given launches, or all launches, have ended. Everything that the host
+   * does next is ordered after the given launches and their predecessors.
    */
   noteEnded(until: readonly Launch[] | undefined, hostClock: Clock): void {
     const known = until && withPredecessors(until)

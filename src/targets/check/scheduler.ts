@@ -105,12 +105,15 @@ export class ExhaustiveSearch implements Scheduler {
   #left = 0
   #streak = 0
   #unfair = false
-  /** The largest number of preemptions that were still allowed in each state, by the digest of the state. */
+  /**
+   * For each state that was reached, by its digest: the largest number of preemptions that the search still allowed
+   * there.
+   */
   readonly #seen = new Map<string, number>()
 
   /**
-   * If `reduce` is false, equivalent interleavings are tried as well. Trying equivalent interleavings is slow and
-   * serves to test the reduction itself.
+   * If `reduce` is false, the search also tries interleavings that are equivalent to earlier ones, which is slow and
+   * only serves to test that skipping them loses no findings.
    */
   constructor(preemptions: number, reduce = true) {
     this.#preemptions = preemptions
@@ -140,7 +143,8 @@ export class ExhaustiveSearch implements Scheduler {
   /** Advances to the next unexplored schedule. The result is false if no unexplored schedule is left. */
   advance(): boolean {
     if (this.#learnt) {
-      // Some accesses that the search assumed to commute do not commute. The search starts over with this knowledge.
+      // Some accesses that the search assumed to commute do not commute. The search starts over and varies the order of
+      // these accesses.
       this.#learnt = false
       this.#unfair = false
       this.#trail = []

@@ -10,8 +10,8 @@ import type { Code } from './code.ts'
 import { compile } from './compiler.ts'
 
 /**
- * The IR stage of the kernels to run. A function derives the IR from the recorded kernel, the shapes of its tensors, and
- * whether the host signals flags of the launch.
+ * The IR stage of the kernels to run: a name, or a function that derives the IR from the recorded kernel, the shapes of
+ * its tensors, and whether the host signals flags of the launch.
  */
 export type Stage =
   | 'recorded'
@@ -23,8 +23,8 @@ export type Stage =
     ) => KernelIR)
 
 /**
- * The sizes of roles at the stage `lowered`. The checker executes a role as one agent, so the sizes of roles have no
- * effect, and programs have no limits.
+ * The sizes of roles at the stage `lowered`. The checker executes a role as one agent, so the numbers of warps have no
+ * effect, and no maximum applies.
  */
 const anyRoles: RoleShape = {
   producerWarps: 1,

@@ -14,7 +14,7 @@ export class Streams {
   /** The launches that an event comes after, for each event and rank. */
   readonly #marks = new WeakMap<StreamEvent, readonly (readonly Launch[])[]>()
 
-  /** The function `reach` executes launches until the given ones have ended. */
+  /** The argument `reach` is a function that executes enqueued launches until the given launches have ended. */
   constructor(
     machine: Machine,
     everyRank: readonly number[],

@@ -24,13 +24,14 @@ export interface StrongAccess {
 }
 
 /**
- * The source of a run's choices between permitted values. Among several stores or positions, choice 0 is the newest.
+ * Makes a run's choices between the stores that a read may return, or the positions at which a store may be inserted.
+ * Choice 0 is the newest store or position.
  */
 export interface Choices {
   pick(count: number): number
   /** True if the search compares runs by their digests. */
   readonly searching?: boolean
-  /** If this field is present, a search varies only the order of accesses to elements that several agents access. */
+  /** If this field is present, the search varies only the order of accesses that do not commute. */
   readonly sharing?: Sharing
 }
 
@@ -105,8 +106,9 @@ export class StrongMemory {
   }
 
   /**
-   * Models a host load of a word: an acquire load at system scope. A host that polls makes progress, because it does
-   * not read the same store twice if there is a newer one. The argument `last` is the store that the host read last.
+   * Models a host load of a word: an acquire load at system scope. A host that polls makes progress, because the host
+   * does not read the same store twice if there is a newer store. The argument `last` is the store that the host read
+   * last.
    */
   loadIntoHost(
     host: Accessor,
@@ -172,7 +174,10 @@ export class StrongMemory {
     return old
   }
 
-  /** Reads a message that was already chosen, and synchronises with its release if the load is an acquire. */
+  /**
+   * Reads a message (a store) that was already chosen. An acquiring access also synchronises with the release of the
+   * message.
+   */
   read(access: StrongAccess, location: Location, message: Message, writes = false): number {
     const { agent, order, scope } = access
     this.glance(access, location, message, writes)
@@ -209,14 +214,14 @@ export class StrongMemory {
     if (this.#choices.searching) agent.note(agent.clock.hash(this.#keyOf))
   }
 
-  /** True if the order of accesses to an element may matter. */
+  /** True if the result of a run may depend on the order of the accesses to an element. */
   isShared(buffer: Buffer, i: number): boolean {
     return this.isSharedPlace(`${buffer.key}/${i}`)
   }
 
   /**
-   * True if the order of accesses to an object with a given key may matter. If the reduction is switched off, every
-   * order matters.
+   * True if the result of a run may depend on the order of the accesses to the object with this key. If the search
+   * varies the order of all accesses, the result is always true.
    */
   isSharedPlace(key: string): boolean {
     return this.#choices.sharing?.isShared(key) ?? true
@@ -274,7 +279,7 @@ export class StrongMemory {
     this.#memory.say(
       'scope-race',
       by,
-      `${buffer.describe(i)} is shared by agents that the scopes used (${other.scope} and ${scope}) do not cover: neither is guaranteed to ever observe the other's accesses`,
+      `${buffer.describe(i)} is accessed by two agents at ${other.scope} and ${scope} scope, of which at least one does not include both agents: neither agent is guaranteed to ever observe the other's accesses`,
       [
         { who: describe(other.by), what: verb(other.writes, other.scope), site: other.node?.site },
         partyOf(by, verb(writes, scope)),

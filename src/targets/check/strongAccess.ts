@@ -21,7 +21,7 @@ export const isScalar = (node: Node): boolean => (node.type as RefType).shape.le
 const maskOf = (node: Node, inputs: readonly number[]): number | undefined =>
   inputs[opOf(node).accesses[0].mask!]
 
-/** The functions of a strong access that differ between ops. */
+/** The functions and registers in which the ops with strong accesses differ. */
 interface StrongOp {
   /** Performs the access of one element and returns the lane's result. */
   readonly act: (access: StrongAccess, agent: Agent, machine: Machine, i: number) => number
@@ -35,8 +35,8 @@ interface StrongOp {
 }
 
 /**
- * Builds the instruction of a strong access. A strong access commutes with all other steps as long as no other agent
- * shares its elements.
+ * Builds the instruction of a strong access. A strong access commutes with the steps of all other agents as long as no
+ * other agent shares its elements.
  */
 export function strongAccess(
   node: Node,
@@ -82,7 +82,7 @@ export function strongAccess(
 
 /**
  * Builds the instruction of an atomic read-modify-write. Additions commute unless the kernel uses their results. Atomic
- * exchanges do not commute, because the last one determines the value.
+ * exchanges do not commute, because the last exchange determines the value of the element.
  */
 export const atomic: Maker = (node, out, inputs, { isUsed }) => {
   const { dtype } = node.inputs[0].type as RefType

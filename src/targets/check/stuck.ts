@@ -36,7 +36,8 @@ export function deadlock(blocked: readonly Agent[], machine: Machine, queues: Qu
 
 /**
  * Ends a run that reached the limit of scheduling points. If all enabled agents are in unbounded loops, the run is a
- * livelock. If bounded loops are running, the run ends without a result, because they may just be long.
+ * livelock. If some agent is not in an unbounded loop, the run ends without a result, because the kernel may just need
+ * more steps.
  */
 export function endAtLimit(enabled: readonly Agent[], stepLimit: number): never {
   if (!enabled.every((agent) => agent.spins.size > 0)) throw new CutRun()

@@ -44,7 +44,7 @@ export const signal: Maker = (node, _, [flag]) => ({
   commutes: (agent, machine) => isAlone(agent, machine, flag),
 })
 
-/** The flag of a `wait` or `reached`, and the value that it must have. */
+/** The flag for which a `wait` waits or which a `reached` polls, and the value that the flag must reach. */
 function awaitedBy(
   agent: Agent,
   { flags }: Machine,
@@ -119,7 +119,7 @@ export const barrier: Maker = (node) => ({
   waiting: (agent) => `waits at a barrier for ${missing(agent).join(' and ')}`,
 })
 
-/** An arrival of which the role holds one. */
+/** Stores the barrier in the register of the node `held`, so that a later `arrive.held` arrives at this barrier. */
 const hold: Maker = (node, _, [barrier, held]) => ({
   node,
   sync: false,
@@ -142,7 +142,7 @@ const arriveNow: Maker = (node, _, [first], { isContended }) => ({
     isWrong(agent.registers[first]) || !machine.strong.isSharedPlace(barrierOf(agent, node, first).key),
 })
 
-/** The register of `held` holds the barrier for which an arrival is held, or undefined. */
+/** The register of the node contains the barrier at which the next `arrive.held` arrives, or undefined for none. */
 export const held: Maker = (node, out) => ({
   node,
   sync: false,

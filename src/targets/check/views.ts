@@ -25,7 +25,10 @@ export interface TensorView {
 
 const number = (agent: Agent, register: number): number => agent.registers[register] as number
 
-/** The elements of a tensor that a view selects. If the view exceeds its bounds, every element is OUTSIDE. */
+/**
+ * The elements of a tensor that a view selects. If the view exceeds its bounds, every index is OUTSIDE, so any access
+ * is an error.
+ */
 const placesOf = (
   { allocation, rank, wrong }: TensorView,
   index: Int32Array,
@@ -42,7 +45,7 @@ const leaves = (node: Node, i: number, extent: number, name: string): WrongView 
     ? undefined
     : { node, message: `index ${i} is outside ${name}, which has extent ${extent}` }
 
-/** An instruction that stores the result of the function `make` in its register. */
+/** An instruction that stores the result of the function `make` in the register `out`. */
 const plain = (node: Node, out: number, make: (agent: Agent, machine: Machine) => unknown): Instruction => ({
   node,
   sync: false,

@@ -1,8 +1,8 @@
 /**
- * Implements flag-in-data words (as in NCCL's LL protocol) as instructions of the checker. In the checker, an element
- * with flag-in-data holds an f32 whose two lowest bits are replaced by the marks of an epoch. NaN and infinities have
- * no mantissa bits in the checker's representation. NaN and infinities are represented by numbers beyond the f32 range,
- * whose exponent encodes the epoch.
+ * Implements flag-in-data words (as in NCCL's LL protocol) as instructions of the checker. In the checker, a
+ * flag-in-data word is an f32 whose two lowest bits are replaced by the marks of an epoch. The checker stores numbers
+ * as float64, in which NaN and infinities have no usable mantissa bits. NaN and infinities are therefore represented by
+ * numbers beyond the f32 range, whose exponent encodes the epoch.
  */
 import { carriedBy, marksOf } from '../../ir/ops/index.ts'
 import type { Maker } from './code.ts'
@@ -43,7 +43,7 @@ export const post: Maker = (node, out, inputs) => {
 }
 
 /**
- * Executes the op that reads flag-in-data words. If a word has the marks of another epoch, the surrounding `until`
+ * Executes the op that reads flag-in-data words. If a word has the marks of another epoch, the surrounding `until` loop
  * repeats its block.
  */
 export const take: Maker = (node, out, inputs, { missing }) => {

@@ -200,8 +200,8 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
   }
 
   /**
-   * Calls `act` and records an error that ends the run. The run remains ended, even if the host program catches the
-   * error.
+   * Calls `act`. If `act` throws an error that ends the run, the error is recorded, so that the run remains ended even
+   * if the host program catches the error.
    */
   #remember<T>(act: () => T): T {
     if (this.#stopped) throw this.#stopped

@@ -47,14 +47,13 @@ export const spinsFor = (awake: number, cores: number): number => (awake <= core
 
 export const stopReason = {
   none: 0,
-  /** The abort reason that the host stopped the world: the watchdog, an interrupt or `close`. */
+  /** The abort reason if the host stopped the world: because of the watchdog, an interrupt or `close`. */
   host: 1,
   /**
-   * The abort reason that a kernel raised a fault. If a kernel raised a fault, the slot of the worker holds the fault
-   * code.
+   * The abort reason if a kernel raised a fault. The slot of the worker that ran the kernel holds the fault code.
    */
   fault: 2,
-  /** The abort reason that a worker threw an exception or died. */
+  /** The abort reason if a worker threw an exception or died. */
   worker: 3,
 } as const
 
@@ -94,11 +93,11 @@ export const slot = {
   eventCapacity: 56,
   eventCount: 60,
   /**
-   * The word is 1 while the worker sleeps because its queue has no launch. The thread that wakes the worker writes 0
-   * into the word.
+   * 1 while the worker sleeps because its queue has no launch. The thread that wakes the worker writes 0 into this
+   * word.
    */
   asleep: 64,
-  /** The generation + 1 in which the worker parked because of the abort word. */
+  /** The value of the word `generation` when the worker parked because of an abort, plus 1. */
   parked: 68,
   bytes: 128,
 } as const
@@ -125,7 +124,7 @@ export const eventKind = { program: 1, wait: 2, copy: 3 } as const
 export const queue = {
   /**
    * The number of launches enqueued so far. The host writes the number of enqueued launches and wakes the threads that
-   * sleep on it.
+   * sleep on this word.
    */
   head: 0,
   /**
@@ -134,8 +133,8 @@ export const queue = {
    */
   completed: 4,
   /**
-   * The number of threads that sleep on `head`, and on `completed`. If no thread sleeps on a word, no thread needs to
-   * be woken.
+   * The number of threads that sleep on the word `head`, and on the word `completed`. If no thread sleeps on a word,
+   * the wake-up call for that word is skipped.
    */
   sleepers: 8,
   waiters: 12,
@@ -144,7 +143,7 @@ export const queue = {
   /** If this word is non-zero, the workers of this queue end once the queue is empty. */
   closing: 24,
   /**
-   * The word is non-zero while the host sleeps on `completed`. Launches with a number below `awaited` do not wake the
+   * Non-zero while the host sleeps on the word `completed`. Launches with a number below `awaited` do not wake the
    * host.
    */
   awaiting: 28,
@@ -220,12 +219,12 @@ export const epochs = { signalled: 0, waited: 4, bytes: 8 } as const
 export const executable = { pointer: 0, length: 8, roles: 12, bytes: 16 } as const
 export const mostExecutables = 4096
 /**
- * A reserved number that takes the place of an executable number. A launch with this reserved number waits until
- * another queue, whose pointer is in `counters`, has completed `grid` launches.
+ * The executable number of a launch that runs no kernel, but waits until another queue, whose pointer is in `counters`,
+ * has completed `grid` launches.
  */
 export const awaitQueue = 0
 /**
- * A second reserved number that takes the place of an executable number. A launch with this reserved number ends when
+ * The executable number of a launch that runs no kernel, but makes workers load an executable. The launch ends when
  * every worker that needs executable number `grid` has loaded it.
  */
 export const loadExecutable = -1

@@ -31,10 +31,13 @@ export interface CpuPart extends Part {
   readonly params: Int32Array
 }
 
-/** A position in a launch queue: after the launch that was last when the mark was made, if the queue had one. */
+/**
+ * A position in a launch queue: after the launch that was the last one in the queue when the position was recorded, if
+ * there was one.
+ */
 export interface CpuMark {
   readonly launched: Launched | undefined
-  /** The time at which the mark was made, in nanoseconds. */
+  /** The time at which the position was recorded, in nanoseconds. */
   readonly made: number
 }
 
@@ -50,7 +53,8 @@ export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
   }
 
   /**
-   * A kernel increments the sleeper count before its last poll, so it either sees the host's signal or is woken here.
+   * A kernel increments the sleeper count before its last poll, so it either sees the host's signal or is woken by this
+   * function.
    */
   wake(rank: number, offset: number): void {
     if (Atomics.load(this.words, control.sleepers >>> 2) === 0) return
@@ -120,7 +124,7 @@ export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
       if (typeof stored === 'number') return writeScalar(words, kernel, name, given[name] as number)
       const pointer = (offset: number): bigint => BigInt(this.memory.address(base, offset))
       view.setBigUint64(at + paramOf.pointer, pointer(stored.offset), true)
-      // A packed tensor keeps the shape that its kernels see.
+      // For kernels, a packed tensor has the shape of its handle, not the shape of its panels in memory.
       const { shape } = (given[name] as Handle | undefined) ?? stored
       shape.forEach((extent, axis) => view.setInt32(at + paramOf.extents + axis * 4, extent, true))
       if (stored.kind === 'flags') view.setBigUint64(at + paramOf.epochs, pointer(stored.epochsOffset), true)

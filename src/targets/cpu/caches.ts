@@ -13,7 +13,7 @@ export interface SystemCache {
 export type ReadText = (path: string) => string | undefined
 
 const processors = '/sys/devices/system/cpu'
-/** A limit on cache entries that is larger than that of any processor. */
+/** The maximum number of cache entries to read, which is larger than the number of caches of any processor. */
 const most = 16
 
 /** The caches of the first processor; Arke assumes that all processors have equal caches. */

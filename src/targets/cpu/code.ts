@@ -98,9 +98,9 @@ export type Expression =
   | { readonly kind: 'lanes'; readonly type: 'vi32' }
   | { readonly kind: 'unary'; readonly type: CodeType; readonly name: UnaryName; readonly a: Expression }
   /**
-   * Both operands have the result's type. The type vf32 supports add to max. The type vi32 supports add, sub, mul,
-   * mulHighU, min to maxU, and, or, xor and shifts. A vector shift takes one i32 amount for all lanes. The amount of a
-   * shift is below 32 (64 for i64).
+   * Both operands have the result's type. The vector type vf32 supports add, sub, mul, div, min and max. The vector
+   * type vi32 supports add, sub, mul, mulHighU, min, max, minU, maxU, and, or, xor and shifts. A vector shift takes one
+   * i32 amount for all lanes. The amount of a shift is below 32 (64 for i64).
    */
   | {
       readonly kind: 'binary'
@@ -244,7 +244,7 @@ export type Statement =
       readonly value: Expression
       readonly order: MemoryOrder
     }
-  /** If present, the local variable `local` receives the value from before the operation. */
+  /** If `local` is present, this local variable receives the value that the word had before the atomic operation. */
   | {
       readonly kind: 'atomic'
       readonly name: AtomicName

@@ -176,8 +176,8 @@ export class Crew {
   }
 
   /**
-   * After an abort, clears the workers' state and gives dead workers new threads. The new threads start when the
-   * returned function is called.
+   * After an abort, clears the workers' state and gives dead workers new threads. The result is a function whose call
+   * starts the new threads.
    */
   renew(): () => void {
     const lost: Worker[] = []

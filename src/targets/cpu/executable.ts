@@ -15,7 +15,7 @@ export interface Lowered {
   readonly counterWords: number
   /** The author's source lines, indexed by the site number in slots and events. */
   readonly sites: readonly (Site | undefined)[]
-  /** The messages of the assertions, indexed by the same site number. */
+  /** The messages of the assertions, indexed by the site number of the assertion. */
   readonly messages: readonly (string | undefined)[]
   readonly params: readonly string[]
   /** A source line that makes programs depend on concurrently running programs, or undefined if the kernel has none. */

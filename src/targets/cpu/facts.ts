@@ -1,6 +1,6 @@
 /**
  * Defines the facts for which a kernel is specialised on a CPU, in one record. A world and `arke emit` lower a kernel
- * according to its facts, and the generated C++ states them.
+ * according to its facts, and a comment in the generated C++ states these facts.
  */
 import type { KernelIR } from '../../ir/node.ts'
 import { spacingOf, type Members } from '../../world/members.ts'
@@ -32,7 +32,7 @@ export function cpuHeader(ir: KernelIR, facts: CpuFacts): string[] {
   return [
     meta.length > 0 ? `${world}; ${meta.join(', ')}` : world,
     `Assumes, for ${name}:`,
-    `  vectors of ${lanes} f32 lanes; products in blocks of ${rows} rows x ${columns} vectors`,
+    `  vectors of ${lanes} f32 lanes; matrix products in blocks of ${rows} rows x ${columns} vectors`,
     `  caches: L1 ${l1 / 1024} KiB, L2 ${l2 / 1024} KiB`,
     `  packed tensors: ${[...packed].join(', ') || 'none'}`,
     `  recording: ${record ? 'on' : 'off'}`,

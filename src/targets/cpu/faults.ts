@@ -45,7 +45,7 @@ const progressing = [
   slotOf.program,
 ]
 
-/** A number that (except by chance) changes when a worker starts or ends a wait or a program. */
+/** A hash that changes when a worker starts or ends a wait or a program, except if two hashes are equal by chance. */
 export function progressOf(words: Int32Array, workers: readonly Worker[]): number {
   let digest = 0
   for (const { slot } of workers)

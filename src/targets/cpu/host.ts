@@ -23,15 +23,15 @@ import { nothingEnded, reportStall, stallOf, type Stall } from '../../world/stop
 import { limitsOf, Watchdog, type Limits } from '../../world/watchdog.ts'
 
 /**
- * The longest time that the host blocks its thread for a worker it has woken, in milliseconds. The event loop is
- * blocked while the host blocks its thread. A timeout below one tick of the system clock would set a timer, which takes
- * longer than an empty launch.
+ * The longest time that the host blocks its thread for a worker it has woken, in milliseconds. Node's event loop does
+ * not run while the host blocks its thread. A time limit below one tick of the system clock would make the system set a
+ * timer, which takes longer than an empty launch.
  */
 const longestDoze = 4
 
 /**
- * The longest time without progress if the user chose no timeout, in milliseconds. The host sees which programs wait for a flag, so a
- * missing signal is reported early and a long computation is never stopped.
+ * The longest time without progress if the user chose no timeout, in milliseconds. The host sees which programs wait
+ * for a flag, so it can report a missing signal early and never stop a long computation.
  */
 const usualLimits: Limits = { waiting: 10_000, computing: Infinity, unknown: 60_000 }
 
@@ -52,7 +52,8 @@ export interface HostOptions {
   readonly workers?: number
   readonly timeout?: number
   /**
-   * The callback for the case that all programs have waited for some time; by default the message is printed on stderr.
+   * A callback that is called when all programs have waited for some time; by default, the message is printed on
+   * stderr.
    */
   readonly onStall?: (stall: Stall) => void
   /** The field `onPrint` is described at `OpenOptions.onPrint`. */
@@ -276,7 +277,7 @@ export class Host {
       if (!queue.hasReached(sequence)) this.#watch(queue, sequence)
       if (!queue.hasReached(sequence)) {
         await this.#sleepUntil(queue, sequence)
-        // Workers that the host woke earlier have started by now.
+        // While the host slept, every worker that the host had woken has started.
         for (const other of queues) other.hasWoken = false
       }
       queue.hasWoken = false
@@ -306,8 +307,9 @@ export class Host {
   }
 
   /**
-   * Blocks this thread, to give up its core. The system may have placed the woken worker on the same core, and that
-   * worker cannot start while this thread spins. If more than one launch is outstanding, this function returns at once.
+   * Blocks this thread, to give up its core. The operating system may have placed the woken worker on this thread's
+   * core, and the worker cannot start there while this thread spins. If more than one launch has not completed, this
+   * function returns at once.
    */
   #doze(queue: Queue, sequence: number): void {
     const waiters = (queue.address + queueOf.waiters) >>> 2

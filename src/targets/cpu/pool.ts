@@ -91,7 +91,7 @@ export class Pool {
 
 const pools = new WeakMap<Threads, Pool>()
 
-/** The only pool of a platform. */
+/** Returns the pool of a platform, which has only one pool. */
 export function poolOf(threads: Threads): Pool {
   let pool = pools.get(threads)
   if (!pool) pools.set(threads, (pool = new Pool(threads)))

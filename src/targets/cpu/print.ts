@@ -59,8 +59,8 @@ function printFunction(code: CodeFunction, comment: string): string {
 }
 
 /**
- * The fields of a statement or an expression that are words or numbers, apart from its kind and the fields given by
- * name.
+ * The fields of a statement or an expression that contain strings or numbers, except its kind and the fields whose
+ * names are in `apart`.
  */
 const plain = (of: Statement | Expression, apart: readonly string[]): string[] =>
   Object.entries(of).flatMap(([name, value]) =>

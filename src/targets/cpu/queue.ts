@@ -47,7 +47,7 @@ export interface Worker {
   failure: string | undefined
 }
 
-/** The group of a launch, as its kernel sees the ranks. */
+/** The rank and the group of a launch, in the numbering of ranks that its kernel sees. */
 export interface Place {
   readonly rank: number
   readonly ranks: number
@@ -88,7 +88,7 @@ export class Queue {
   readonly #blocks: number
   readonly #timesAt: number
   #head = 0
-  /** The launch numbers until whose completion the host sleeps. */
+  /** The numbers of the launches for whose completion the host sleeps. */
   readonly #expected: number[] = []
 
   constructor(

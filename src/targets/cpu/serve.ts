@@ -38,7 +38,7 @@ export interface Service extends Assignment {
 /** The numbers of polls for work before a worker sleeps: the number after a long sleep, and the maximum. */
 const leastSpins = 4
 const mostSpins = 1 << 20
-/** Sleeps shorter than this many nanoseconds count as frequent work. */
+/** If a worker's sleep was shorter than this time in nanoseconds, launches count as frequent. */
 const often = 1e6
 /** The number of polls for the completion of the previous launch before a worker sleeps. */
 const orderSpins = 2000
@@ -178,8 +178,8 @@ class Server {
   }
 
   /**
-   * True if the host sleeps until the present number of launches is complete. An earlier wake-up of the host would take
-   * a core from the running ranks.
+   * True if enough launches have completed to wake the sleeping host. Waking the host for every launch would take a
+   * core from the running ranks.
    */
   #isAwaited(): boolean {
     const words = this.#words

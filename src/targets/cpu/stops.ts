@@ -42,7 +42,7 @@ export class CpuStops extends Stops {
     if (!wait.async) return
     void wait.value.then(() => {
       if (this.isClosed) return
-      // The wait for the stop also ends when workers park, possibly after the abort word was reset.
+      // A worker that parks also wakes this wait for the abort word, possibly after the word was reset to 0.
       if (Atomics.load(this.#words, control.abort >>> 2) === stopReason.none) this.#watch()
       else void this.stopAll('a kernel raised a fault', stopReason.fault)
     })
@@ -59,7 +59,7 @@ export class CpuStops extends Stops {
     this.#world.wakeEverybody()
     this.#world.hold()
     await this.#crew.stopped()
-    // Failure messages arrive slightly later than the abort word.
+    // The error message of a worker may arrive slightly later than its change of the abort word.
     if (code === stopReason.fault && Atomics.load(words, control.abort >>> 2) === stopReason.worker)
       for (let tries = 0; tries < 50 && !workers.some(({ failure }) => failure); tries++)
         await new Promise((resolve) => setTimeout(resolve, 2))

@@ -29,7 +29,7 @@ export class CpuWorld extends HeapWorld<CpuPart, CpuMark, CpuBackend> {
     const { dtype, shape, name } = tensor
     if (shape.length !== 2 || !isPackable(dtype))
       throw new WorldError(
-        `${name} is ${dtype}[${shape.join(', ')}]: only the right operand of a product can be packed: two axes of f32, f16, bf16, f8 or i8`,
+        `${name} is ${dtype}[${shape.join(', ')}]: only the right operand of a matrix product can be packed, which has two axes and a dtype of f32, f16, bf16, f8 or i8`,
       )
     await this.synchronize()
     const [rows, columns] = shape

@@ -12,7 +12,7 @@ const splitKMutants = {
   'one-arrival-too-many': {
     kind: 'lost-signal',
     lines: ['arrive-again'],
-    says: ['last has 1 of 2 arrivals at index 0', '1 is missing, or 1 too many'],
+    says: ['t.last has 1 of 2 arrivals at index 0', '1 is missing, or 1 too many'],
     also: [
       { kind: 'race', lines: ['add-parts', 'store-part'] },
       { kind: 'uninitialised', lines: ['add-parts'] },
@@ -27,7 +27,7 @@ const splitKMutants = {
   'arrives-at-an-index-without-a-counter': {
     kind: 'out-of-bounds',
     lines: ['arrive'],
-    says: ['last counts at index 2, but has 2 counters'],
+    says: ['t.last counts at index 2, but has 2 counters'],
   },
   'stores-after-arriving': {
     kind: 'uninitialised',
@@ -37,7 +37,7 @@ const splitKMutants = {
   'expects-one-arrival-too-many': {
     kind: 'lost-signal',
     lines: ['arrive', 'arrive'],
-    says: ['last has 2 of 3 arrivals', 'when the launch ends on rank 0'],
+    says: ['t.last has 2 of 3 arrivals', 'when the launch ends on rank 0'],
   },
   'expects-one-arrival-too-few': {
     kind: 'uninitialised',

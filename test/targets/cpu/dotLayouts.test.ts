@@ -105,6 +105,9 @@ describe('a tile of a packed tensor', () => {
     const packed = (): unknown =>
       packedTiles(ir, options, assignLayouts(ir, machine, borrowedTiles(ir, options)))
     if (use === 'right') expect(packed()).toMatchObject({ size: 1 })
-    else expect(packed).toThrow('b is packed, but its shared tile is used in another way')
+    else
+      expect(packed).toThrow(
+        'b is packed, but the kernel uses a tile other than as the right operand of a matrix product',
+      )
   })
 })

@@ -163,8 +163,9 @@ describe('packed weights cannot be used for', () => {
 
   it('loads of elements', async () => {
     const program = kernel('elements', params, (t, { w, x }) => t.store(x.at([0, 0]), t.load(w.at([1, 1]))))
-    await refuse('w is packed, but it is accessed by single elements', (world, w, x) =>
-      world.launch(program, { w, x } as never, { grid: 1 }),
+    await refuse(
+      'w is packed, but the kernel accesses the tensor other than by copying a tile',
+      (world, w, x) => world.launch(program, { w, x } as never, { grid: 1 }),
     )
   })
 
@@ -181,8 +182,9 @@ describe('packed weights cannot be used for', () => {
       t.copy(w.tile([0, 0], [16, 32]), tile)
       t.copy(tile, x.tile([0, 0], [16, 32]))
     })
-    await refuse('w is packed, but its shared tile is used in another way', (world, w, x) =>
-      world.launch(program, { w, x } as never, { grid: 1 }),
+    await refuse(
+      'w is packed, but the kernel uses a tile other than as the right operand of a matrix product',
+      (world, w, x) => world.launch(program, { w, x } as never, { grid: 1 }),
     )
   })
 
@@ -195,8 +197,9 @@ describe('packed weights cannot be used for', () => {
         const sum = t.dot(a, transposed ? b.transpose() : b, t.zeros('f32', [32, 32]))
         t.store(x.tile([0, 0], [32, 32]), sum)
       })
-      await refuse('w is packed, but its shared tile is used in another way', (world, w, x) =>
-        world.launch(program, { w, x } as never, { grid: 1 }),
+      await refuse(
+        'w is packed, but the kernel uses a tile other than as the right operand of a matrix product',
+        (world, w, x) => world.launch(program, { w, x } as never, { grid: 1 }),
       )
     }
   })
@@ -212,7 +215,7 @@ describe('packed weights cannot be used for', () => {
     await refuse('w is packed, but its tiles have 3 columns, not a multiple of', (world, w, x) =>
       world.launch(program(3, false), { w, x } as never, { grid: 1 }),
     )
-    await refuse('w is packed, but it is sliced along its columns', (world, w, x) =>
+    await refuse('w is packed, but the kernel slices the columns of the tensor', (world, w, x) =>
       world.launch(program(32, true), { w, x } as never, { grid: 1 }),
     )
   })
@@ -235,7 +238,7 @@ describe('packed weights cannot be used for', () => {
   it('dtypes and shapes that products do not multiply', async () => {
     await on(target, 1, async (world) => {
       await expect(world.pack(world.zeros('i32', [4, 4], { name: 'w' }))).rejects.toThrow(
-        'w is i32[4, 4]: only the right operand of a product can be packed',
+        'w is i32[4, 4]: only the right operand of a matrix product can be packed',
       )
       await expect(world.pack(world.zeros('f32', [4], { name: 'w' }))).rejects.toThrow('w is f32[4]')
     })

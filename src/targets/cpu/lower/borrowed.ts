@@ -6,8 +6,8 @@
  *
  * Skipping the copy into a borrowed tile does not change results. In a kernel with a borrowed tile, no program writes
  * the tensor, not even through another parameter: a launch rejects a tensor that is passed twice and written. The copy
- * and the matrix products are in one block, and no operation between them signals that the copy is done. Only a
- * timeline would lack the skipped copies from other ranks, so kernels that record do perform them.
+ * and the matrix products are in one block, and no operation between the copy and a product signals other programs. A
+ * timeline would lack skipped copies from other ranks, so kernels that record do not skip these copies.
  */
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { opOf, origin, writtenRefs } from '../../../ir/ops/index.ts'
@@ -73,8 +73,8 @@ function usersOf(view: Node, nodes: readonly Node[]): Node[] {
 }
 
 /**
- * True for matrix products with few rows that read the right operand in its stored order. Small dtypes that are
- * expensive to widen qualify only if few rows widen the same element again.
+ * True for matrix products with few rows that read the right operand in its stored order. If the operand is transposed
+ * and its dtype is expensive to widen, the product qualifies only if it widens each element once.
  */
 function readsInPlace(node: Node, tile: Node, machine: Machine): boolean {
   const [left, right] = node.inputs

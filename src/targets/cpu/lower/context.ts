@@ -94,7 +94,7 @@ export class Lowering {
   readonly pinned = new Set<Node>()
   /** The results of control-flow nodes, by index. */
   readonly results = new Map<Node, readonly (Expression | Buffer)[]>()
-  /** The number of roles that run concurrently at the current position. */
+  /** The number of roles that run concurrently at the position in the program that is being lowered. */
   roles = 1
   /** Returns the value of a scalar that another function computed. */
   capture: ((node: Node) => Expression) | undefined

@@ -190,8 +190,9 @@ export function lowerTeams(l: Lowering, node: Node): void {
 
 /**
  * Lowers `last`: each program increments a counter. The program that arrives last runs the block and resets the counter
- * to 0 for the next launch. If `last` counts arrivals per index, the next count may begin before the reset. The program
- * that arrives last therefore subtracts the arrivals of the completed count instead of setting the counter to 0.
+ * to 0 for the next launch. If `last` counts arrivals per index, arrivals of the next count may come before the counter
+ * is reset. The program that arrives last therefore subtracts the arrivals of the completed count instead of setting
+ * the counter to 0.
  */
 export function lowerLast(l: Lowering, node: Node): void {
   const { writer, ambient, shared } = l

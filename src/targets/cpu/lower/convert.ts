@@ -115,8 +115,9 @@ export function widen(writer: Writer, _machine: Machine, dtype: StorageDType, ra
 }
 
 /**
- * Interpreted as an f32, the exponent field is too small by the difference of the biases. A multiplication corrects the
- * exponent, also for subnormal numbers.
+ * Converts a small float to f32. The bits of a small float, shifted to the fields of an f32, form a number whose
+ * exponent is too small by the difference of the biases. A multiplication corrects the exponent, also for subnormal
+ * numbers.
  */
 function widenSmall(writer: Writer, format: SmallFloat, raw: Local): Local {
   const { int, float, asInt, asFloat, shift } = shapedLike(raw.type)
@@ -132,7 +133,10 @@ function widenSmall(writer: Writer, format: SmallFloat, raw: Local): Local {
   return writer.let('wide', asFloat(binary('or', binary('or', scaled, top), sign)))
 }
 
-/** Converts a value that `dtype` can represent to the bits to store. A NaN must be quiet, as `roundTo` returns it. */
+/**
+ * Converts a value that `dtype` can represent to the bits to store. A NaN must be a quiet NaN, such as `roundTo`
+ * returns.
+ */
 export function narrow(writer: Writer, _machine: Machine, dtype: StorageDType, value: Operand): Expression {
   const operand = use(value)
   switch (dtype) {
@@ -162,7 +166,7 @@ function narrowSmall(writer: Writer, format: SmallFloat, operand: Expression): E
   const value = writer.let('value', operand)
   const scaled = writer.let('scaled', asInt(mul(value, float(2 ** -(126 + format.minExponent)))))
   const sign = and(shift('shrU', scaled, 32 - format.bits), int(signBit))
-  // The exponent bits of infinity and of a quiet NaN stay all ones through the multiplication.
+  // The multiplication leaves infinity and a quiet NaN with an exponent field of all ones.
   const magnitude = and(shift('shrU', scaled, 23 - format.mantissa), int(signBit - 1))
   const bits = binary('or', magnitude, sign)
   return format.infinity ? bits : select(compare('ne', value, value), int(signBit - 1), bits)
@@ -218,8 +222,8 @@ function roundSmall(writer: Writer, format: SmallFloat, operand: Expression): Ex
 }
 
 /**
- * The cast has the same result as `cast` in src/ir/dtype.ts, between any two dtypes. The dtype i64 is supported only as
- * a scalar.
+ * Converts a value between any two dtypes, with the same result as `cast` in src/ir/dtype.ts. The dtype i64 is
+ * supported only as a scalar.
  */
 export function cast(writer: Writer, machine: Machine, from: DType, to: DType, value: Operand): Expression {
   const operand = use(value)
@@ -285,7 +289,8 @@ function wrap(from: IntegerStorage, to: IntegerStorage, operand: Expression): Ex
 
 /**
  * Converts an integer to f32. A value that is then rounded to bf16 must not be rounded twice, so the bits that do not
- * fit into an f32 are combined into one sticky bit. The smaller float formats end below 2^24, where f32 is exact.
+ * fit into an f32 are combined into one sticky bit. The largest numbers of the smaller float formats are below 2^24,
+ * and f32 represents all integers up to 2^24.
  */
 function floatOf(writer: Writer, from: IntegerStorage, to: DType, operand: Expression): Expression {
   const type = floatLike(operand.type)

@@ -17,7 +17,7 @@ function leftOf(a: TileOperand): Left {
   if (a.layout.kind === 'rows') return { dtype: a.dtype, rowStride: a.rowStride, stepStride: a.columnStride }
   const { dtype } = numbersOf(a.dtype)
   const { width } = a.layout
-  // A single panel as wide as the tile is the widened tile in row order.
+  // The tile has a single panel, which is as wide as the tile, so its elements are in row order.
   const transposed = a.rowStride < a.columnStride
   return transposed
     ? { dtype, rowStride: wideBytes, stepStride: width * wideBytes }
@@ -27,7 +27,8 @@ function leftOf(a: TileOperand): Left {
 function rightOf(machine: Machine, a: TileOperand, b: TileOperand): Right {
   const { dtype } = numbersOf(b.dtype)
   const extents = { rows: a.rows, columns: b.columns, depth: b.rows }
-  // A single panel as wide as the tile is the widened tile in row order, so its columns here are contiguous.
+  // The operand is a transposed view of a tile with a single panel. The panel is in row order, so the view's columns
+  // are contiguous.
   if (b.layout.kind === 'panels' && b.rowStride < b.columnStride && b.layout.axis === 1)
     return { kind: 'inner', dtype, columnStride: b.layout.width * wideBytes }
   if (b.layout.kind === 'panels') return { kind: 'panels', dtype }
@@ -37,7 +38,7 @@ function rightOf(machine: Machine, a: TileOperand, b: TileOperand): Right {
   return { kind: 'rows', dtype: b.dtype, stepStride: b.rowStride, columnStride: b.columnStride }
 }
 
-/** True if consecutive elements of a row are contiguous in memory, possibly after widening. */
+/** True if the elements of a row of the left operand, which may already be widened, are contiguous in memory. */
 function isAlongDepth(a: TileOperand): boolean {
   const { dtype, stepStride } = leftOf(a)
   return stepStride === dtypes[dtype].bytes
@@ -74,7 +75,10 @@ export interface DotOperands {
    * the matrix product is added to the accumulator.
    */
   readonly fresh?: Expression
-  /** `dotScratchBytes` of memory for exclusive use. Scratch memory that is aligned to 64 bytes is fastest. */
+  /**
+   * The address of `dotScratchBytes` bytes that no other code uses at the same time. Scratch memory that is aligned to
+   * 64 bytes is fastest.
+   */
   readonly scratch: Expression
 }
 

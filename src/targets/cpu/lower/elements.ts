@@ -81,7 +81,7 @@ const elements: Readonly<Record<ElementwiseName, Element>> = {
   cos: onScalars((l, _, [a]) => use(l.writer.call(cosine, a)!)),
   pow: onScalars((l, _, [a, b]) => use(l.writer.call(power, a, b)!)),
   floor: onBoth((_, __, [a]) => unary('floor', a)),
-  // The smallest integer that is not below x. The two negations also give the sign of a zero result.
+  // Computes ceil(x) as -floor(-x), which also gives a zero result the correct sign.
   ceil: onBoth((_, __, [a]) => unary('neg', unary('floor', unary('neg', a)))),
   round: onBoth((_, __, [a]) => unary('nearest', a)),
   tanh: onBoth((l, _, [a]) => tanh(l.writer, a)),

@@ -129,7 +129,7 @@ export function overElements(
   if (rows > 1) before.push({ kind: 'for', index: row, from: i32(0), to: i32(rows), step: 1, body: outer })
 }
 
-/** All loads that are computed together with a tree of fragments. */
+/** All loads whose elements are loaded in the loop nest that computes the fragment `node`. */
 function loadsOf(l: Lowering, node: Node, into = new Set<Node>()): Set<Node> {
   if (!isFragment(node) && node.op !== 'at') return into
   if (l.buffers.has(node)) return into
@@ -145,8 +145,8 @@ export const ownerOf = (view: RefView): Expression | undefined =>
   view.kind === 'rows' ? view.tensor.owner : view.owner
 
 /**
- * Runs `body` with replacement rows for some loads. A tile that extends past its tensor's edge is read from a
- * zero-padded copy, and gathered rows are read from a contiguous copy.
+ * Runs `body`, which emits a loop nest, with other rows to read for some loads. A tile that extends past its tensor's
+ * edge is read from a zero-padded copy, and gathered rows are read from a contiguous copy.
  */
 export function withLoads(
   l: Lowering,
@@ -244,7 +244,10 @@ function combine(l: Lowering, node: Node, a: Expression, b: Expression): Express
   return reductionOf(node).combine(l, dtype, a, b)
 }
 
-/** The neutral element: 0 for a sum, NaN for a float `min` or `max`, and the opposite bound for an integer one. */
+/**
+ * The neutral element of a reduction: 0 for `sum`, NaN for a `min` or `max` of floats, and the largest integer (for
+ * `min`) or the smallest (for `max`).
+ */
 function neutral(node: Node, type: Plain): Expression {
   return constant(type, reductionOf(node).neutral(valueOf(node).dtype))
 }

@@ -31,7 +31,10 @@ interface Walk {
   closeInner(): void
 }
 
-/** Begins a loop nest over single elements of a fragment of the given size, with the given loop outside. */
+/**
+ * Begins a loop nest over the single elements of a fragment of the given size. The argument `outermost` selects the
+ * outer loop.
+ */
 function walk(
   l: Lowering,
   [rows, columns]: readonly [number, number],
@@ -80,7 +83,10 @@ function store(nest: Nest, buffer: Buffer, at: Expression, value: Expression): v
 
 type Plain = Exclude<CodeType, 'ptr'>
 
-/** The worst value of a dtype: every other value is better or equal. */
+/**
+ * The value at which the search for the largest (or smallest) element starts: no value of the dtype is smaller (or
+ * larger).
+ */
 function worst(dtype: string, isLargest: boolean): number {
   if (dtype === 'f32') return isLargest ? -Infinity : Infinity
   if (dtype === 'u32') return isLargest ? 0 : -1

@@ -1,8 +1,8 @@
 /**
  * Chooses which shared tiles are stored as panels of widened elements. A shared tile qualifies if it is only filled by
- * copies of whole tiles of global memory, and only read by matrix products, always as the same operand. Conversion and
- * rearrangement are then done during the copy, which touches every element anyway, and the matrix products read memory
- * sequentially. Shared tiles that do not qualify keep their declared layout.
+ * copies of whole tiles of global memory, and only read by matrix products, always as the same operand. The copy, which
+ * reads and writes every element anyway, then also converts and rearranges the elements, and the matrix products read
+ * memory sequentially. Shared tiles that do not qualify keep their declared layout.
  */
 import { walk, type KernelIR, type Node } from '../../../ir/node.ts'
 import type { RefType } from '../../../ir/type.ts'
@@ -73,7 +73,7 @@ function layoutFor(type: RefType, use: Use, machine: Machine): TileLayout {
   switch (use) {
     case 'inner':
     case 'left':
-      // A single panel as wide as the tile is the widened tile in row order. An f32 tile in row order needs no change.
+      // A single panel as wide as the tile has the widened elements in row order. An f32 tile already has this layout.
       return type.dtype === 'f32' ? rowsLayout : { kind: 'panels', axis: 1, width: type.shape[1] }
     case 'right':
       return { kind: 'panels', axis: 1, width: panelColumns(machine) }

@@ -47,8 +47,8 @@ export const frameLines = (base: Expression, stride: number): Lines => ({
 })
 
 /**
- * True if the whole tile is inside its tensor. The value is undefined if it is known statically that the whole tile is
- * inside.
+ * A test at run time whether the whole tile is inside its tensor, or undefined if it is known at compile time that the
+ * tile is inside.
  */
 export function isFull(
   l: Lowering,

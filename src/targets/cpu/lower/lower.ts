@@ -55,7 +55,7 @@ function codeOf(recorded: KernelIR, options: CpuFacts): Lowered {
   const { params } = ir.body
   if (params.length > mostParams)
     throw new KernelError(
-      `${ir.name} has ${params.length} parameters; a kernel has at most ${mostParams}: put small ones into one tensor`,
+      `${ir.name} has ${params.length} parameters; a kernel has at most ${mostParams}: combine several small tensors into one`,
       params[mostParams].site,
     )
   const borrowed = borrowedTiles(ir, options)
@@ -101,7 +101,7 @@ function unlikeUnrecorded(ir: KernelIR, options: CpuFacts, borrowed: ReadonlySet
   return [
     ...(otherwise > borrowed.size
       ? [
-          `${ir.name} copies ${otherwise - borrowed.size} shared tiles from other ranks that products read in place when nothing is recorded`,
+          `${ir.name} copies ${otherwise - borrowed.size} shared tiles from other ranks that matrix products read in place when nothing is recorded`,
         ]
       : []),
     ...(waits > 0

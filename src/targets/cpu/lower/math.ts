@@ -51,8 +51,8 @@ function clamp(x: Local, low: number, high: number): Expression {
 }
 
 /**
- * Rounds to the nearest integer, below 2^22 in magnitude, and returns it as a float and as an integer. In the rounding
- * of a float, adding the anchor 1.5 * 2^23 removes the fraction.
+ * Rounds a number below 2^22 in magnitude to the nearest integer, and returns the result as a float and as an integer.
+ * Adding the anchor 1.5 * 2^23 to the number removes the fraction.
  */
 function nearest(writer: Writer, x: Operand): { readonly whole: Local; readonly n: Local } {
   const { int, float, asInt } = shapedLike(x)
@@ -73,7 +73,7 @@ const tanhCoefficients = [-0.33333328, 0.13332768, -0.05385061, 0.020995755, -0.
 export function exp2(writer: Writer, value: Operand): Expression {
   const x = writer.let('x', value)
   const { float } = shapedLike(x)
-  // Beyond these bounds, the exponential is 0 or infinity.
+  // In f32, 2 to a power below -151 or above 129 is 0 or infinity.
   const bounded = writer.let('bounded', clamp(x, -151, 129))
   const { whole, n } = nearest(writer, bounded)
   const rest = writer.let('rest', sub(bounded, whole))
@@ -86,7 +86,8 @@ export function exp(writer: Writer, value: Operand): Expression {
   const { float } = shapedLike(x)
   const bounded = writer.let('bounded', clamp(x, -105, 90))
   const { whole, n } = nearest(writer, mul(bounded, float(Math.LOG2E)))
-  // The constant ln 2 is split into two terms. The first term has so few bits that its product with `whole` is exact.
+  // The constant ln 2 is split into two terms. The first term has so few bits that its product with the integer `whole`
+  // is exact.
   const high = sub(bounded, mul(whole, float(0.693359375)))
   const rest = writer.let('rest', sub(high, mul(whole, float(-2.1219444e-4))))
   const square = mul(rest, rest)
@@ -97,7 +98,7 @@ export function exp(writer: Writer, value: Operand): Expression {
 /** The terms of a positive number's logarithm: x = 2^exponent (1 + f), and log(1 + f) = f - halfSquare + series. */
 interface Logarithm {
   readonly exponent: Local
-  /** True if x is subnormal. For a subnormal x, the variable `exponent` is 24 too large at first. */
+  /** True if x is subnormal. For a subnormal x, `exponent` is 24 too large, which the callers correct. */
   readonly subnormal: Local
   readonly f: Local
   readonly halfSquare: Local
@@ -105,8 +106,8 @@ interface Logarithm {
 }
 
 /**
- * Reduces the mantissa to [sqrt 1/2, sqrt 2) and uses the series of its logarithm. The method of the logarithm is that
- * of FreeBSD's e_logf.
+ * Reduces the mantissa to [sqrt 1/2, sqrt 2) and computes the series of its logarithm, by the method of FreeBSD's
+ * e_logf.
  */
 function logarithm(writer: Writer, x: Local): Logarithm {
   const { int, float, asInt, asFloat, shift } = shapedLike(x)
@@ -135,14 +136,13 @@ function logarithmOrSpecial(x: Local, finite: Expression): Expression {
   const [nan, infinity] = [asFloat(int(0x7fc00000)), asFloat(int(0x7f800000))]
   const special = select(compare('eq', x, float(0)), asFloat(int(0xff800000)), nan)
   const positive = select(compare('lt', x, infinity), finite, x)
-  // Handles zero and negative values of the logarithm. In the logarithm, a NaN fails both comparisons and is returned
-  // as NaN.
+  // Handles zero and negative values of the logarithm. A NaN fails both comparisons and is returned as NaN.
   return select(compare('le', x, float(0)), special, positive)
 }
 
 /**
- * The leading bits of the logarithm are multiplied separately. The method of the base-2 logarithm is that of FreeBSD's
- * e_log2f.
+ * Computes the base-2 logarithm by the method of FreeBSD's e_log2f, which multiplies the leading bits of the natural
+ * logarithm separately.
  */
 export function log2(writer: Writer, value: Operand): Expression {
   const x = writer.let('x', value)
@@ -162,7 +162,8 @@ export function log(writer: Writer, value: Operand): Expression {
   const { float, toFloat } = shapedLike(x)
   const { exponent, subnormal, f, halfSquare, series } = logarithm(writer, x)
   const whole = writer.let('whole', add(toFloat(exponent), select(subnormal, float(-24), float(0))))
-  // The constant ln 2 is split into two terms. The first term has so few bits that its product with `whole` is exact.
+  // The constant ln 2 is split into two terms. The first term has so few bits that its product with the integer `whole`
+  // is exact.
   const small = sub(add(series, mul(whole, float(9.0580006145e-6))), halfSquare)
   return logarithmOrSpecial(x, add(add(small, f), mul(whole, float(0.69313812256))))
 }
@@ -174,7 +175,7 @@ const erfFar = [
   -0.128717512, -0.634846687, -0.106777877, 0.0242546219, -0.00388396438, 3.83197126e-4, -1.7285347e-5,
 ]
 
-/** Near 0, erf is a polynomial; elsewhere it is 1 - e^p(x), which is 1 from 4 on. */
+/** Near 0, erf is a polynomial. Elsewhere, erf is computed as 1 - e^p(x), which rounds to 1 for x of 4 or more. */
 export function erf(writer: Writer, value: Operand): Expression {
   const x = writer.let('x', value)
   const { int, float, asInt, asFloat } = shapedLike(x)

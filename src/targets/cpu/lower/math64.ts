@@ -38,7 +38,7 @@ function polynomial(x: Local, coefficients: readonly number[]): Expression {
 /** The first 192 bits of 2 / pi after the binary point. */
 export const twoOverPi = 0xa2f9836e4e441529fc2757d1f534ddc0db6295993c439041n
 const bitsOfTwoOverPi = 192n
-/** The 32 bits of 2 / pi that end 8 (k + 1) bits after the binary point. */
+/** The 32 bits of 2 / pi of which the last is bit 8 (k + 1) after the binary point. */
 const word = (k: number): number =>
   Number(BigInt.asUintN(32, twoOverPi >> (bitsOfTwoOverPi - 8n * BigInt(k + 1))))
 
@@ -59,7 +59,7 @@ function chooseWords(writer: Writer, group: Local, words: readonly Local[], from
   )
 }
 
-/** From this angle on, the number of quadrants times pi / 2 is no longer accurate enough in f64. */
+/** The angle from which on the product of pi / 2 and the number of quadrants is not accurate enough in f64. */
 const largeAngle = 2 ** 20
 
 /**
@@ -117,7 +117,7 @@ const circular = (name: string, turn: 0 | 1): CodeFunction =>
     [['x', 'f32']],
     (writer, x) => {
       const size = writer.let('size', unary('abs', x))
-      // For tiny x and for -0, sin x = x. The difference of two infinities is NaN.
+      // For tiny x and for -0, sin x = x. For an infinite or NaN argument, the difference of two such values is NaN.
       if (turn === 0) writer.if(compare('lt', size, constant('f32', 2 ** -12)), () => writer.return(x))
       writer.if(unary('eqz', compare('lt', size, constant('f32', Infinity))), () => writer.return(sub(x, x)))
       const rest: Local = { type: 'f64', name: 'rest' }
@@ -199,7 +199,7 @@ export const power: CodeFunction = codeFunction(
     )
     const exponent = writer.let('exponent', convert('promote', 'f64', y))
     const scaled = writer.let('scaled', mul(exponent, logarithm))
-    // Beyond these bounds, the power is 0 or infinity.
+    // In f32, 2 to a power below -200 or above 200 is 0 or infinity.
     const bounded = writer.let('bounded', binary('min', binary('max', scaled, f64(-200)), f64(200)))
     const result = writer.let('result', convert('demote', 'f32', exp2(writer, bounded)))
     const half = writer.let('half', mul(exponent, f64(0.5)))

@@ -27,7 +27,7 @@ import { indexOf, refView, strideOf, type PlacesView, type RefView, type TileVie
 
 export interface Place {
   readonly address: Expression
-  /** The test is undefined if the element is always inside the tensor. */
+  /** A test whether the element is inside the tensor, or undefined if it always is. */
   readonly inside: Expression | undefined
 }
 

@@ -30,7 +30,7 @@ import { isFragment } from './plan.ts'
 import { scalar } from './scalars.ts'
 import { refView, type PlacesView, type TileView } from './views.ts'
 
-/** The nest index at which an axis of a fragment is read. */
+/** The index with which a loop nest reads an axis of a fragment: 0, the row index or the column index of the nest. */
 export type Axis = 'zero' | 'row' | 'column'
 export type Level = 0 | 1 | 2
 

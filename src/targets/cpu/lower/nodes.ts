@@ -46,7 +46,7 @@ const replaced: Lower = (_, { op }) => {
 
 /** The world replaces `print` before it compiles a kernel (src/ir/passes/prints.ts). */
 const expandedBefore: Lower = (_, { op }) => {
-  throw new Error(`${op} is left: give the kernel a print buffer first`)
+  throw new Error(`the kernel still contains ${op}: give the kernel a print buffer first`)
 }
 
 const lowerings: Readonly<Record<OpName, Lower>> = {

@@ -22,13 +22,13 @@ export const isPacked = ({ options }: { readonly options: CpuFacts }, param: Nod
 
 export const packedMisuse = (node: Node, param: Node, what: string): KernelError =>
   new KernelError(
-    `${attribute<string>(param, 'name')} is packed, but ${what}: only whole tiles of a packed tensor can be copied, into a shared tile that only products read, as their right operand. Pass the tensor unpacked`,
+    `${attribute<string>(param, 'name')} is packed, but ${what}: only whole tiles of a packed tensor can be copied, into a shared tile that only matrix products read, as their right operand. Pass the tensor unpacked`,
     node.site,
   )
 
 /**
- * The shared tiles that are aliases of tiles of packed tensors. An error is thrown if a kernel uses a packed tensor in
- * any other way.
+ * Returns the shared tiles that are aliases of tiles of packed tensors, and throws an error if the kernel uses a packed
+ * tensor in any other way than to copy its tiles into such shared tiles.
  */
 export function packedTiles(
   ir: KernelIR,
@@ -48,9 +48,13 @@ export function packedTiles(
       const param = origin(input).base
       if (!isPacked({ options }, param)) continue
       if (node.op !== 'copy' || input !== source || source.op !== 'tile' || node.inputs.length !== 2)
-        throw packedMisuse(node, param, 'it is accessed by single elements')
+        throw packedMisuse(node, param, 'the kernel accesses the tensor other than by copying a tile')
       if (target!.op !== 'shared' || !isRight(layouts.get(target!), machine) || !isOnlyRight(ir, target!))
-        throw packedMisuse(node, param, 'its shared tile is used in another way')
+        throw packedMisuse(
+          node,
+          param,
+          'the kernel uses a tile other than as the right operand of a matrix product',
+        )
       const { shape } = refOf(source)
       if (shape.length !== 2 || !readsPacked(machine, [shape[0], shape[1]]))
         throw packedMisuse(

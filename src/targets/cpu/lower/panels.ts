@@ -43,8 +43,8 @@ export interface GlobalTile {
   readonly rowStride: Expression
   readonly dtype: StorageDType
   /**
-   * The numbers (i32) of rows and columns that are inside the tensor. The numbers of rows and columns inside the tensor
-   * may be 0 or negative.
+   * The numbers (i32) of rows and columns that are inside the tensor. Either number may be 0 or, for a tile beyond the
+   * end of the tensor, negative.
    */
   readonly rows: Expression
   readonly columns: Expression

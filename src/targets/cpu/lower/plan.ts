@@ -25,7 +25,8 @@ const isStretching = (node: Node): boolean => opOf(node).elements === 'stretched
 const isIndices = (node: Node): boolean => opOf(node).elements === 'indices'
 
 /**
- * True if the user reads other elements of a fragment than the current one, as a matrix product or gathered rows do.
+ * True if the user node, to compute an element at one index, reads elements of the fragment at other indices, as a
+ * matrix product or gathered rows do.
  */
 function wantsWhole(user: Node, input: number): boolean {
   const { accesses, effect, elements, isView } = opOf(user)
@@ -212,8 +213,8 @@ export class Plan {
   }
 
   /**
-   * True if `consumer` is the last reader of a kept value and reads it only as input number `input`. The memory of the
-   * value may then be reused by the consumer.
+   * True if `consumer` is the last reader of a kept value and reads it only as input number `input`, so that the
+   * consumer may reuse the memory of the value.
    */
   isLastUse(value: Node, consumer: Node, input: number): boolean {
     const { block, position } = this.#home.get(consumer)!

@@ -19,7 +19,10 @@ import { isStanding, scalar } from './scalars.ts'
 import { leaveIfStopped } from './sync.ts'
 import { view } from './views.ts'
 
-/** A start count that is larger than any real one: no further start follows in this launch. */
+/**
+ * A start count that is larger than any real one. The leader writes this count to show that no further start of roles
+ * follows in this launch.
+ */
 const noMore = 1 << 30
 
 /** The code of one role of one `roles` node. */

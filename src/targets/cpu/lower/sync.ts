@@ -41,7 +41,8 @@ export function signal(l: Lowering, node: Node): void {
   const flag = view(l, node.inputs[0]) as FlagsView
   const { arrivals } = flagsOf(node.inputs[0])
   const epoch = l.epoch(flag.param, 'signalled')
-  // The store must precede the read of the sleeper count, in the sequentially consistent order that sleepers also use.
+  // The store of the signal must precede the read of the sleeper count in the sequentially consistent order, which
+  // sleepers also use.
   const wake = (): void => void l.call(l.shared.runtime.wakeSleepers, l.ambient.memory, flag.base)
   if (arrivals === 1) {
     l.writer.atomicStore(flag.base, epoch, 'seqCst')
@@ -89,7 +90,7 @@ function wantedOf(l: Lowering, node: Node, flag: FlagsView): Local {
   )
 }
 
-/** The flag words wrap around, so the sign of the difference decides. */
+/** Flag words wrap around, so the sign of the difference decides whether the flag is still before the wanted value. */
 const isBefore = (seen: Local, wanted: Local): Expression => compare('lt', sub(seen, wanted), i32(0))
 
 export function reached(l: Lowering, node: Node): void {
@@ -145,8 +146,8 @@ export function wait(l: Lowering, node: Node): void {
 export const looks = 256
 
 /**
- * Polls a few times before recording starts. A very short wait is not recorded, because reading the clock would
- * dominate its duration.
+ * Polls the flag a few times before the recording of the wait starts. A very short wait is not recorded, because
+ * reading the clock would dominate its duration.
  */
 function lookAgain(writer: Writer, seen: Local, flag: Operand, isEarly: () => Expression): void {
   writer.if(isEarly(), () => {

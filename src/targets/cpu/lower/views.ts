@@ -210,7 +210,8 @@ function onRank(l: Lowering, node: Node): View {
 function slice(l: Lowering, node: Node): TensorView {
   const from = view(l, node.inputs[0]) as TensorView
   const axis = attribute<number>(node, 'axis')
-  if (from.panelStride && axis === 1) throw packedMisuse(node, from.param, 'it is sliced along its columns')
+  if (from.panelStride && axis === 1)
+    throw packedMisuse(node, from.param, 'the kernel slices the columns of the tensor')
   const { writer } = l
   const extent = from.extents[axis]
   const given = indexOf(l, node.inputs[1])

@@ -13,15 +13,15 @@ export type Right =
   /** The operand is stored as panels, one after the other. */
   | { readonly kind: 'panels'; readonly dtype: StorageDType }
   /**
-   * The operand is stored as panels of a packed tensor. The distance, depth and number of the panels are known only at
-   * launch.
+   * The operand is stored as panels of a packed tensor. The number of panels, their depth and the distance between them
+   * are known only at launch.
    */
   | { readonly kind: 'packed'; readonly dtype: StorageDType }
   /** The operand is stored as columns, one after the other, each contiguous along the inner axis (inner.ts). */
   | { readonly kind: 'inner'; readonly dtype: StorageDType; readonly columnStride: number }
   /**
-   * An operand with this layout is stored as it was declared. An operand in its declared layout is read in place if
-   * that is fast, and copied into panels first if it is not.
+   * The operand is stored in its declared layout. If reading the operand in its declared layout is slow, the operand is
+   * first copied into panels.
    */
   | {
       readonly kind: 'rows'

@@ -40,8 +40,8 @@ export interface InnerKernel {
 }
 
 /**
- * With more rows, rearranging is a small fraction of the matrix product, and several products may share the rearranged
- * tile.
+ * The largest number of rows for this microkernel. With more rows, rearranging the operand is a small fraction of the
+ * matrix product, and several products may share the rearranged tile.
  */
 const mostRows = 16
 
@@ -140,9 +140,9 @@ function sumOfLanes(writer: Writer, vectors: readonly Local[]): Local {
 
 /**
  * Computes a whole matrix product, as many columns at a time as a vector has lanes, so that the columns stay in a cache
- * for all rows. Each group of rows prefetches some of the next columns. Without the prefetch of the next columns, the
- * first group would wait for memory, and memory would be idle during the others. The last columns prefetch the memory
- * behind the operand, which usually holds the next tile.
+ * for all rows. Each group of rows prefetches some of the next columns. Without the prefetch, the first group of rows
+ * would wait for memory, and memory would be idle during the other groups. The last columns prefetch the memory behind
+ * the operand, which usually holds the next tile.
  */
 export function multiplyInner(
   writer: Writer,

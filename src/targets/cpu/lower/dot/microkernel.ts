@@ -72,8 +72,8 @@ export function microkernel(machine: Machine, shape: Microkernel): CodeFunction 
 }
 
 /**
- * Stores the sums that `all` enumerates with their offsets. If `fresh` is set, the sums replace the values in memory;
- * if not, they are added.
+ * Stores the sums that the function `all` enumerates, with their offsets. If `fresh` is set, the sums replace the
+ * values in memory; if not, the sums are added to the values in memory.
  */
 export function leaveSums(
   writer: Writer,
@@ -138,8 +138,9 @@ const stepsInTurn = 4
 /**
  * Adds consecutive steps to the same sums, a few per loop iteration, so that the loop overhead is small. A test between
  * two steps handles a depth that is not a multiple of the steps per iteration. The test between two steps also keeps V8
- * from moving all loads of an iteration to its start, which would exceed the registers. The left pointer advances in
- * every step, because V8 needs an extra instruction for each other offset of a splat.
+ * from moving all loads of an iteration to its start, which would exceed the registers. The pointer to the left operand
+ * advances in every step, because V8 needs an extra instruction for each additional offset at which a value is loaded
+ * and splatted.
  */
 function multiplyInTurns(
   writer: Writer,

@@ -76,8 +76,9 @@ export const touchedPanels = mostStreams
 /**
  * Reads one word of every cache line of a few panels. After the read-ahead, the panels are in the L2 cache when a
  * matrix product reads them, row block by row block. Without the read-ahead, the first row block would wait for memory,
- * and memory would be idle during all others. The arguments are the first panel, the distance between panels in bytes,
- * the number of bytes per panel, and an address for a result, without which a compiler would drop the reads.
+ * and memory would be idle during all other row blocks. The arguments are the first panel, the distance between panels
+ * in bytes, the number of bytes per panel, and the address of an unused result, without which a compiler would remove
+ * the reads.
  */
 export function touchPanels(machine: Machine): CodeFunction {
   const name = 'touch_panels'

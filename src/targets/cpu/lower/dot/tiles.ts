@@ -1,14 +1,14 @@
 /**
  * Describes the operand tiles of a matrix product and their layouts. The layout `rows` is the declared layout, in the
  * declared dtype. In the layout `panels`, elements are widened to f32 (i8 to i32) and divided along one axis into
- * panels of `width`. Each panel is contiguous in memory, with the other axis outermost:
+ * panels of `width`. Each panel is contiguous in memory and consists of vectors of `width` elements along that axis:
  *
  *   axis 1   element (r, c) of an R x C tile has index (c / width) * R * width + r * width + c % width
  *   axis 0   element (r, c) has index (r / width) * C * width + c * width + r % width
  *
  * The right operand of a matrix product has panels as wide as the microkernel, ordered by steps of the inner axis. A
- * single panel as wide as the tile is the widened tile in row order. The last panel has full width, and its padding may
- * contain any values.
+ * tile with a single panel along axis 1 is the widened tile in row order. The last panel has full width, and its
+ * padding may contain any values.
  */
 import { dtypes, type StorageDType } from '../../../../ir/dtype.ts'
 import type { RefType, Shape } from '../../../../ir/type.ts'
