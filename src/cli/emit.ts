@@ -21,8 +21,8 @@ import { expectStage } from './options.ts'
 export interface EmitOptions extends PrintOptions {
   readonly kernel?: string
   /**
-   * The compiler stage to print, which must be a stage of the target. If no target is given, the stage must be one of
-   * `usualTarget`.
+   * The compiler stage to print, which must be a stage of the target. If no target is given, the stage must be a stage
+   * of `usualTarget`.
    */
   readonly stage?: string
   readonly target?: StagedTarget
@@ -34,8 +34,8 @@ export interface EmitOptions extends PrintOptions {
   /** Extents of tensors in the form NAME=4096x4096. */
   readonly extents?: readonly string[]
   /**
-   * The names of packed tensors, if kernels of a file are printed. If an operation is printed, the value is true if its
-   * weights are packed.
+   * For kernels of a file, the names of the packed tensors. For an operation, true if the weights of the operation are
+   * packed.
    */
   readonly packed?: readonly string[] | boolean
   /** True to generate code for the processor of this computer. */

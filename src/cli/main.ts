@@ -179,7 +179,10 @@ program
       process.exitCode = 1
   })
 
-/** Commander prints the help of all commands for `help NAME` with an unknown name, so it gets the name as the command. */
+/**
+ * For `help NAME` with an unknown NAME, Commander would print the help of all commands, so NAME is passed as the
+ * command.
+ */
 function withoutUnknownHelp(args: readonly string[]): readonly string[] {
   const [first, name] = args
   const isUnknown =

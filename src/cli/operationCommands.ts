@@ -48,8 +48,8 @@ const ofOperations = [
 const mostRuns = 50
 
 /**
- * The scenarios of a file that exports no operation, with the options for scenarios. For any other argument, the result
- * is undefined.
+ * The scenarios of a file that exports no operation, with the options for scenarios. If the argument names no such
+ * file, the result is undefined.
  */
 async function scenariosFor(
   argument: string,
@@ -77,7 +77,7 @@ async function scenariosFor(
 
 const isGiven = (command: Command, name: string): boolean => command.getOptionValueSource(name) === 'cli'
 
-/** Measures the scenarios of a file that exports no operation. Returns false for any other argument. */
+/** Measures the scenarios of a file that exports no operation. Returns false if the argument names no such file. */
 async function benchedScenarios(
   argument: string,
   options: BenchCommand & Choosing,
@@ -102,7 +102,7 @@ async function benchedScenarios(
   return true
 }
 
-/** Tunes the scenarios of a file that exports no operation. Returns false for any other argument. */
+/** Tunes the scenarios of a file that exports no operation. Returns false if the argument names no such file. */
 async function tunedScenarios(
   argument: string,
   options: TuneCommand & Choosing,

@@ -49,7 +49,7 @@ export function positive(text: string): number {
   return value
 }
 
-/** A regular expression, which is checked but stays text, since it is sent to other threads. */
+/** Checks a regular expression, but returns it as text, because it is sent to other threads. */
 export function regularExpression(text: string): string {
   try {
     new RegExp(text)

@@ -13,7 +13,7 @@ import type { Type } from '../ir/type.ts'
  */
 export function expectSynchronous(returned: unknown, what: string, site = Site.here()): void {
   if (!(returned instanceof Promise)) return
-  // The promise of an async body would be rejected anyway, and the error that is thrown next explains why.
+  // A rejection of the body's promise is ignored, because the error that is thrown next explains the problem.
   returned.catch(() => undefined)
   throw new KernelError(
     `${what}: its body is recorded at once and cannot be async; await before the kernel`,

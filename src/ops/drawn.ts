@@ -27,9 +27,12 @@ export interface Sample {
 }
 
 export interface Drawing<Options extends OperationOptions = OperationOptions> {
-  /** The inputs with random contents: `isEqual` if all ranks have the same, `isShared` if one tensor serves all input sets. */
+  /**
+   * The inputs with random contents: `isEqual` if all ranks have equal contents, `isShared` if all input sets share a
+   * tensor.
+   */
   readonly inputs: Readonly<Record<string, { readonly isEqual?: boolean; readonly isShared?: boolean }>>
-  /** The number that each other input contains in all its elements. */
+  /** For each input without random contents, the number to which all its elements are set. */
   constants?(shape: Options['shape']): Readonly<Record<string, number>>
   /** The number of input sets. By default, the input sets together exceed the caches. */
   readonly sets?: number

@@ -30,8 +30,8 @@ export interface Execution extends Window {
 
 export interface PictureOptions {
   /**
-   * The memory bandwidth of one rank in bytes per second. If the bandwidth is unknown, only useful time bounds the
-   * locality tax.
+   * The memory bandwidth of one rank in bytes per second. If the bandwidth is unknown, the upper bound of the locality
+   * tax is the whole useful time.
    */
   readonly bandwidth?: number
 }
@@ -144,7 +144,7 @@ function kernelsWithin(first: RankTimeline, rank: RankTimeline, window: Window):
   )
 }
 
-/** The kernels that run behind each gate. */
+/** The kernels that run between each start gate and the next one. */
 function kernelsBehind(rank: RankTimeline, gates: readonly number[]): number[][] {
   const { events } = rank
   const { start, launch } = events
@@ -208,7 +208,8 @@ function sharedEnds(
 }
 
 /**
- * The latest end of the given events of these ranks, relative to the time base of rank `first`, but at least `least`.
+ * The latest end of the given events of the given ranks, relative to the time base of rank `first`, but at least
+ * `least`.
  */
 function lastEnd(
   ranks: readonly RankTimeline[],

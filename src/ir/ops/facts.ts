@@ -201,8 +201,8 @@ export const storedValues = (node: Node): readonly Node[] =>
   opOf(node).accesses.flatMap(({ values = [] }) => values.map((at) => node.inputs[at]))
 
 /**
- * True for a memory access with a memory order. Other agents may observe an ordered access at any time, so it must not
- * be removed.
+ * True for a memory access with a memory order. An ordered access must not be removed, because other agents may observe
+ * it.
  */
 export const isStrong = (node: Node): boolean =>
   opOf(node).accesses.length > 0 && node.attributes.order !== undefined

@@ -67,8 +67,8 @@ const word = new DataView(new ArrayBuffer(4))
 export const marksOf = (epoch: number): number => (epoch % 3) + 1
 
 /**
- * The stages of a target insert the ops of this file only after pipelines have been lowered to roles, so no producer
- * runs ahead of them.
+ * The stages of a target insert the ops of this file only after pipelines have been lowered to roles, so the lowering
+ * of pipelines never sees these ops.
  */
 const ahead = 'consumer'
 

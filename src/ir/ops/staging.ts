@@ -1,8 +1,8 @@
 /**
  * The records of the ops that pass fragments to an engine through shared memory.
  *
- * Some matrix products read operands from shared memory that are held in registers. Two ops write operands from
- * registers to shared memory:
+ * The matrix unit reads some operands from shared memory only. If such an operand is in registers, two ops write it to
+ * shared memory:
  *
  *   staging   ()                   one place for all operands of the product
  *   operands  (staging, …values)   the threads write them there; the staging is an input of the `dot`

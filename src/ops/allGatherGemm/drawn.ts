@@ -4,7 +4,8 @@ import type { AllGatherGemmOptions } from './index.ts'
 
 export const drawing: Drawing<AllGatherGemmOptions> = {
   inputs: { a: { isShared: true }, b: {} },
-  // One matrix B is larger than the L2 cache, but the next execution could still find some of B in the cache.
+  // Two sets of inputs alternate: one matrix B is larger than the L2 cache, but with one set, an execution could find
+  // some of B in the cache.
   sets: 2,
   samples({ ranks, layout, shape: { M, N, K } }, drawn) {
     const isAlongK = layout?.shard !== 'M'

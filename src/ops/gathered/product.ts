@@ -45,7 +45,7 @@ export type Take = (owner: Scalar, at: readonly [i: Scalar, k: Scalar], into: Sh
 export interface Gathered {
   readonly rows: Tensor<OperandDType, 2>
   readonly arrival: (i: Scalar) => void
-  /** True if all rows of A have arrived. This function is only valid if all rows fit into one tile. */
+  /** True if all rows of A have arrived. `isHere` may be called only if all rows fit into one tile. */
   readonly isHere: () => Scalar<'bool'>
 }
 
