@@ -165,7 +165,7 @@ function documentIn(paths: readonly string[], command: AuditCommand): string | n
   if (found === undefined) return null
   if (paths.length > 1)
     throw new UsageError(
-      `${found}: this is the output of --json, not a trace; to compare two of them, use arke audit ${found} --compare OTHER`,
+      `${found}: this is the output of --json, not a trace; to compare two such outputs, use arke audit ${found} --compare OTHER`,
     )
   const needs = (['html', 'trace', 'steps', 'rank', 'bandwidth', 'window', 'comm', 'redact'] as const).find(
     (option) => command[option] !== undefined && command[option] !== false,
@@ -188,7 +188,7 @@ function csvFolder(path: string, inputs: readonly string[]): string {
     mkdirSync(path, { recursive: true })
   } catch (error) {
     throw new UsageError(
-      `--csv ${path}: this folder cannot be made: ${(error as Error).message}; give another one`,
+      `--csv ${path}: this folder cannot be made: ${(error as Error).message}; give another folder`,
     )
   }
   for (const name of csvNames) checkOutputs({ csv: join(path, name) }, inputs)
@@ -308,7 +308,9 @@ function stepRange(text: string): readonly [number, number] {
   const first = Number(found?.[1])
   const last = Number(found?.[2] ?? found?.[1])
   if (!found || last < first)
-    throw new UsageError(`--steps ${text}: write the first and the last, as in --steps 5..8, or one number`)
+    throw new UsageError(
+      `--steps ${text}: write the numbers of the first and the last step, as in --steps 5..8, or one number`,
+    )
   return [first, last]
 }
 

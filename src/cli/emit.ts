@@ -127,7 +127,7 @@ export function emit(source: Source, options: EmitOptions): Emitted {
   refuse(
     options,
     ofOperations,
-    `describes an operation, and ${source.file} is a file; extents of its tensors are --extents`,
+    `describes an operation, but ${source.file} has kernels; give the extents of their tensors by --extents`,
   )
   expectApplicable(options)
   const { extents = [], meta = [], packed = [] } = options
@@ -156,7 +156,7 @@ export async function emitOperation(definition: AnyOperation, options: EmitOptio
   refuse(
     options,
     ofFiles,
-    `describes a kernel of a file; ${definition.name} has --shape, and its own tiles and flags`,
+    `describes a kernel of a file; for ${definition.name}, use --shape; it has its own tiles and flags`,
   )
   expectApplicable(options)
   const { target = usualTarget, packed = false } = options
@@ -186,7 +186,7 @@ export async function emitOperation(definition: AnyOperation, options: EmitOptio
   }
   if (all.length === 0)
     throw new UsageError(
-      `--kernel ${options.kernel}: ${definition.name} launches no kernel of that name here`,
+      `--kernel ${options.kernel}: ${definition.name} launches no kernel of that name with these options`,
     )
   return emitAll(all, options)
 }

@@ -82,7 +82,7 @@ program
   .option('--trace <file>', 'write one Chrome trace of all ranks with aligned clocks, for Perfetto')
   .option(
     '--compare <other>',
-    'compare with a later audit, given as traces or as the output of --json; PATH may then be such an output, too',
+    'compare with a later audit, given as traces or as the output of --json; the earlier audit may also be the output of --json',
   )
   .option('--rank <n>', 'the rank of a single trace that does not contain its rank', whole(0, 2 ** 31 - 1))
   .option(

@@ -49,7 +49,7 @@ export function runLine(run: Run, style: Style = plain): string {
   const refused = (run.asLowered ?? []).map(
     (why) => `\n    checked as lowered, because a GPU refuses it: ${why}`,
   )
-  const overruled = run.isOverruled ? '; the recorded kernel decides, and it has findings' : ''
+  const overruled = run.isOverruled ? '; but the check fails, because the recorded kernel has findings' : ''
   return [where, parts.join('; '), verdict].join(': ') + overruled + refused.join('')
 }
 

@@ -93,7 +93,7 @@ export async function runCommand(
   checkOutputs({ out: command.out, report, trace }, [source.file])
   if (trace !== undefined && planned.length > 1)
     throw new UsageError(
-      `--trace shows one scenario at one world size, and these are ${planned.length}; choose with --scenario and --ranks`,
+      `--trace shows one scenario at one world size, but ${planned.length} are selected; choose with --scenario and --ranks`,
     )
   const target = command.target ?? (await fastestTarget())
   expectRecording(target, 'this target cannot record')
@@ -158,13 +158,13 @@ export async function runCommand(
       say(style.heading(`${source.file}: ${title} on ${target}`))
       if (!run || problem !== undefined) {
         say(
-          `  ${style.bad('failed')}: ${problem?.replaceAll('\n', '\n  ')}${chosen ? ` (with ${namedNumbers(chosen)}, which was tuned here)` : ''}\n`,
+          `  ${style.bad('failed')}: ${problem?.replaceAll('\n', '\n  ')}${chosen ? ` (with ${namedNumbers(chosen)}, as tuned on this machine)` : ''}\n`,
         )
         continue
       }
       const note = [
         noteOn(run, walls),
-        ...(chosen ? [`It ran with ${namedNumbers(chosen)}, which was tuned here.`] : []),
+        ...(chosen ? [`The scenario ran with ${namedNumbers(chosen)}, as tuned on this machine.`] : []),
       ].join(' ')
       shown.push({ name: title, run, note })
       say(`  ${sentenceOf(recordedHeadline(run))}`)
@@ -204,7 +204,7 @@ function noteOn({ launches, stretches, wall }: RecordedRun, walls: readonly numb
   const range = `${time(Math.min(...walls))} to ${time(Math.max(...walls))}`
   return (
     `${plural(launches, 'kernel')} on the busiest rank, in ${stretches === 1 ? 'one stretch' : `${stretches} stretches`} between host waits. ` +
-    `This is the median of ${plural(walls.length, 'run')} (${walls.length > 1 ? range : time(wall)}).`
+    `Shown is the median of ${plural(walls.length, 'run')} (${walls.length > 1 ? range : time(wall)}).`
   )
 }
 

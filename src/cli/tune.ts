@@ -93,7 +93,7 @@ export async function tuneCommand(
   const layout = layoutOf(definition, command)
   if (write !== undefined) {
     if (!write.endsWith('.ts'))
-      throw new UsageError(`--write ${write}: it is a source file, such as table.ts`)
+      throw new UsageError(`--write ${write}: the table is a source file, such as table.ts`)
   }
   checkOutputs({ out: command.out, write, report })
   const target = command.target ?? (await fastestTarget())

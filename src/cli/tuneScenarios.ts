@@ -89,7 +89,7 @@ export function tunable(source: Source, command: Pick<TuneScenariosCommand, 'sce
         ? 'none of its scenarios has'
         : `the scenario "${command.scenario}" has not`
     throw new UsageError(
-      `${source.file}: ${which} anything to tune. Name numbers in the scenario, and launch with them: ` +
+      `${source.file}: ${which} anything to tune. List numbers in the scenario, and launch kernels with the chosen numbers: ` +
         `scenario(name, { tune: { BLOCK: [64, 128] } }, async (world, { BLOCK }) => … meta: { BLOCK } …)${known}`,
     )
   }

@@ -146,7 +146,7 @@ class Analysis {
           this.#add(slice.counted, source, target, binding.rank, execution.run(ir.body, binding))
       } catch (error) {
         if (!(error instanceof TooLong)) throw error
-        giveUp(slice.counted, 'it takes too many steps to follow')
+        giveUp(slice.counted, 'its analysis takes too many steps')
       }
     }
     const unknown = this.#unknown.map(({ parameters, site, reason }) => ({

@@ -40,7 +40,10 @@ export class Recorder {
   ): Node {
     const site = Site.here()
     if (this.#closed)
-      throw new KernelError(`${op} after the kernel was recorded: keep its symbols inside the body`, site)
+      throw new KernelError(
+        `${op} after the kernel was recorded: use symbolic values only inside the body`,
+        site,
+      )
     for (const input of inputs) this.#expectInScope(input, op, site)
     let type: Type
     try {
@@ -88,7 +91,7 @@ export class Recorder {
     if (!this.#open.includes(home))
       throw new KernelError(
         `${op}: the value made at ${node.site} does not exist here: it belongs to a loop, branch or role that has ended. ` +
-          'Return it from that block, as carried state or as a result of if()',
+          'Return the value from its block, as carried state or as a result of if()',
         site,
       )
   }

@@ -403,7 +403,7 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
 
   /** Adds an axis of extent 1. For a vector, `expand(1)` makes a column matrix and `expand(0)` makes a row matrix. */
   expand(
-    this: Only<R, 1, Value<D, R>, 'only a vector is expanded; a scalar is broadcast without it'>,
+    this: Only<R, 1, Value<D, R>, 'only a vector is expanded; a scalar is broadcast without expand()'>,
     axis: 0 | 1,
   ): Only<R, 1, Value<D, 2>, Refused> {
     const vector = this as Value<D, R>

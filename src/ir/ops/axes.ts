@@ -122,7 +122,7 @@ export const axisOps = {
   cumsum: {
     ...gathered,
     operations: 1,
-    summary: 'sums of the elements up to each one along an axis, added and rounded in order',
+    summary: 'running sums along an axis: every sum is rounded, and the elements are added in order',
     infer(node) {
       expectInputs(node, 1)
       return expectAlong(node)

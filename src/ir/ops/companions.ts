@@ -53,7 +53,7 @@ export const productWait: Companion = {
 /** If a role holds an arrival and never makes it, the producer of the buffer ring waits forever. */
 export const laterArrival: Companion = {
   where: 'role',
-  what: 'an arrive.held for the arrival that it holds',
+  what: 'an arrive.held that makes the held arrival',
   is: ({ inputs: [, held] }, { op, inputs }) =>
     held === undefined || (op === 'arrive.held' && inputs[0] === held),
 }

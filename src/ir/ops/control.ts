@@ -59,7 +59,7 @@ function expectSpaceLoop(node: Unplaced, leading: number): Type {
   expectCarriable(init)
   const indices = Array.from({ length: axes }, () => i32)
   expectTypes(body.params, [...indices, ...types(init)], 'the parameters of the body')
-  expectTypes(body.results, types(init), 'the body returns other state than it was given')
+  expectTypes(body.results, types(init), 'the body must return values of the same types as the carried state')
   return voidType
 }
 
@@ -139,7 +139,11 @@ export const controlOps = {
       const init = node.inputs.slice(3)
       expectCarriable(init)
       expectTypes(body.params, [i32, ...types(init)], 'the parameters of the body')
-      expectTypes(body.results, types(init), 'the body returns other state than it was given')
+      expectTypes(
+        body.results,
+        types(init),
+        'the body must return values of the same types as the carried state',
+      )
       return voidType
     },
   },
@@ -156,7 +160,11 @@ export const controlOps = {
       expectTypes(condition.params, types(node.inputs), 'the parameters of the condition')
       expectTypes(condition.results, [valueType('bool')], 'the condition')
       expectTypes(body.params, types(node.inputs), 'the parameters of the body')
-      expectTypes(body.results, types(node.inputs), 'the body returns other state than it was given')
+      expectTypes(
+        body.results,
+        types(node.inputs),
+        'the body must return values of the same types as the carried state',
+      )
       return voidType
     },
   },

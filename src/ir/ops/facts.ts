@@ -128,7 +128,10 @@ export function epochOf(node: Node): EpochUse | undefined {
   const side = advances === 'none' ? looked : advances
   if (side === 'none') return undefined
   const view = node.inputs.find(({ type }) => type.kind === 'flags')
-  if (!view) throw new Error(`${node.op} at ${node.site} uses the epoch of a flag set, and has none`)
+  if (!view)
+    throw new Error(
+      `${node.op} at ${node.site} uses the epoch of a flag set, but no input of the node is a flag set`,
+    )
   return { flags: origin(view).base, side, advances: advances !== 'none' }
 }
 

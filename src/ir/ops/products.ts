@@ -38,7 +38,9 @@ export const productOps = {
       expectInputs(node, 0)
       const { pending } = node.attributes
       if (pending !== undefined && (!Number.isInteger(pending) || Number(pending) < 1))
-        fail(`leaves ${String(pending)} products in flight: at least one, or all are complete without it`)
+        fail(
+          `leaves ${String(pending)} products in flight: \`pending\` must be at least one, or absent if all are to be complete`,
+        )
       return voidType
     },
   },

@@ -197,7 +197,7 @@ export const syncOps = {
     scope: 'program',
     waitsFor: 'roles',
     summary:
-      'blocks until phase `phase` (0, 1, …; -1 has passed) completes; the hardware keeps its parity only',
+      'blocks until phase `phase` (0, 1, …; -1 has passed) completes; the hardware keeps only the parity of the phase',
     infer(node) {
       expectInputs(node, 2)
       expectBarrier(node.inputs[0])
