@@ -67,8 +67,8 @@ export interface Run {
   readonly search?: Search
   readonly random?: { readonly seed: number; readonly schedules: number; readonly cuts: readonly Cut[] }
   /**
-   * The findings that no earlier run of the scenario had. The number `repeated` counts findings that an earlier run
-   * had, too.
+   * The findings that no earlier run of the scenario had. The number `repeated` counts the other findings, which an
+   * earlier run of the scenario also had.
    */
   readonly findings: readonly FoundBy[]
   readonly repeated: number

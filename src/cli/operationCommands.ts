@@ -21,7 +21,8 @@ interface Choosing {
 }
 
 /**
- * The operation that the user names for `bench` or `tune`, or the file that defines it, which no output may overwrite.
+ * Loads the operation that the user names for `bench` or `tune`. No output may overwrite the file that defines the
+ * operation.
  */
 async function operationFor(argument: string, options: Choosing): Promise<AnyOperation> {
   const { findOperation, splitName } = await import('./operationFile.ts')

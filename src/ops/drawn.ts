@@ -1,6 +1,6 @@
 /**
- * Inputs that a benchmark draws on the device, because the host would take too long to generate them, and samples of
- * the results that are compared with float64.
+ * Inputs that a benchmark generates on the device, because the host would take too long, and samples of the results
+ * that are compared with float64.
  */
 import type { OperationOptions } from '../operation/definition.ts'
 import type { GpuCell } from './points.ts'
@@ -36,7 +36,7 @@ export interface Drawing<Options extends OperationOptions = OperationOptions> {
   constants?(shape: Options['shape']): Readonly<Record<string, number>>
   /** The number of input sets. By default, the input sets together exceed the caches. */
   readonly sets?: number
-  /** Samples of the result of each rank, given the drawn inputs. */
+  /** Samples of the expected result of each rank, given the generated inputs. */
   samples(
     cell: Omit<GpuCell<Options>, 'key'>,
     drawn: (input: string, rank: number) => Drawn,

@@ -1,8 +1,8 @@
 /**
  * Computes the ledger of a run of Arke's kernels, from the recorded timeline alone. The ledger divides the time of each
- * rank in a window into categories that add up to the wall time (picture.ts). While kernels run, the categories of the
- * ledger are measured in worker time. The ledger also has the bytes that kernels passed to later kernels through memory
- * (locality.ts). The definitions and a worked example are in docs/taxes.md.
+ * rank in a window into categories that add up to the wall time (picture.ts). While kernels run, each category of a
+ * rank's ledger is the mean over the rank's workers. The ledger also has the bytes that kernels passed to later kernels
+ * through memory (locality.ts). The definitions and a worked example are in docs/taxes.md.
  *
  * All ranks of the run share one clock. The times of a window are in nanoseconds after the base of the timeline's first
  * rank.

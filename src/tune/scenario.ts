@@ -40,7 +40,7 @@ export interface TunedScenario {
   readonly speedup: Quantity
   readonly tried: number
   readonly dropped: readonly Dropped[]
-  /** Present only after an interrupt. In this case, `best` may not be significantly faster than the default. */
+  /** Present only after an interrupt, when `best` may not be significantly faster than the default. */
   readonly interrupted?: true
 }
 

@@ -234,7 +234,7 @@ export const product = kernel('product', { a: tensor(f8e4m3, 2), c: tensor(f32, 
     [['--group', '0,1'], '--group: the kernel as written does not depend on'],
     [['--target', 'cuda', '--group', '0,0'], 'A rank occurs more than once.'],
     [['--target', 'native', '--group', '0,1,0'], 'A rank occurs more than once.'],
-    [['--target', 'native', '--group', '0,64'], 'It must be a whole number from 0 to 63.'],
+    [['--target', 'native', '--group', '0,64'], 'The value must be a whole number from 0 to 63.'],
     [['--target', 'native', '--group', '0,1', '--ranks', '4'], "cannot be used with option '--ranks <n>'"],
     [['--record'], '--record: the kernel as written does not depend on this option'],
     [

@@ -254,7 +254,7 @@ export const controlOps = {
     order: 'both',
     scope: 'rank',
     summary:
-      'a block that the last of `arrivals` programs of the rank to arrive executes; if there is an index, arrivals are counted per index',
+      'executes its block in the program whose arrival is the last of `arrivals` on the rank; with an index, arrivals are counted per index',
     infer(node) {
       const [body] = expectBlocks(node, 1)
       const [arrivals, index] = node.inputs as readonly (Node | undefined)[]

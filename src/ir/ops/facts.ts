@@ -87,8 +87,8 @@ export const declaresBarriers = (node: Node): boolean =>
   opOf(node).effect === 'declare' && !opOf(node).isView && node.type.kind === 'barriers'
 
 /**
- * True if the node only orders accesses among the threads of one role and the bulk copy engine. Such orderings do not
- * matter to other agents, because a role is one agent.
+ * True if the node only orders accesses among the threads of one role and the bulk copy engine. Orderings inside one
+ * role do not matter to other agents, because a role is one agent.
  */
 export const isOfThreads = (node: Node): boolean => opOf(node).waitsFor === 'threads'
 

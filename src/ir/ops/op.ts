@@ -193,7 +193,8 @@ export interface Facts {
   readonly needs: 'nothing' | Companion
   readonly ahead: Ahead
   /**
-   * The ids on which the result depends, apart from the inputs. A result that varies by program also varies by rank.
+   * The ids (rank or program) on which the result of the op depends, apart from the inputs. A result that varies by
+   * program also varies by rank.
    */
   readonly varies: 'never' | 'by rank' | 'by program'
   /** The side (signal or wait) of the op's flag set whose epoch advances in each launch that contains the op. */

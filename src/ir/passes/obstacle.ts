@@ -176,7 +176,7 @@ function acquiredByConsumer(
 ): string | undefined {
   const inside = new Set(pipelines.flatMap((pipeline) => [...walk(pipeline.blocks[0])]))
   const acquires = (node: Node): boolean => {
-    // Only the producer executes the polls that it needs.
+    // Only the producer executes the polls on which its copies depend.
     const isProducers = isLook(node) && needed.has(node)
     if (awaitsFlag(node) || (isProducers ? inside.has(node) : finished.has(node))) return false
     const { order } = opOf(node)

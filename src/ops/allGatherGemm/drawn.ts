@@ -1,4 +1,4 @@
-/** The inputs of All-Gather + GEMM that a benchmark draws on the device. src/ops/drawn.ts explains how inputs are drawn. */
+/** The inputs of All-Gather + GEMM that a benchmark generates on the device. See ../drawn.ts. */
 import { sampleProduct, type Drawing } from '../drawn.ts'
 import type { AllGatherGemmOptions } from './index.ts'
 

@@ -394,8 +394,8 @@ export function allGatherGemm(
 }
 
 /**
- * The maximum number of sections of a shard that one program copies while other programs multiply their own shard. With
- * more sections, the other programs would finish their own shard before the copy is complete.
+ * The maximum number of sections of a shard that one program copies while other programs multiply their own shard. If
+ * one program copied more sections, the other programs would finish multiplying before the copy is complete.
  */
 const mostStagedParts = 4
 

@@ -159,8 +159,8 @@ const mostRowsOfBlock = 16
 
 /**
  * The maximum number of elements of a block that a program holds at a time, on machines with scratch memory: 64
- * registers in each of 128 threads. With fewer elements, there are more steps, each of which waits for memory. The sums
- * of rows occupy the registers of at least 8 rows.
+ * registers in each of 128 threads. A program that held fewer elements would need more steps, each of which waits for
+ * memory. The sums of rows occupy the registers of at least 8 rows.
  */
 const mostElements = 8192
 const leastRowsHeld = 8
