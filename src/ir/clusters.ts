@@ -8,7 +8,7 @@ import { analysis } from './analysis.ts'
 import { walk, type KernelIR, type Node } from './node.ts'
 import { KernelError } from './site.ts'
 
-/** The maximum number of programs in a cluster. All GPUs with clusters support clusters of up to this many programs. */
+/** The maximum number of programs in a cluster. All GPUs with clusters support clusters of 8 programs. */
 export const MOST_IN_CLUSTER = 8
 
 /**

@@ -81,7 +81,7 @@ export type Initial<C> = Only<
 >
 export type State<C> = Only<C, Carried, C, Refused>
 
-/** Checks the cluster of a `persistent` loop whose space has this number of axes. */
+/** Checks the cluster of a `persistent` loop whose space has `axes` axes. */
 export function expectCluster(cluster: readonly number[], axes: number, inTeam: boolean): void {
   const size = cluster.reduce((product, extent) => product * extent, 1)
   if (cluster.length !== axes)

@@ -134,7 +134,7 @@ export interface OperationDefinition<Options extends OperationOptions, Contents>
   readonly layouts?: Readonly<Record<string, readonly string[]>>
   /**
    * The extents that grow with the amount of work, such as rows and tokens. Shapes that differ only slightly in growing
-   * extents share tuned tiles. Shapes share tuned tiles only if all other extents are equal.
+   * extents share tuned tiles. Shapes share tuned tiles only if all extents that do not grow with the work are equal.
    */
   readonly growing?: Growing
   /** True if some inputs are weights, which `Operation.pack` converts into the target's layout. */

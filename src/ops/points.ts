@@ -53,7 +53,7 @@ export interface GpuCell<Options extends OperationOptions = OperationOptions> {
 }
 
 export interface GpuPoints<Options extends OperationOptions = OperationOptions> {
-  /** The section of the results file, which is also the prefix of all keys. */
+  /** The name of the section in the results file, with which the names of all points in the section begin. */
   readonly section: string
   /** The heading of the results table. */
   readonly heading: string

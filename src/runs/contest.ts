@@ -182,8 +182,7 @@ export class Contest<Options extends OperationOptions, Contents> {
   }
 
   /**
-   * A round executes every variant and the lower bound. If `late` is positive, the last rank starts late by that many
-   * nanoseconds.
+   * A round executes every variant and the lower bound. The last rank starts `late` nanoseconds after the other ranks.
    */
   async contestants(late: number): Promise<Contestant[]> {
     const made: { name: string; executions: Timed[] }[] = []

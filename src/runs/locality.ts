@@ -13,8 +13,8 @@
  *
  * A written byte therefore counts once, however often it is read and by however many kernels. If a byte is written
  * again and read again, the second read counts as well. The analysis compares only numbers of bytes, not addresses. If
- * a kernel writes only some elements of a tensor and a later kernel reads other elements, that read counts as well. For
- * each tensor, the number of bytes read back is at most the size of the tensor.
+ * a kernel writes only some elements of a tensor and a later kernel reads other elements, the read counts nevertheless.
+ * For each tensor, the number of bytes read back is at most the size of the tensor.
  */
 import type { RankTimeline } from '../timeline/timeline.ts'
 

@@ -84,9 +84,10 @@ export interface FlashDecodeOptions {
    */
   readonly owners?: boolean
   /**
-   * In `fused` with stealing, a rank that has finished its own cache continues with the remaining work of other ranks, so
-   * that a late or slow rank delays the others less. With work stealing, `splits` applies only to the last tiles. Stealing
-   * is the default on a CPU. Stealing is rejected on a GPU and in combination with owners, fetching or stream-K shares.
+   * In `fused` with stealing, a rank that has finished its own cache continues with the remaining work of other ranks,
+   * so that a late or slow rank delays the others less. With work stealing, `splits` applies only to the last tiles.
+   * Work stealing is the default on a CPU. Stealing is rejected on a GPU and in combination with owners, fetching or
+   * stream-K shares.
    */
   readonly stealing?: boolean
   /**
