@@ -156,7 +156,7 @@ export async function emitOperation(definition: AnyOperation, options: EmitOptio
   refuse(
     options,
     ofFiles,
-    `describes a kernel of a file; for ${definition.name}, use --shape; it has its own tiles and flags`,
+    `describes a kernel of a file, but ${definition.name} is an operation, which has --shape, its own tiles and its own flags`,
   )
   expectApplicable(options)
   const { target = usualTarget, packed = false } = options

@@ -111,7 +111,7 @@ program
   )
   .option(
     '--unpack-limit <GB>',
-    'the most that is unpacked from archives (.tar, .tar.gz, .zip; default: 64 GB)',
+    'the maximum size that is unpacked from archives (.tar, .tar.gz, .zip; default: 64 GB)',
     positive,
   )
   .option('--demo', 'generate and audit the traces of an 8-rank job in which one rank is slow')

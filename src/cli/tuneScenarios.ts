@@ -97,7 +97,7 @@ export function tunable(source: Source, command: Pick<TuneScenariosCommand, 'sce
     const count = combinationsOf(scenario.tune!).length
     if (count > mostCombinations)
       throw new UsageError(
-        `${source.file}: the scenario "${scenario.name}" has ${count} combinations of numbers, of which at most ${mostCombinations} are tried; shorten its lists`,
+        `${source.file}: the scenario "${scenario.name}" has ${count} combinations of numbers, of which at most ${mostCombinations} are tried; shorten the lists of numbers`,
       )
   }
   return wanted
@@ -179,7 +179,7 @@ export async function tuneScenarios(
   else {
     for (const line of ledgerLegend) print(line)
     const stored = found.flatMap(({ tuned }) => (tuned.interrupted ? [] : [isDefault(tuned)]))
-    if (kept !== null) print(`\n${storedLine(kept, stored)}; arke run and arke bench use it`)
+    if (kept !== null) print(`\n${storedLine(kept, stored)}; arke run and arke bench use the stored numbers`)
   }
   if (report !== undefined && !interrupted) {
     await writeOutput(report, pageOf(source.file, found, pageFacts(target, machine)), interrupt)

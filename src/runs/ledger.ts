@@ -2,7 +2,7 @@
  * Computes the ledger of a run of Arke's kernels, from the recorded timeline alone. The ledger divides the time of each
  * rank in a window into categories that add up to the wall time (picture.ts). While kernels run, each category of a
  * rank's ledger is the mean over the rank's workers. The ledger also has the bytes that kernels passed to later kernels
- * through memory (locality.ts). The definitions and a worked example are in docs/taxes.md.
+ * through memory (locality.ts). docs/taxes.md defines the categories and has a worked example.
  *
  * All ranks of the run share one clock. The times of a window are in nanoseconds after the base of the timeline's first
  * rank.

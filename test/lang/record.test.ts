@@ -238,7 +238,7 @@ describe('state is carried', () => {
     (t, { n }) => {
       t.if(n.gt(0), () => n, (() => n.to(f32)) as never) //!
     },
-    /the two branches return different values: value 0 is f32, carried as i32/,
+    /the two branches must return values of the same types: value 0 is f32, carried as i32/,
   )
   refuses(
     'a branch without a value',

@@ -177,7 +177,7 @@ export const controlOps = {
       const [yes, no] = expectBlocks(node, 2)
       expectScalar(node.inputs[0], 'the condition', ['bool'])
       expectCarriable(yes.results)
-      expectTypes(no.results, types(yes.results), 'the two branches return different values')
+      expectTypes(no.results, types(yes.results), 'the two branches must return values of the same types')
       return voidType
     },
   },

@@ -166,8 +166,8 @@ export const syncOps = {
     place: 'top',
     ahead: 'both',
     summary:
-      'arrival barriers; a phase completes after `arrivals` arrivals and the copies attached to it. The barriers of a pipeline ' +
-      'signal full buffer slots (`full`), or slots that may be filled again (`empty`)',
+      'arrival barriers; a phase completes after `arrivals` arrivals and the copies attached to it. ' +
+      'The barriers of a pipeline signal full buffer slots (`full`), or slots that may be filled again (`empty`)',
     infer(node) {
       const count = node.attributes.count as number
       const arrivals = node.attributes.arrivals as number
