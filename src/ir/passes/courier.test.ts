@@ -224,7 +224,11 @@ describe('a consumer sends its data itself if', () => {
       'the consumer uses values that the courier would load or compute',
       [],
     ],
-    ['the consumer signals', 'the data that the consumer sends first is released by the later op', ['signal']],
+    [
+      'the consumer signals',
+      'the data that the consumer sends first is released by the later op',
+      ['signal'],
+    ],
     [
       'the consumer stores what the courier stores',
       'the courier and another role would access the same memory, and one of them writes it',
