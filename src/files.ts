@@ -14,7 +14,10 @@ const folder = isBuilt
 /** The URL of the package's folder, or of the folder of the bundle. */
 const root = folder ?? new URL('.', import.meta.url).href
 
-/** The folders of Arke's code. If source maps are enabled, frames of the built files are in the source folder, too. */
+/**
+ * The folders of Arke's code. If source maps are enabled, stack frames of built files have paths in the source folder,
+ * too.
+ */
 const codeFolders = folder === undefined ? [] : [`${folder}src/`, `${folder}dist/`]
 
 /** True for the URL of a file of Arke's own code. Examples and tests do not count as Arke's own code. */

@@ -33,22 +33,27 @@ export interface AuditCommand {
   readonly steps?: string
   readonly json?: boolean
   readonly out?: string
-  /** The path of the HTML page. False: write no page. Undefined: use the default path. */
+  /** The path of the HTML page. The value false writes no page, and undefined means the default path. */
   readonly html?: string | false
   readonly trace?: string
   readonly compare?: string
   readonly rank?: number
   /** The memory bandwidth in gigabytes per second. */
   readonly bandwidth?: number
-  /** The beginning of each rank's window. */
+  /**
+   * Where the audit of each rank begins: `launched` leaves out device work at the beginning whose launch was not
+   * recorded.
+   */
   readonly window?: 'launched' | 'all'
   /** The folder for tables as CSV files. */
   readonly csv?: string
   /** True if no output may contain names of hosts, paths and users, Python frames or annotations. */
   readonly redact?: boolean
-  /** A regular expression of the names of further communication kernels. */
+  /**
+   * A regular expression; kernels whose names match it count as communication, in addition to those that Arke knows.
+   */
   readonly comm?: string
-  /** The most gigabytes that are unpacked from archives. */
+  /** The maximum number of gigabytes that the audit unpacks from archives. */
   readonly unpackLimit?: number
 }
 
@@ -61,9 +66,9 @@ interface Audited {
 }
 
 /**
- * Runs the audit and prints it. After `interrupt` the function throws; if it has not printed anything by then, it
- * prints nothing. `pour` writes a text in chunks, because the text may be too long for one string. Without `pour`, the
- * chunks are joined and passed to `print`.
+ * Runs the audit and prints its result. If `interrupt` is aborted before the result is printed, the function throws an
+ * error and prints nothing. `pour` writes a text in chunks, because the text may be too long for one string. Without
+ * `pour`, the chunks are joined and passed to `print`.
  */
 export async function auditCommand(
   paths: readonly string[],
@@ -154,13 +159,13 @@ function* jsonLine(value: unknown): Generator<string> {
   yield '\n'
 }
 
-/** Returns the path if it is a JSON document of an earlier audit, or null if all paths are traces. */
+/** Returns the path of the JSON document of an earlier audit, or null if all paths are traces. */
 function documentIn(paths: readonly string[], command: AuditCommand): string | null {
   const found = paths.find(isDocument)
   if (found === undefined) return null
   if (paths.length > 1)
     throw new UsageError(
-      `${found}: this is the output of --json, not a trace; to compare two of them, use arke audit ${found} --compare OTHER`,
+      `${found}: this is the output of --json, not a trace; to compare two such outputs, use arke audit ${found} --compare OTHER`,
     )
   const needs = (['html', 'trace', 'steps', 'rank', 'bandwidth', 'window', 'comm', 'redact'] as const).find(
     (option) => command[option] !== undefined && command[option] !== false,
@@ -172,7 +177,10 @@ function documentIn(paths: readonly string[], command: AuditCommand): string | n
   return found
 }
 
-/** Makes the folder for the tables. Throws if it cannot be written, or if a table would overwrite an input. */
+/**
+ * Makes the folder for the tables. Throws an error if the folder cannot be written, or if a table would overwrite an
+ * input file.
+ */
 function csvFolder(path: string, inputs: readonly string[]): string {
   if (statSync(path, { throwIfNoEntry: false })?.isFile())
     throw new UsageError(`--csv ${path}: this is a file, and the tables need a folder; give a folder`)
@@ -180,7 +188,7 @@ function csvFolder(path: string, inputs: readonly string[]): string {
     mkdirSync(path, { recursive: true })
   } catch (error) {
     throw new UsageError(
-      `--csv ${path}: this folder cannot be made: ${(error as Error).message}; give another one`,
+      `--csv ${path}: this folder cannot be made: ${(error as Error).message}; give another folder`,
     )
   }
   for (const name of csvNames) checkOutputs({ csv: join(path, name) }, inputs)
@@ -277,7 +285,7 @@ async function auditPaths(
 
 /**
  * Joins the warnings of the reader and of the audit. A reader's warning about missing ranks or about work from before
- * the recording is left out if the audit has a better one.
+ * the recording is left out if the audit itself has a more precise warning about the same problem.
  */
 function merged(read: readonly Warning[], found: readonly Warning[]): Warning[] {
   const count = (warnings: readonly Warning[], of: WarningClass): number =>
@@ -300,7 +308,9 @@ function stepRange(text: string): readonly [number, number] {
   const first = Number(found?.[1])
   const last = Number(found?.[2] ?? found?.[1])
   if (!found || last < first)
-    throw new UsageError(`--steps ${text}: write the first and the last, as in --steps 5..8, or one number`)
+    throw new UsageError(
+      `--steps ${text}: write the numbers of the first and the last step, as in --steps 5..8, or one number`,
+    )
   return [first, last]
 }
 

@@ -44,7 +44,7 @@ export interface BenchCommand {
   readonly skew: string
   /** The time budget for each point, in seconds. */
   readonly seconds: number
-  /** True if weights are packed first. If false, kernels read weights in their original layout. */
+  /** True if weights are packed before they are used. If false, kernels read weights in their original layout. */
   readonly pack: boolean
   readonly seed: number
   readonly json?: boolean
@@ -174,7 +174,7 @@ const warningsOf = (points: readonly Point[]): string[] => unlikeOf(points).map(
 
 const preference = (target: StagedTarget): number => descriptions[target].preference ?? Infinity
 
-/** The targets whose worlds record the events for the ledger, in the order in which a default is chosen. */
+/** The targets whose worlds record the events for the ledger, in the order of preference for the default target. */
 const recording = stagedTargets.toSorted((a, b) => (preference(a) < preference(b) ? -1 : 1))
 
 /** Throws an error if the target does not exist, or if it cannot be measured because of `why`. */
@@ -195,8 +195,8 @@ export const stallsOn =
 export const now = (): number => performance.now() * 1e6
 
 /**
- * The heap size per rank in bytes if this many worlds are open at the same time. The heap size is undefined for a
- * target that does not exist.
+ * The heap size per rank in bytes if `worlds` worlds are open at the same time. The heap size is undefined for a target
+ * that does not exist.
  */
 export const heapFor = (target: string, ranks: number, worlds: number): number | undefined =>
   isStaged(target) ? descriptions[target].measuredHeap(ranks, worlds) : undefined

@@ -67,8 +67,8 @@ export interface Run {
   readonly search?: Search
   readonly random?: { readonly seed: number; readonly schedules: number; readonly cuts: readonly Cut[] }
   /**
-   * The findings that no earlier run of the scenario had. The number `repeated` counts findings that an earlier run
-   * had, too.
+   * The findings that no earlier run of the scenario had. The number `repeated` counts the other findings, which an
+   * earlier run of the scenario also had.
    */
   readonly findings: readonly FoundBy[]
   readonly repeated: number
@@ -128,7 +128,8 @@ export interface CheckEvents {
   readonly onProgress?: (run: Pick<Run, 'scenario' | 'ranks' | 'stage'>, schedules: number) => void
   readonly onRun?: (run: Run) => void
   /**
-   * A callback for each line that the kernels print, as recorded, in the first schedule of a scenario and world size.
+   * A callback for each line that `t.print` prints at the stage `recorded`, in the first schedule of a scenario and
+   * world size.
    */
   readonly onPrint?: OnPrint
 }
@@ -172,7 +173,7 @@ export async function check(
             events.onRun?.(run)
           }
       }
-    // Reports errors that occurred after the result of their scenario was printed.
+    // Reports uncaught errors of a scenario that occurred after the result of the scenario was printed.
     for (const [scenario, stray] of await strays.rest()) {
       const run = scenario && lastRun.get(scenario)
       if (!run || run.problem !== undefined) continue
@@ -223,7 +224,7 @@ function expectSomething({ file, kernels, scenarios, operations }: Source): void
   )
 }
 
-/** Removes all scenarios with other names from the sources. */
+/** Removes all scenarios from the sources except those with the given name. */
 function choose(sources: readonly Source[], name: string | undefined): readonly Source[] {
   if (name === undefined) return sources
   const chosen = sources.map((source) => ({
@@ -260,7 +261,10 @@ function problemOf(error: unknown, scenario: Scenario, seen: Call | undefined): 
   return /^\S+:\d+:\d+: /.test(said) || !scenario.site ? said : `${scenario.site}: ${said}`
 }
 
-/** The form in which pipelines are roles, which depends on no facts of a launch. */
+/**
+ * Lowers a recorded kernel to the stage after which pipelines are roles. The lowered kernel depends on no facts of a
+ * launch.
+ */
 const lowered = (recorded: KernelIR): KernelIR => forms[usualTarget].ir(recorded, LOWERED, {})
 
 /**
@@ -325,7 +329,7 @@ async function checkOnce(
   const shouldStop = (): boolean => interrupt?.aborted ?? false
   let done = 0
   const onProgress = (): void => events.onProgress?.(what, ++done)
-  // Only the first of the two explorations prints, and only the kernels as recorded.
+  // The output of `t.print` is shown for the first schedule only, and only at the stage `recorded`.
   const onPrint: OnPrint = (line) => {
     if (what.stage === RECORDED && done === 0) events.onPrint?.(line)
   }
@@ -364,7 +368,7 @@ interface Launched {
   /** The file of the first scenario that launched the kernel. */
   readonly file: string
   readonly scenarios: Set<string>
-  /** Absent until a launch of the kernel has succeeded. */
+  /** The notes on the kernel, which are absent until a launch of the kernel has succeeded. */
   notes?: readonly string[]
 }
 
@@ -392,7 +396,7 @@ function watch(
       const stray = strays.take(scenario)
       if (stray) throw stray
       const seen = intercepted(world, (launches, go) => {
-        // A launch that fails counts, too: the kernel is not one that no scenario launches.
+        // A kernel also counts as launched by the scenario if the launch fails.
         const entries = launches.map(({ kernel, options }) => {
           const entry: Launched = launched.get(kernel) ?? { file, scenarios: new Set() }
           launched.set(kernel, entry)

@@ -1,4 +1,4 @@
-/** Finds the git commit of the code that runs, which the results of measurements state. */
+/** Finds the git commit of the running code, which is stored with the results of measurements. */
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

@@ -101,7 +101,7 @@ async function auditJob(
   version: string,
   interrupt: AbortSignal | undefined,
 ): Promise<void> {
-  print('1. An audit. Profiler traces of an 8-rank job (generated, with a planted straggler) cost:\n')
+  print('1. An audit of generated profiler traces of an 8-rank job with a planted straggler:\n')
   const { auditDemo } = await import('./audit.ts')
   const { document } = await auditDemo({ html: false }, version, progress, interrupt)
   progress.clear()
@@ -141,7 +141,7 @@ async function checkFused(
   interrupt: AbortSignal | undefined,
 ): Promise<boolean> {
   const file = '07-all-gather-gemm.ts'
-  print(`\n3. A fused kernel, ${shortly(file)}, under the same search:\n`)
+  print(`\n3. The checker searches the interleavings of a fused kernel, ${shortly(file)}:\n`)
   const found = await checked(file, progress, checking.stages, interrupt)
   print(`  ${summary(found)}`)
   for (const run of found.runs) for (const finding of run.findings) print(findingBlock(finding, run))

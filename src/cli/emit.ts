@@ -21,8 +21,8 @@ import { expectStage } from './options.ts'
 export interface EmitOptions extends PrintOptions {
   readonly kernel?: string
   /**
-   * The compiler stage to print, which must be a stage of the target. If no target is given, the stage must be one of
-   * `usualTarget`.
+   * The compiler stage to print, which must be a stage of the target. If no target is given, the stage must be a stage
+   * of `usualTarget`.
    */
   readonly stage?: string
   readonly target?: StagedTarget
@@ -34,8 +34,8 @@ export interface EmitOptions extends PrintOptions {
   /** Extents of tensors in the form NAME=4096x4096. */
   readonly extents?: readonly string[]
   /**
-   * The names of packed tensors, if kernels of a file are printed. If an operation is printed, the value is true if its
-   * weights are packed.
+   * For kernels of a file, the names of the packed tensors. For an operation, true if the weights of the operation are
+   * packed.
    */
   readonly packed?: readonly string[] | boolean
   /** True to generate code for the processor of this computer. */
@@ -127,7 +127,7 @@ export function emit(source: Source, options: EmitOptions): Emitted {
   refuse(
     options,
     ofOperations,
-    `describes an operation, and ${source.file} is a file; extents of its tensors are --extents`,
+    `describes an operation, but ${source.file} has kernels; give the extents of their tensors by --extents`,
   )
   expectApplicable(options)
   const { extents = [], meta = [], packed = [] } = options
@@ -156,7 +156,7 @@ export async function emitOperation(definition: AnyOperation, options: EmitOptio
   refuse(
     options,
     ofFiles,
-    `describes a kernel of a file; ${definition.name} has --shape, and its own tiles and flags`,
+    `describes a kernel of a file, but ${definition.name} is an operation, which has --shape, its own tiles and its own flags`,
   )
   expectApplicable(options)
   const { target = usualTarget, packed = false } = options
@@ -186,7 +186,7 @@ export async function emitOperation(definition: AnyOperation, options: EmitOptio
   }
   if (all.length === 0)
     throw new UsageError(
-      `--kernel ${options.kernel}: ${definition.name} launches no kernel of that name here`,
+      `--kernel ${options.kernel}: ${definition.name} launches no kernel of that name with these options`,
     )
   return emitAll(all, options)
 }

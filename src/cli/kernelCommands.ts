@@ -92,7 +92,10 @@ export function addCheck(program: Command): void {
       'for cuda: registers of a multiprocessor (default: those of an H200)',
       whole(1),
     )
-    .option('--record', 'check the kernels of a world that records; they also write the events of the ledger')
+    .option(
+      '--record',
+      'check the kernels of a world that records, which also write the events of the ledger',
+    )
     .option('--json', 'print one JSON document')
     .option(...outOption)
     .addHelpText(
@@ -227,7 +230,10 @@ export function addEmit(program: Command): void {
         .conflicts('ranks'),
     )
     .option('--this-cpu', 'native: for the processor of this computer (default: any with AVX2)')
-    .option('--record', 'print the kernels of a world that records; they also write the events of the ledger')
+    .option(
+      '--record',
+      'print the kernels of a world that records, which also write the events of the ledger',
+    )
     .option('--ranks <n>', 'world size for which the kernel is specialised, 1 to 64', ranks, 2)
     .option('--meta <key=value...>', "meta-parameters that differ from the kernel's defaults")
     .option('--variant <names>', 'for an operation: variants, separated by commas (default: all)')

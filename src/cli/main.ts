@@ -82,7 +82,7 @@ program
   .option('--trace <file>', 'write one Chrome trace of all ranks with aligned clocks, for Perfetto')
   .option(
     '--compare <other>',
-    'compare with a later audit, given as traces or as the output of --json; PATH may then be such an output, too',
+    'compare with a later audit, given as traces or as the output of --json; the earlier audit may also be the output of --json',
   )
   .option('--rank <n>', 'the rank of a single trace that does not contain its rank', whole(0, 2 ** 31 - 1))
   .option(
@@ -111,7 +111,7 @@ program
   )
   .option(
     '--unpack-limit <GB>',
-    'the most that is unpacked from archives (.tar, .tar.gz, .zip; default: 64 GB)',
+    'the maximum size that is unpacked from archives (.tar, .tar.gz, .zip; default: 64 GB)',
     positive,
   )
   .option('--demo', 'generate and audit the traces of an 8-rank job in which one rank is slow')
@@ -179,7 +179,10 @@ program
       process.exitCode = 1
   })
 
-/** Commander prints the help of all commands for `help NAME` with an unknown name, so it gets the name as the command. */
+/**
+ * For `help NAME` with an unknown NAME, Commander would print the help of all commands, so NAME is passed as the
+ * command.
+ */
 function withoutUnknownHelp(args: readonly string[]): readonly string[] {
   const [first, name] = args
   const isUnknown =

@@ -21,7 +21,8 @@ interface Choosing {
 }
 
 /**
- * The operation that the user names for `bench` or `tune`, or the file that defines it, which no output may overwrite.
+ * Loads the operation that the user names for `bench` or `tune`. No output may overwrite the file that defines the
+ * operation.
  */
 async function operationFor(argument: string, options: Choosing): Promise<AnyOperation> {
   const { findOperation, splitName } = await import('./operationFile.ts')
@@ -48,8 +49,8 @@ const ofOperations = [
 const mostRuns = 50
 
 /**
- * The scenarios of a file that exports no operation, with the options for scenarios. For any other argument, the result
- * is undefined.
+ * The scenarios of a file that exports no operation, with the options for scenarios. If the argument names no such
+ * file, the result is undefined.
  */
 async function scenariosFor(
   argument: string,
@@ -77,7 +78,7 @@ async function scenariosFor(
 
 const isGiven = (command: Command, name: string): boolean => command.getOptionValueSource(name) === 'cli'
 
-/** Measures the scenarios of a file that exports no operation. Returns false for any other argument. */
+/** Measures the scenarios of a file that exports no operation. Returns false if the argument names no such file. */
 async function benchedScenarios(
   argument: string,
   options: BenchCommand & Choosing,
@@ -102,7 +103,7 @@ async function benchedScenarios(
   return true
 }
 
-/** Tunes the scenarios of a file that exports no operation. Returns false for any other argument. */
+/** Tunes the scenarios of a file that exports no operation. Returns false if the argument names no such file. */
 async function tunedScenarios(
   argument: string,
   options: TuneCommand & Choosing,

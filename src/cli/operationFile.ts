@@ -15,7 +15,7 @@ export interface Found {
   readonly file?: string
 }
 
-/** A file that exports scenarios and no operations, which are measured as they are. */
+/** Loads a file that exports scenarios and no operations. For any other argument, the result is undefined. */
 export async function findScenarios(argument: string): Promise<Source | undefined> {
   if (!isFileName(argument) || argument.includes('#')) return undefined
   const source = await load(argument)

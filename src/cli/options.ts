@@ -12,8 +12,8 @@ export function whole(least: number, most = Number.MAX_SAFE_INTEGER): (text: str
     if (!(value >= least && value <= most))
       throw new InvalidArgumentError(
         most === Number.MAX_SAFE_INTEGER
-          ? `It must be a whole number from ${least} up.`
-          : `It must be a whole number from ${least} to ${most}.`,
+          ? `The value must be a whole number from ${least} up.`
+          : `The value must be a whole number from ${least} to ${most}.`,
       )
     return value
   }
@@ -49,7 +49,7 @@ export function positive(text: string): number {
   return value
 }
 
-/** A regular expression, which is checked but stays text, since it is sent to other threads. */
+/** Checks a regular expression, but returns it as text, because it is sent to other threads. */
 export function regularExpression(text: string): string {
   try {
     new RegExp(text)

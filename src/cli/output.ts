@@ -18,7 +18,7 @@ export type Outputs = Readonly<Record<string, string | undefined>>
 let hasOutputs = false
 let resultsPlace = 'above'
 
-/** Where an interrupted command has put its results so far: `above`, or `in FILE` with `--out`. */
+/** The place at which a user finds the results of an interrupted command: `above`, or `in FILE` with `--out`. */
 export const placeOfResults = (): string => resultsPlace
 
 /**
@@ -53,8 +53,8 @@ function isSameFile(one: string, other: string): boolean {
 }
 
 /**
- * Throws a `UsageError` if `path` cannot be written as a file. The argument `instead` is the advice in the error
- * message.
+ * Throws a `UsageError` if `path` cannot be written as a file. The argument `instead` is advice to the user, with which
+ * the error message ends.
  */
 function checkOutput(path: string, instead: string): void {
   const folder = dirname(path)
@@ -71,8 +71,8 @@ function checkOutput(path: string, instead: string): void {
 }
 
 /**
- * Writes to a temporary file in the same folder and renames it, so that an existing file is always complete. A target
- * that is not a regular file, such as a pipe, is written directly.
+ * Writes to a temporary file in the same folder and renames it, so that an existing file is always complete. A path
+ * that does not name a regular file, such as a pipe, is written directly.
  */
 export async function writeOutput(
   path: string,
@@ -150,7 +150,7 @@ export class Output {
     }
     for (const piece of pieces) {
       if (this.#isClosed) return
-      // The listener of the stream handles its errors.
+      // The error listener of the stream handles errors of the stream, so the promise of `once` ignores these errors.
       if (!this.#stream.write(piece)) await once(this.#stream, 'drain').catch(() => undefined)
     }
   }

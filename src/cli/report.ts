@@ -14,10 +14,10 @@ export const plural = (count: number, what: string): string => `${count} ${what}
 export const stageOf = ({ stage, facts }: Pick<Run, 'stage' | 'facts'>): string =>
   facts === undefined ? stage : `${stage} (${facts})`
 
-/** What runs the code that a target generates. */
+/** The name of the hardware that runs the code of each target. */
 const runner: Readonly<Record<StagedTarget, string>> = { cuda: 'a GPU', native: 'a CPU', wasm: 'a CPU' }
 
-/** Says what a run explores: the kernel as recorded, or as a device would run it, for the last IR stage. */
+/** Says which form of the kernels a run checks: for the last IR stage, the form that a device would run. */
 function exploredIn(run: Run): string {
   const { target, stage, facts } = run
   if (target === undefined || stage !== lastStage(target)) return stageOf(run)
@@ -49,7 +49,7 @@ export function runLine(run: Run, style: Style = plain): string {
   const refused = (run.asLowered ?? []).map(
     (why) => `\n    checked as lowered, because a GPU refuses it: ${why}`,
   )
-  const overruled = run.isOverruled ? '; the recorded kernel decides, and it has findings' : ''
+  const overruled = run.isOverruled ? '; but the check fails, because the recorded kernel has findings' : ''
   return [where, parts.join('; '), verdict].join(': ') + overruled + refused.join('')
 }
 
@@ -112,7 +112,10 @@ function again(
   return how.join(' ')
 }
 
-/** A scenario that failed may launch the kernel after the line at which it failed. */
+/**
+ * True if no scenario of the file launches the kernel. If a scenario failed, the result is false, because the scenario
+ * might launch the kernel after the failed line.
+ */
 export const isUnlaunched = ({ file, scenarios }: CheckedKernel, { runs }: Checked): boolean =>
   scenarios.length === 0 &&
   !runs.some((run) => run.file === file && (run.problem !== undefined || run.findings.length > 0))
@@ -124,7 +127,7 @@ export function unlaunchedNote({ kernel, file }: CheckedKernel): string {
   )
 }
 
-/** False if there was no scenario to run and no kernel could be recorded: then the error is the whole outcome. */
+/** False if there was no scenario to run and no kernel could be recorded: then the command prints only the error. */
 export const isAnythingChecked = ({ runs, kernels, interrupted }: Checked): boolean =>
   interrupted === true || runs.length > 0 || kernels.some(({ problem }) => problem === undefined)
 
@@ -163,7 +166,7 @@ export function quoted(site: Site): string[] | undefined {
   return [`${number} | ${text}`, `${' '.repeat(number.length)} | ${blank}^`]
 }
 
-/** The whole outcome as plain data for `--json`. Older readers expect `version` in place of `arke`. */
+/** The outcome of the check as plain data for `--json`. Older programs read the field `version` in place of `arke`. */
 export function toJson(checked: Checked, version: string): unknown {
   return {
     arke: version,

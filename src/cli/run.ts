@@ -37,7 +37,7 @@ export interface RunCommand {
   readonly ranks?: number
   /** The maximum number of recorded runs of each scenario. */
   readonly runs: number
-  /** If set, a scenario is not repeated after this many seconds, but runs at least three times. */
+  /** If set, the time in seconds after which a scenario is not repeated, once it has run at least three times. */
   readonly seconds?: number
   readonly json?: boolean
   readonly out?: string
@@ -52,14 +52,14 @@ export interface ScenarioRun {
   readonly ranks: number
   /** The wall time of each recorded run, in order. */
   readonly walls: readonly number[]
-  /** The number of kernels on the busiest rank, and of stretches between host waits. */
+  /** The number of kernels on the busiest rank. */
   readonly launches: number
   readonly stretches: number
-  /** The numbers with which the scenario ran, if they were tuned. Absent if the scenario ran with its defaults. */
+  /** The tuned parameters with which the scenario ran. Absent if the scenario ran with its default parameters. */
   readonly chosen?: Chosen
   /** The ledgers of the run of median length. The ledgers are empty if the scenario failed. */
   readonly ledgers: readonly (RunLedger & { readonly rank: number })[]
-  /** The differences between the recorded kernels and those that run without recording. */
+  /** The differences between the kernels of a run with recording and the kernels of a run without recording. */
   readonly recordedUnlike: readonly string[]
   /** The reason why the scenario failed, with the author's line. */
   readonly problem?: string
@@ -93,7 +93,7 @@ export async function runCommand(
   checkOutputs({ out: command.out, report, trace }, [source.file])
   if (trace !== undefined && planned.length > 1)
     throw new UsageError(
-      `--trace shows one scenario at one world size, and these are ${planned.length}; choose with --scenario and --ranks`,
+      `--trace shows one scenario at one world size, but ${planned.length} are selected; choose with --scenario and --ranks`,
     )
   const target = command.target ?? (await fastestTarget())
   expectRecording(target, 'this target cannot record')
@@ -158,13 +158,13 @@ export async function runCommand(
       say(style.heading(`${source.file}: ${title} on ${target}`))
       if (!run || problem !== undefined) {
         say(
-          `  ${style.bad('failed')}: ${problem?.replaceAll('\n', '\n  ')}${chosen ? ` (with ${namedNumbers(chosen)}, which was tuned here)` : ''}\n`,
+          `  ${style.bad('failed')}: ${problem?.replaceAll('\n', '\n  ')}${chosen ? ` (with ${namedNumbers(chosen)}, as tuned on this machine)` : ''}\n`,
         )
         continue
       }
       const note = [
         noteOn(run, walls),
-        ...(chosen ? [`It ran with ${namedNumbers(chosen)}, which was tuned here.`] : []),
+        ...(chosen ? [`The scenario ran with ${namedNumbers(chosen)}, as tuned on this machine.`] : []),
       ].join(' ')
       shown.push({ name: title, run, note })
       say(`  ${sentenceOf(recordedHeadline(run))}`)
@@ -204,7 +204,7 @@ function noteOn({ launches, stretches, wall }: RecordedRun, walls: readonly numb
   const range = `${time(Math.min(...walls))} to ${time(Math.max(...walls))}`
   return (
     `${plural(launches, 'kernel')} on the busiest rank, in ${stretches === 1 ? 'one stretch' : `${stretches} stretches`} between host waits. ` +
-    `This is the median of ${plural(walls.length, 'run')} (${walls.length > 1 ? range : time(wall)}).`
+    `Shown is the median of ${plural(walls.length, 'run')} (${walls.length > 1 ? range : time(wall)}).`
   )
 }
 
@@ -224,7 +224,7 @@ interface Running {
   readonly strays: Strays<Scenario>
   readonly interrupt: AbortSignal | undefined
   readonly onRun: (n: number) => void
-  /** The numbers that were tuned for it, if any. */
+  /** The tuned parameters of the scenario, or undefined for its default parameters. */
   readonly chosen: Chosen | undefined
 }
 

@@ -1,4 +1,4 @@
-/** How `arke run` and `arke tune` choose the scenarios of a file and run one of them on a world that records. */
+/** Chooses the scenarios of a file for `arke run` and `arke tune`, and runs a scenario on a world that records. */
 import { borrowed } from '../world/borrowed.ts'
 import type { Chosen, Scenario, World } from '../world/world.ts'
 import { describeError, UsageError } from './errors.ts'
@@ -26,7 +26,7 @@ export function plan(
   )
 }
 
-/** Runs a scenario once and waits for the world. Throws the error of the scenario, also one that nothing catches. */
+/** Runs a scenario once and waits for the world. Throws any error of the scenario, including an uncaught one. */
 export async function runOnce(
   world: World,
   scenario: Scenario,
@@ -42,7 +42,7 @@ export async function runOnce(
   giveBack()
 }
 
-/** Closes the world. A world that has failed or was interrupted may throw again, which says nothing new. */
+/** Closes the world. An error that a failed or interrupted world throws when it is closed is ignored. */
 export async function closed(world: World, interrupt: AbortSignal | undefined): Promise<void> {
   try {
     await world.close()

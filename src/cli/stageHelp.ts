@@ -1,4 +1,4 @@
-/** Lists the stages of every target with a gloss, for the help texts of `check` and `emit`. */
+/** Lists the stages of every target with a short explanation, for the help texts of `check` and `emit`. */
 import { stageDescription, stagedTargets, type StagedTarget } from '../targets/stages.ts'
 
 /** `namesOf` returns the stages of a target that a command accepts. Targets with the same stages share one list. */

@@ -27,7 +27,7 @@ export class Strays<Owner extends object> {
       this.#note(reason, 'throws an error outside of any call that could catch it'),
   }
 
-  /** Replaces all existing listeners until `close` is called. */
+  /** Replaces all existing listeners for uncaught errors until `close` is called. */
   constructor() {
     for (const event of events) {
       process.removeAllListeners(event)
@@ -44,8 +44,8 @@ export class Strays<Owner extends object> {
   }
 
   /**
-   * Calls `act` and observes its uncaught errors. Uncaught errors of all work that `act` starts, even later, are
-   * assigned to `owner`.
+   * Calls `act` and assigns the uncaught errors of `act` to `owner`, including errors of asynchronous work that `act`
+   * starts and that continues after `act` has returned.
    */
   within<T>(owner: Owner, act: () => T): T {
     return this.#owner.run(owner, act)
@@ -61,7 +61,7 @@ export class Strays<Owner extends object> {
 
   /**
    * Returns the uncaught errors that no caller has taken. The function first waits for the event loop, because Node
-   * reports errors only there.
+   * reports uncaught errors only in the event loop.
    */
   async rest(): Promise<readonly (readonly [Owner | undefined, Stray])[]> {
     await turn()

@@ -23,7 +23,7 @@ export async function targetStatus(): Promise<TargetStatus[]> {
   ]
 }
 
-/** The status of each target. A target is loaded only when it is asked. */
+/** The status of each target. The code of a target is loaded only when the status of the target is read. */
 const statuses: Readonly<Record<StagedTarget, () => Promise<Omit<TargetStatus, 'name'>>>> = {
   wasm: async () => (await import('../targets/wasm/world.ts')).wasmStatus(),
   native: async () => (await import('../targets/native/world.ts')).nativeStatus(),

@@ -51,11 +51,11 @@ export interface TuneCommand {
 /** The result of tuning one point, with notes for the author about the chosen kernels on a GPU. */
 export interface TunedPoint extends Tuned {
   readonly notes?: readonly string[]
-  /** The mean ledgers over all ranks with the default tiles and with the best. Absent after an interrupt. */
+  /** The mean ledgers over all ranks, with the default tiles and with the best tiles. Absent after an interrupt. */
   readonly ledgers?: { readonly fallback: RunLedger; readonly best: RunLedger }
 }
 
-/** A tuned point, and one recorded execution each with the default tiles and with the best, unless they are the same. */
+/** A tuned point, with one recorded execution for the default tiles and one for the best tiles, if these differ. */
 interface Shown {
   readonly tuned: TunedPoint
   readonly pictures: readonly Picture[]
@@ -93,7 +93,7 @@ export async function tuneCommand(
   const layout = layoutOf(definition, command)
   if (write !== undefined) {
     if (!write.endsWith('.ts'))
-      throw new UsageError(`--write ${write}: it is a source file, such as table.ts`)
+      throw new UsageError(`--write ${write}: the table is a source file, such as table.ts`)
   }
   checkOutputs({ out: command.out, write, report })
   const target = command.target ?? (await fastestTarget())

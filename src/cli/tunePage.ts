@@ -1,4 +1,4 @@
-/** What both forms of `arke tune` have in common: the headline, facts about the machine, and what was stored. */
+/** Formats what `arke tune` prints for operations and for scenarios: the headline, the machine, and what was stored. */
 import { digits, plural } from '../report/format.ts'
 import type { Headline } from '../report/headline.ts'
 import { reach } from '../report/runs/terminal.ts'
@@ -6,7 +6,7 @@ import type { BenchResult, Quantity } from '../runs/results.ts'
 
 export const speedupText = (speedup: Quantity): string => `${digits(speedup.median)}× ${reach(speedup)}`
 
-/** The largest speed-up. `speedup` is undefined where the default is the fastest. */
+/** The largest speed-up. `speedup` is undefined for a point at which the default is the fastest. */
 export function speedupHeadline(
   points: readonly { readonly title: string; readonly speedup: Quantity | undefined }[],
 ): Headline {
@@ -17,7 +17,10 @@ export function speedupHeadline(
   return { figure: `${digits(best.median)}×`, text: `as fast as with the default, ${where}.` }
 }
 
-/** Says what `arke tune` has stored in the file, given for each stored point whether the default won. */
+/**
+ * Says what `arke tune` has stored in the file. `defaults` states for each stored point whether the default is the
+ * fastest.
+ */
 export function storedLine(file: string, defaults: readonly boolean[]): string {
   const usual = defaults.filter((one) => one).length
   const faster = defaults.length - usual

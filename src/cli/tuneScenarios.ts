@@ -1,6 +1,6 @@
 /**
- * `arke tune FILE` for a file that exports scenarios and no operation: finds the fastest of the numbers that each scenario
- * names (`tune`), stores them for later runs, and shows the ledgers before and after.
+ * `arke tune FILE` for a file that exports scenarios and no operation: finds the fastest values of the parameters that
+ * each scenario lists in `tune`, stores them for later runs, and shows the ledgers before and after tuning.
  */
 import { resolve } from 'node:path'
 import { digits, plural } from '../report/format.ts'
@@ -36,10 +36,10 @@ import { Strays } from './strays.ts'
 import { pageFacts, speedupHeadline, speedupText, storedLine } from './tunePage.ts'
 
 export interface TuneScenariosCommand {
-  /** If set, only the scenario of this name. */
+  /** If set, only the scenario with this name is tuned. */
   readonly scenario?: string
   readonly target?: string
-  /** If set, replaces the world sizes of the scenarios. */
+  /** If set, this world size replaces the world sizes of the scenarios. */
   readonly ranks?: number
   /** The time budget for each scenario and world size, in seconds. */
   readonly seconds: number
@@ -67,13 +67,13 @@ export interface TuneScenariosResult {
   readonly arke: string
   readonly target: string
   readonly tuned: readonly ScenarioTuned[]
-  /** The path of the file with the tuned numbers, or null. */
+  /** The path of the file with the tuned parameters, or null if nothing was stored. */
   readonly kept: string | null
-  /** A signal ended tuning before all scenarios were complete. */
+  /** True if a signal ended tuning before all scenarios were complete. */
   readonly interrupted?: true
 }
 
-/** The scenarios to tune. Throws if none of them names numbers. */
+/** The scenarios to tune. Throws an error if no scenario lists parameters to tune. */
 export function tunable(source: Source, command: Pick<TuneScenariosCommand, 'scenario' | 'ranks'>) {
   const planned = plan(source, command)
   const wanted = planned.filter(({ scenario }) => scenario.tune !== undefined)
@@ -89,7 +89,7 @@ export function tunable(source: Source, command: Pick<TuneScenariosCommand, 'sce
         ? 'none of its scenarios has'
         : `the scenario "${command.scenario}" has not`
     throw new UsageError(
-      `${source.file}: ${which} anything to tune. Name numbers in the scenario, and launch with them: ` +
+      `${source.file}: ${which} anything to tune. List numbers in the scenario, and launch kernels with the chosen numbers: ` +
         `scenario(name, { tune: { BLOCK: [64, 128] } }, async (world, { BLOCK }) => … meta: { BLOCK } …)${known}`,
     )
   }
@@ -97,13 +97,15 @@ export function tunable(source: Source, command: Pick<TuneScenariosCommand, 'sce
     const count = combinationsOf(scenario.tune!).length
     if (count > mostCombinations)
       throw new UsageError(
-        `${source.file}: the scenario "${scenario.name}" has ${count} combinations of numbers, of which at most ${mostCombinations} are tried; shorten its lists`,
+        `${source.file}: the scenario "${scenario.name}" has ${count} combinations of numbers, of which at most ${mostCombinations} are tried; shorten the lists of numbers`,
       )
   }
   return wanted
 }
 
-/** After `interrupt` the function prints the results so far and returns. It throws if there are no results. */
+/**
+ * After `interrupt`, the function prints the results so far and returns, or throws an error if there are no results.
+ */
 export async function tuneScenarios(
   source: Source,
   command: TuneScenariosCommand,
@@ -121,7 +123,7 @@ export async function tuneScenarios(
   const open = (record: boolean, ranks: number, workers?: number): Promise<World> =>
     openWorld({
       ...{ target, ranks, record, workers, heap: heapFor(target, ranks, 1), onStall: stallsOn(progress) },
-      // Every combination would print the same lines.
+      // The output of `t.print` is dropped, because every combination of parameters would print the same lines.
       onPrint: () => {},
     })
   const say = (line: string): void => {
@@ -177,7 +179,7 @@ export async function tuneScenarios(
   else {
     for (const line of ledgerLegend) print(line)
     const stored = found.flatMap(({ tuned }) => (tuned.interrupted ? [] : [isDefault(tuned)]))
-    if (kept !== null) print(`\n${storedLine(kept, stored)}; arke run and arke bench use it`)
+    if (kept !== null) print(`\n${storedLine(kept, stored)}; arke run and arke bench use the stored numbers`)
   }
   if (report !== undefined && !interrupted) {
     await writeOutput(report, pageOf(source.file, found, pageFacts(target, machine)), interrupt)
@@ -186,7 +188,7 @@ export async function tuneScenarios(
   return result
 }
 
-/** Runs a scenario with different numbers on one world that records. A world in which a run failed is replaced. */
+/** Runs a scenario with different parameters on one world that records. A world in which a run failed is replaced. */
 class Runner {
   world: World | undefined
   readonly #scenario: Scenario

@@ -6,7 +6,7 @@ import { walk, type KernelIR } from './node.ts'
 
 const all = new Map<string, (ir: KernelIR) => unknown>()
 
-/** Kernels in which every op is known to have a record. */
+/** Kernels whose ops have already been checked: every op has a record. */
 const known = new WeakSet<KernelIR>()
 
 function expectKnownOps(ir: KernelIR): void {

@@ -8,7 +8,7 @@ import { analysis } from './analysis.ts'
 import { walk, type KernelIR, type Node } from './node.ts'
 import { KernelError } from './site.ts'
 
-/** The maximum number of programs in a cluster. All GPUs with clusters support clusters of up to this many programs. */
+/** The maximum number of programs in a cluster. All GPUs with clusters support clusters of 8 programs. */
 export const MOST_IN_CLUSTER = 8
 
 /**
@@ -50,8 +50,8 @@ export function alongOf(cluster: readonly number[], axis: number, place: number)
 }
 
 /**
- * The number of programs of a launch with clusters: the number that fits, rounded down to whole clusters if at least
- * one cluster fits.
+ * The number of programs of a launch with clusters: `programs`, rounded down to a multiple of `size`, the number of
+ * programs in a cluster, if at least one cluster fits.
  */
 export const wholeClusters = (programs: number, size: number): number =>
   programs < size ? programs : programs - (programs % size)

@@ -39,8 +39,8 @@ export function difference(
   const keyOf = keys()
 
   /**
-   * True if the operands of two nodes differ for a reason other than an operand without a counterpart, which is
-   * reported as a difference of its own.
+   * True if the operands of two nodes differ. An operand without a counterpart does not count, because it is reported
+   * as a separate difference.
    */
   const areOthers = (some: readonly Node[], others: readonly Node[]): boolean =>
     some.length !== others.length ||

@@ -8,7 +8,10 @@
 export type DType =
   'f32' | 'f16' | 'bf16' | 'f8e4m3' | 'f8e5m2' | 'i8' | 'u8' | 'i32' | 'u32' | 'i64' | 'bool'
 
-/** The dtypes on which arithmetic is defined. Values of dtypes without arithmetic must be cast first. */
+/**
+ * The dtypes on which arithmetic is defined. A value of a dtype without arithmetic must be cast before an arithmetic
+ * operation uses the value.
+ */
 export type ArithmeticDType = 'f32' | 'i32' | 'u32' | 'i64'
 export type IntegerDType = 'i32' | 'u32' | 'i64'
 export type FloatDType = 'f32' | 'f16' | 'bf16' | 'f8e4m3' | 'f8e5m2'

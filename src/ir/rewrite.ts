@@ -12,8 +12,8 @@ export class Copier {
   readonly map = new Map<Node, Node>()
   #block = new Block()
   /**
-   * This function is called for every node of every copied block. The callback returns the node's replacement, or
-   * undefined to copy the node unchanged.
+   * A callback for every node of every copied block. The callback returns the node's replacement, or undefined to copy
+   * the node unchanged.
    */
   readonly replace: (node: Node, copier: Copier) => Node | 'drop' | undefined
 

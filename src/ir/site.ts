@@ -28,8 +28,8 @@ const isOwn = (url: string): boolean =>
   url.includes('/node_modules/commander/') || (isOwnCode(url) && !withKernels.test(url))
 
 /**
- * The maximum number of stack frames to capture. There are fewer frames of Arke between a node and its author than this
- * number, and capturing more frames would cost time.
+ * The maximum number of stack frames to capture. The limit is larger than the number of Arke's frames above the
+ * author's frame, and capturing more frames would cost time.
  */
 const frames = 14
 

@@ -1,8 +1,8 @@
 /**
  * Computes the traffic of a kernel: the bytes that one program of a launch reads from and writes to each tensor, on its
- * own rank and on others, and the flags that it signals and waits for. The computed traffic is exact if control flow,
- * tile indices and owners follow from ids, extents and arguments. An access that depends on loaded data is listed in
- * `unknown`, and the byte counts of its parameters are then lower bounds.
+ * own rank and on other ranks, and the flags that the program signals and waits for. The computed traffic is exact if
+ * control flow, tile indices and owners follow from ids, extents and arguments. An access that depends on loaded data
+ * is listed in `unknown`, and the byte counts of its parameters are then lower bounds.
  *
  * Elements outside a tensor do not count as traffic. If the value of a mask can be computed, only its active lanes
  * count as traffic. An atomic counts as both a read and a write. The body of `last` counts for the program with the
@@ -81,8 +81,8 @@ export function totalTraffic(ir: KernelIR, launch: LaunchBinding): Traffic {
 
 /**
  * The traffic of all programs of all ranks to each rank's copy of every tensor parameter, by parameter name and rank.
- * If an access needs more than `limit` block executions to follow, it counts only for the programs that could be
- * followed.
+ * The analysis of an access ends after `limit` executions of blocks. The access then counts only for the programs
+ * analysed by then.
  */
 export function trafficOfCopies(
   ir: KernelIR,
@@ -105,7 +105,7 @@ function bindingsOf(ir: KernelIR, launch: LaunchBinding): Binding[] {
   return bindings.flat()
 }
 
-/** Sums the traffic of several programs, one memory access of the kernel after the other. */
+/** Sums the traffic of several programs. The analysis processes one memory access of the kernel after another. */
 class Analysis {
   readonly #plan: Plan
   readonly #limit: number
@@ -146,7 +146,7 @@ class Analysis {
           this.#add(slice.counted, source, target, binding.rank, execution.run(ir.body, binding))
       } catch (error) {
         if (!(error instanceof TooLong)) throw error
-        giveUp(slice.counted, 'it takes too many steps to follow')
+        giveUp(slice.counted, 'its analysis takes too many steps')
       }
     }
     const unknown = this.#unknown.map(({ parameters, site, reason }) => ({

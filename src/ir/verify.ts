@@ -9,9 +9,10 @@
  *    without an index is not in a loop, a branch or another `last`, because it counts one arrival per program. 9. An op
  *    that a stage inserts occurs only after that stage.
  * 10. `words.take` is inside `until`, and `once` is inside a loop: they are meant for repeated code.
- * 11. An op that needs another node has it: `drain` a store or copy by an engine in its role, words the epoch of their flags.
+ * 11. If an op needs another node (`Companion`), the kernel has that node. For example, a `drain` needs a store or copy
+ *    in flight in its role.
  * 12. All loops with clusters have clusters of one shape.
- * 13. In a loop whose iterations are divided among threads (`apart`), threads do not meet or exchange elements.
+ * 13. In a loop whose iterations are divided among threads (`apart`), threads do not synchronise or exchange elements.
  */
 import { analysis } from './analysis.ts'
 import { clusterOf } from './clusters.ts'

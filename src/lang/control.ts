@@ -1,6 +1,6 @@
 /**
- * Records the control flow of a kernel: loops, branches, roles, teams and `last`. Control flow determines the numbers of
- * the enclosing team's programs and the cluster of the enclosing `persistent` loop.
+ * Records the control flow of a kernel: loops, branches, roles, teams and `last`. The class `ControlFlow` also knows
+ * the program numbers in the enclosing team and the cluster of the enclosing `persistent` loop.
  */
 import type { DType } from '../ir/dtype.ts'
 import { Block, type Attributes, type Node } from '../ir/node.ts'
@@ -71,7 +71,7 @@ export class ControlFlow {
     return form === undefined ? undefined : this.#results(node, form)
   }
 
-  /** True if the current body is inside a team. */
+  /** True while the body of a team is recorded. */
   get isInTeam(): boolean {
     return this.#numbering.length > 0
   }
@@ -101,7 +101,7 @@ export class ControlFlow {
 
   /**
    * Emits a `persistent` loop over blocks of items, with one item of a block for each program of a cluster. The last
-   * axes of the loop number the programs inside a cluster. A cluster skips items outside the space.
+   * axes of the loop number the programs inside a cluster. A program of a cluster skips an item outside the space.
    */
   inClusters(
     extents: readonly Scalar<'i32'>[],

@@ -54,8 +54,8 @@ export type Meta = Readonly<Record<string, MetaValue>>
  * `carries`, a GPU may use flag-in-data words, as in NCCL's LL protocol: the low two bits of each f32 hold the epoch,
  * and a load polls the words until all have arrived. Each tile of a tensor with `carries` must be stored as a whole,
  * once per launch, in two slots selected by the epoch. The same kernel must load each tile of a tensor with `carries`
- * as a whole, after a wait for the tile's flag. A tensor with `carries` must be zero initially. Other readers must
- * treat the contents of a tensor with `carries` as unspecified, because the elements may be stored in a different
+ * as a whole, after a wait for the tile's flag. A tensor with `carries` must be zero initially. All other code must
+ * treat the contents of a tensor with `carries` as unspecified, because a GPU may store the elements in a different
  * order.
  */
 export function tensor<D extends StorageDType, R extends TensorRank>(

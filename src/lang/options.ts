@@ -13,9 +13,9 @@ export interface LoopRange {
 }
 
 export interface LastOptions {
-  /** The index whose arrivals are counted: less than `of`, and 0 by default. */
+  /** The index at which this arrival at `t.last` counts: less than `of`, and 0 by default. */
   readonly at?: Index
-  /** The number of indices whose arrivals are counted, 1 by default. */
+  /** The number of indices of `t.last`, each with its own count of arrivals; 1 by default. */
   readonly of?: number
   /**
    * The number of arrivals that complete a count of `t.last`. The default number of arrivals is the number of programs
@@ -55,8 +55,8 @@ export interface WaitOptions extends Access {
    */
   readonly lag?: number
   /**
-   * The number of signals of the epoch for which the wait blocks. By default, `wait` requires all `arrivals` signals of
-   * the epoch.
+   * The number of signals of the epoch that end the wait. By default, `wait` requires all `arrivals` signals of the
+   * epoch.
    */
   readonly atLeast?: Index
 }
@@ -81,7 +81,7 @@ export type Initial<C> = Only<
 >
 export type State<C> = Only<C, Carried, C, Refused>
 
-/** Checks the cluster of a `persistent` loop whose space has this number of axes. */
+/** Checks the cluster of a `persistent` loop whose space has `axes` axes. */
 export function expectCluster(cluster: readonly number[], axes: number, inTeam: boolean): void {
   const size = cluster.reduce((product, extent) => product * extent, 1)
   if (cluster.length !== axes)

@@ -77,7 +77,7 @@ export class Program {
     return index(this.#recorder, at)
   }
 
-  // The identity of the program
+  // Identity
 
   get rank(): Scalar<'i32'> {
     return this.#value(this.#emit('rank'))
@@ -90,7 +90,7 @@ export class Program {
     return this.#control.programs
   }
 
-  // Values that the program computes
+  // Values
 
   constant<D extends DType>(dtype: D, value: number): Value<D, 0> {
     return constant(this.#recorder, dtype, value)
@@ -289,7 +289,7 @@ export class Program {
     this.#emit('quiet', [], { of: reads ? 'reads' : 'all' })
   }
 
-  // Synchronisation of programs, ranks and roles
+  // Synchronisation
 
   /**
    * Signals a flag for the current epoch. An agent that waits for the flag observes everything that this role did
@@ -390,7 +390,7 @@ export class Program {
     )
   }
 
-  // Control flow of the kernel
+  // Control flow
 
   for(range: Index | LoopRange, body: (i: Scalar<'i32'>) => void): void
   for<const C>(

@@ -13,7 +13,7 @@ import type { Type } from '../ir/type.ts'
  */
 export function expectSynchronous(returned: unknown, what: string, site = Site.here()): void {
   if (!(returned instanceof Promise)) return
-  // The promise of an async body would be rejected anyway, and the error that is thrown next explains why.
+  // A rejection of the body's promise is ignored, because the error that is thrown next explains the problem.
   returned.catch(() => undefined)
   throw new KernelError(
     `${what}: its body is recorded at once and cannot be async; await before the kernel`,
@@ -40,7 +40,10 @@ export class Recorder {
   ): Node {
     const site = Site.here()
     if (this.#closed)
-      throw new KernelError(`${op} after the kernel was recorded: keep its symbols inside the body`, site)
+      throw new KernelError(
+        `${op} after the kernel was recorded: use symbolic values only inside the body`,
+        site,
+      )
     for (const input of inputs) this.#expectInScope(input, op, site)
     let type: Type
     try {
@@ -88,7 +91,7 @@ export class Recorder {
     if (!this.#open.includes(home))
       throw new KernelError(
         `${op}: the value made at ${node.site} does not exist here: it belongs to a loop, branch or role that has ended. ` +
-          'Return it from that block, as carried state or as a result of if()',
+          'Return the value from its block, as carried state or as a result of if()',
         site,
       )
   }

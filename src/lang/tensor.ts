@@ -36,7 +36,8 @@ type Less<R extends number> = R extends 4 ? 3 : R extends 3 ? 2 : R extends 2 ? 
 type Vector = Fragment<'i32', 1>
 type Matrix = Fragment<'i32', 2>
 /**
- * The type-level number of axes of the elements that the indices `I` select: that of the index with the most axes.
+ * The number of axes, as a type, of the elements that the indices `I` select: the number of axes of the index with the
+ * most axes.
  */
 type RankAt<
   I extends readonly unknown[],
@@ -135,7 +136,7 @@ export class Tensor<
       recorder.emit('tile', [node, ...indices], { shape: shape as readonly number[] }),
     )
   }
-  /** All tiles of size `shape` of this tensor. `t.persistent` accepts them as a space. */
+  /** All tiles of size `shape` of this tensor. `t.persistent` accepts these tiles as its space. */
   tiles(
     this: Only<R, 1 | 2, Tensor<D, R>, Untiled<R>>,
     shape: Tuple<number, R>,
@@ -161,7 +162,7 @@ export class Rows<D extends StorageDType> {
     this.#tensor = tensor
     this.#indices = indices
   }
-  /** Tile `j` of the selected rows, counted along the columns in units of `width`. */
+  /** Tile `j` of the selected rows, which has `width` columns and begins at column `j` x `width`. */
   tile(j: Index, width: number): Ref<D, 2, 'global'> {
     const { recorder, node } = this.#tensor
     return new Ref(recorder, recorder.emit('rows', [node, this.#indices.node, index(recorder, j)], { width }))

@@ -48,8 +48,8 @@ type Smaller<R extends Rank> = R extends 2 ? 1 : 0
 
 /**
  * The type `Yes` if T is one of `Allowed`, and the type `No` if it is not. A method that only some dtypes or ranks have
- * uses the type `Only` twice. As the type of `this`, `No` is a sentence, which TypeScript prints at the call because no
- * object has such a type. As the type of the result of a method, `No` is `Refused`.
+ * uses the type `Only` twice. In the type of the parameter `this`, `No` is a sentence: no object has such a type, so
+ * TypeScript prints the sentence as the error of a call. In the type of the method's result, `No` is `Refused`.
  */
 export type Only<T, Allowed, Yes, No> = [T] extends [Allowed] ? Yes : No
 /** The result of a call that TypeScript has refused: the calls on this result raise no error, so one mistake gives one error. */
@@ -57,8 +57,8 @@ export type Only<T, Allowed, Yes, No> = [T] extends [Allowed] ? Yes : No
 export type Refused = any
 
 /**
- * The groups of operations, each with the dtypes that have it. The names of these groups of operations are part of
- * TypeScript error messages.
+ * The groups of operations, each with the dtypes on which its operations are defined. The names of these groups of
+ * operations are part of TypeScript error messages.
  */
 type Operations = {
   readonly arithmetic: ArithmeticDType
@@ -315,8 +315,8 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
 
   /**
    * Selects, for each element of this mask, the element of `yes` where the mask is true and the element of `no` where
-   * it is false. If only one of the two choices is a number, it takes the dtype of the other; if both are numbers, the
-   * result is f32.
+   * it is false. If only one of the two choices is a number, the number takes the dtype of the other choice; if both
+   * are numbers, the result is f32.
    */
   select<Y, N>(
     this: Only<D, 'bool', Value<D, R>, 'select needs a mask: compare first, x.gt(0).select(yes, no)'>,
@@ -373,7 +373,10 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
       )
     return this.#make(op, [this.node], { axis: axis ?? 0 })
   }
-  /** The sum of the elements up to and including each one along an axis, added in order. */
+  /**
+   * Running sums along an axis: each element becomes the sum of all elements up to and including itself, added in
+   * order.
+   */
   cumsum(this: Having<'arithmetic', D, R>, axis?: number): Result<'arithmetic', D, R> {
     const value = this as Value<D, R>
     if (axis === undefined && value.shape.length === 2)
@@ -400,7 +403,7 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
 
   /** Adds an axis of extent 1. For a vector, `expand(1)` makes a column matrix and `expand(0)` makes a row matrix. */
   expand(
-    this: Only<R, 1, Value<D, R>, 'only a vector is expanded; a scalar is broadcast without it'>,
+    this: Only<R, 1, Value<D, R>, 'only a vector is expanded; a scalar is broadcast without expand()'>,
     axis: 0 | 1,
   ): Only<R, 1, Value<D, 2>, Refused> {
     const vector = this as Value<D, R>

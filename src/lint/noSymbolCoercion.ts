@@ -10,7 +10,7 @@ import type { Type, TypeChecker } from 'typescript'
 
 /**
  * The services that typescript-eslint's parser offers to typed rules. The types are declared here so that this file
- * needs neither package at run time.
+ * imports neither TypeScript nor typescript-eslint at run time.
  */
 interface ParserServices {
   readonly program?: { getTypeChecker(): TypeChecker } | null

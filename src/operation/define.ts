@@ -135,8 +135,8 @@ export interface OperationRecipe<
    */
   readonly fused?: readonly NoInfer<Variant>[]
   /**
-   * The step of `bsp` whose inputs are all on its own rank. The time of the limiting step is a lower bound on the time
-   * of every variant.
+   * A step of `bsp` that reads only memory of the rank on which it runs. The time of the limiting step is a lower bound
+   * on the time of every variant.
    */
   readonly limit: { readonly step: string; readonly name: string }
   /** Returns random contents for the inputs. By default, every input of every rank has numbers between -1 and 1. */

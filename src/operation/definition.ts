@@ -5,9 +5,9 @@
  *
  * One execution (`launch`) is enqueued on all ranks without a host wait, and the next execution may be enqueued
  * immediately. The kernels of every variant synchronise on the device. Kernels wait until the inputs of other ranks are
- * ready and until buffers may be overwritten. A kernel that a rank launches before an execution on the same stream may
- * write the inputs. A kernel that a rank launches after an execution on the same stream may read the outputs and
- * overwrite the inputs.
+ * ready and until buffers may be overwritten. A kernel that a rank launches on the same stream before an execution may
+ * write the inputs of the execution. A kernel that a rank launches on the same stream after an execution may read the
+ * outputs and overwrite the inputs.
  */
 import { round } from '../ir/dtype.ts'
 import type { Tiling, TilesFrom } from '../tune/configurations.ts'
@@ -65,8 +65,8 @@ export interface Operation<Contents = never> {
   readonly tiles: Readonly<Record<string, number>>
   readonly tilesFrom: TilesFrom
   /**
-   * The kernel launches of one execution, in order. To measure one step, launch that step alone on inputs that are
-   * already present.
+   * The kernel launches of one execution, in order. To measure one step, launch only that step, after the inputs of the
+   * step have been computed.
    */
   readonly steps: readonly Step[]
   /** Enqueues one execution on all ranks and returns without waiting for the device. */
@@ -134,7 +134,7 @@ export interface OperationDefinition<Options extends OperationOptions, Contents>
   readonly layouts?: Readonly<Record<string, readonly string[]>>
   /**
    * The extents that grow with the amount of work, such as rows and tokens. Shapes that differ only slightly in growing
-   * extents share tuned tiles. Extents that do not grow must be equal.
+   * extents share tuned tiles. Shapes share tuned tiles only if all extents that do not grow with the work are equal.
    */
   readonly growing?: Growing
   /** True if some inputs are weights, which `Operation.pack` converts into the target's layout. */
@@ -149,8 +149,8 @@ export interface OperationDefinition<Options extends OperationOptions, Contents>
    */
   make(world: World, options: Options, inputs?: Operation['inputs']): Operation<Contents>
   /**
-   * A step of `bsp` whose inputs are all on the rank that runs it. The time of the limiting step is a lower bound on
-   * the time of every variant.
+   * A step of `bsp` that reads only memory of the rank on which it runs. The time of the limiting step is a lower bound
+   * on the time of every variant.
    */
   readonly limit: { readonly step: string; readonly name: string }
 }
@@ -192,8 +192,8 @@ export function oncePer<Choice, Made>(make: (choice: Choice) => Made): (choice: 
 }
 
 /**
- * The number of random numbers after which they repeat. The period of the random numbers is a prime, so that rows of
- * the usual lengths do not repeat each other.
+ * The number of random numbers after which the sequence repeats. The period is a prime, so that the rows of a matrix do
+ * not repeat after a few rows.
  */
 const period = 1_048_573
 

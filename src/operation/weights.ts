@@ -3,8 +3,8 @@ import type { PackedTensor, SymmetricTensor, World } from '../world/world.ts'
 import type { OperandDType } from './definition.ts'
 
 /**
- * The packed form of each weight tensor, which exists as long as both hold the same values. Operations that share
- * weights share the packed form.
+ * The packed form of each weight tensor, which exists only while the packed form and the tensor hold the same values.
+ * Operations that share weights share the packed form.
  */
 const packedOf = new WeakMap<SymmetricTensor, PackedTensor>()
 

@@ -1,6 +1,6 @@
 /**
- * Inputs that a benchmark draws on the device, because the host would take too long to generate them, and samples of
- * the results that are compared with float64.
+ * Inputs that a benchmark generates on the device, because the host would take too long, and samples of the results
+ * that are compared with float64.
  */
 import type { OperationOptions } from '../operation/definition.ts'
 import type { GpuCell } from './points.ts'
@@ -27,13 +27,16 @@ export interface Sample {
 }
 
 export interface Drawing<Options extends OperationOptions = OperationOptions> {
-  /** The inputs with random contents: `isEqual` if all ranks have the same, `isShared` if one tensor serves all input sets. */
+  /**
+   * The inputs with random contents: `isEqual` if all ranks have equal contents, `isShared` if all input sets share a
+   * tensor.
+   */
   readonly inputs: Readonly<Record<string, { readonly isEqual?: boolean; readonly isShared?: boolean }>>
-  /** The number that each other input contains in all its elements. */
+  /** For each input without random contents, the number to which all its elements are set. */
   constants?(shape: Options['shape']): Readonly<Record<string, number>>
   /** The number of input sets. By default, the input sets together exceed the caches. */
   readonly sets?: number
-  /** Samples of the result of each rank, given the drawn inputs. */
+  /** Samples of the expected result of each rank, given the generated inputs. */
   samples(
     cell: Omit<GpuCell<Options>, 'key'>,
     drawn: (input: string, rank: number) => Drawn,

@@ -7,8 +7,8 @@ import type { OperandDType } from '../operation/definition.ts'
 import type { ProductShape, Tiles } from './tiles.ts'
 
 /**
- * The number of bytes of scratch memory that tiles may use. On machines that keep tiles in caches, the number is not
- * limited.
+ * The number of bytes of scratch memory that tiles may use. On machines that keep tiles in caches, tiles may have any
+ * size.
  */
 export const tileMemory = ({
   sharedBytes = Infinity,

@@ -53,7 +53,7 @@ export interface GpuCell<Options extends OperationOptions = OperationOptions> {
 }
 
 export interface GpuPoints<Options extends OperationOptions = OperationOptions> {
-  /** The section of the results file, which is also the prefix of all keys. */
+  /** The name of the section in the results file, with which the names of all points in the section begin. */
   readonly section: string
   /** The heading of the results table. */
   readonly heading: string
@@ -79,7 +79,7 @@ export interface GpuPoints<Options extends OperationOptions = OperationOptions> 
    * execution, 'no slower' means no slower than `bsp`, and 'near alone' means close to the time of the step alone.
    */
   goal(shape: Options['shape']): 'recover' | 'no slower' | 'near alone'
-  /** The way in which inputs are drawn on the device. By default, the host generates the inputs. */
+  /** The way in which the device generates the inputs. By default, the host generates the inputs. */
   readonly drawing?: Drawing<Options>
 }
 

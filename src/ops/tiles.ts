@@ -5,7 +5,7 @@ import { fewestProcessors, isCached, type Machine } from '../world/machine.ts'
 import { isLegalProduct, stageBytes, tileMemory, tileRows, usesMatrixUnit } from './limits.ts'
 import type { OperandDType } from '../operation/definition.ts'
 
-/** This is a type alias, so that it is assignable to the index signature of tables. */
+/** The tiles are a type alias and not an interface, so that the type is assignable to the index signature of tables. */
 export type Tiles = {
   readonly BM: number
   readonly BN: number

@@ -22,8 +22,7 @@ const readKernel = kernel(
 )
 
 /**
- * The minimum duration of a run, as far as the bandwidth is known. The minimum duration is long compared to the time of
- * a launch.
+ * The minimum duration of a run in seconds, if the machine record states the bandwidth. A launch takes much less time.
  */
 const seconds = 1e-3
 

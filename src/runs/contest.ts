@@ -49,8 +49,8 @@ export const bytesOf = ({ dtype, shape }: SymmetricTensor): number =>
 export interface Contestant {
   readonly name: string
   /**
-   * The execution for a given turn of the rotating inputs. Each execution uses the inputs of the next turn, so that no
-   * execution finds inputs in a cache because the previous execution has read them.
+   * Returns the execution with number `turn`. Each execution uses the next set of inputs, so that no execution finds
+   * inputs in a cache because the previous execution has read them.
    */
   readonly at: (turn: number) => Timed
 }
@@ -164,7 +164,9 @@ export class Contest<Options extends OperationOptions, Contents> {
     return checked
   }
 
-  /** The executions of a whole variant, and of each of its kernels alone, indexed by turn. */
+  /**
+   * The executions of a whole variant, and of each of its kernels alone, as functions of the number of the execution.
+   */
   stepsOf(variant: Options['variant']): { whole: Contestant['at']; steps: readonly Contestant['at'][] } {
     const operations = this.#sets.map((set) => set.get(variant)!)
     const turns =
@@ -180,8 +182,7 @@ export class Contest<Options extends OperationOptions, Contents> {
   }
 
   /**
-   * A round executes every variant and the lower bound. If `late` is positive, the last rank starts late by that many
-   * nanoseconds.
+   * A round executes every variant and the lower bound. The last rank starts `late` nanoseconds after the other ranks.
    */
   async contestants(late: number): Promise<Contestant[]> {
     const made: { name: string; executions: Timed[] }[] = []
@@ -250,8 +251,8 @@ export async function deviationOf<Contents>(
 }
 
 /**
- * The computation of a reference checks for an interrupt after this many floating-point operations, which take some
- * milliseconds.
+ * The number of floating-point operations of a reference, some milliseconds of work, between two checks for an
+ * interrupt.
  */
 const workBetweenBreaths = 1e7
 

@@ -1,14 +1,14 @@
 /**
- * The start gate is a kernel in front of every timed execution. In the start gate, all ranks wait for each other, after
- * all timed work has been enqueued. The time from the opening of the start gate to the end of the last rank therefore
- * contains no host work.
+ * The start gate is a kernel in front of every timed execution. In the start gate, every rank waits until all ranks
+ * have arrived and all timed work has been enqueued. The time from the opening of the start gate to the end of the last
+ * rank therefore contains no host work.
  *
  *   hold    waits until the host opens the batch; the host is still enqueueing until then
  *   gate    a rank barrier by flags
  *   delay   keeps one rank busy for a number of loop iterations, to make it a straggler
  *
- * On a GPU, the launch behind the gate may start early (programmatic dependent launch), but it accesses no memory
- * before the gate opens. A GPU records the start events of its ranks one after another, so these ranks pass a second
+ * On a GPU, the launch after the gate may start before the gate opens (programmatic dependent launch), but it accesses
+ * no memory until then. A GPU records the start events of its ranks one after another, so these ranks pass a second
  * gate after all start times are recorded. Without the second gate, the first ranks would have worked for some time
  * before the last rank's start was recorded.
  */
@@ -38,8 +38,9 @@ function keepBusy(t: Program, result: Tensor<'f32', 1>, turns: Index): void {
 }
 
 /**
- * A delay of this number of loop iterations takes some tenths of a millisecond. On a CPU, the host thread that has just
- * opened the start gates leaves its core during the delay. A GPU shares no core with the host, so it needs no delay.
+ * The number of loop iterations of a short delay, which takes some tenths of a millisecond. On a CPU, the host thread
+ * that has just opened the start gates leaves its core during the delay. A GPU shares no core with the host, so it
+ * needs no delay.
  */
 const settling = 100_000
 
@@ -102,7 +103,7 @@ export class Gate {
   readonly #holding: readonly number[]
   readonly #result
   #batches = 0
-  /** The executions behind the start gates so far, in order, with null for a gate that ends a batch. */
+  /** The execution that follows each start gate, in order, with null for a gate that ends a batch. */
   readonly log: (Timed | null)[] = []
   /** The number of loop iterations of `delay` per nanosecond, or 0 until it is measured. */
   #turns = 0
@@ -134,9 +135,10 @@ export class Gate {
   }
 
   /**
-   * Runs the executions one after another, each behind a gate, in as few batches as the queues allow. A graph gets its
-   * own batch, because running kernels take 1.6 % longer while a graph on several ranks is pending. While several
-   * graphs are pending, copies to the GPU no longer complete, and a running kernel can no longer be stopped.
+   * Runs the executions one after another, each after its own start gate, in as few batches as the queues allow. A
+   * graph gets its own batch, because running kernels take 1.6 % longer while a graph on several ranks is pending.
+   * While several graphs are pending, copies to the GPU no longer complete, and a running kernel can no longer be
+   * stopped.
    */
   async time(executions: readonly Timed[]): Promise<Lap[]> {
     const laps: Lap[] = []
@@ -219,7 +221,7 @@ export class Gate {
       const host = this.#now() - before
       marks.push({ opened, ended: this.#stream.record(), host })
     }
-    // This gate separates the last execution of a batch from the `hold` kernel of the next batch.
+    // A last gate separates the last execution of a batch from the `hold` kernel of the next batch.
     this.#gate(null)
     for (const rank of this.#holding) world.write(this.#open, rank, [wanted])
     await this.#stream.synchronize()

@@ -1,8 +1,8 @@
 /**
  * Computes the ledger of a run of Arke's kernels, from the recorded timeline alone. The ledger divides the time of each
- * rank in a window into categories that add up to the wall time (picture.ts). While kernels run, the categories of the
- * ledger are measured in worker time. The ledger also has the bytes that kernels passed to later kernels through memory
- * (locality.ts). The definitions and a worked example are in docs/taxes.md.
+ * rank in a window into categories that add up to the wall time (picture.ts). While kernels run, each category of a
+ * rank's ledger is the mean over the rank's workers. The ledger also has the bytes that kernels passed to later kernels
+ * through memory (locality.ts). docs/taxes.md defines the categories and has a worked example.
  *
  * All ranks of the run share one clock. The times of a window are in nanoseconds after the base of the timeline's first
  * rank.
@@ -30,8 +30,8 @@ export interface Execution extends Window {
 
 export interface PictureOptions {
   /**
-   * The memory bandwidth of one rank in bytes per second. If the bandwidth is unknown, only useful time bounds the
-   * locality tax.
+   * The memory bandwidth of one rank in bytes per second. If the bandwidth is unknown, the upper bound of the locality
+   * tax is the whole useful time.
    */
   readonly bandwidth?: number
 }
@@ -144,7 +144,7 @@ function kernelsWithin(first: RankTimeline, rank: RankTimeline, window: Window):
   )
 }
 
-/** The kernels that run behind each gate. */
+/** The kernels that run between each start gate and the next one. */
 function kernelsBehind(rank: RankTimeline, gates: readonly number[]): number[][] {
   const { events } = rank
   const { start, launch } = events
@@ -208,7 +208,8 @@ function sharedEnds(
 }
 
 /**
- * The latest end of the given events of these ranks, relative to the time base of rank `first`, but at least `least`.
+ * The latest end of the given events of the given ranks, relative to the time base of rank `first`, but at least
+ * `least`.
  */
 function lastEnd(
   ranks: readonly RankTimeline[],

@@ -5,16 +5,16 @@
  *
  * Bytes are counted per rank and per tensor allocation, over the rank's kernels in order of their start:
  *
- * - Written bytes: bytes that a launch stores in the rank's copy, by its own programs and by programs of other ranks.
- *   The analysis does not count a put by a launch in which the rank does not take part.
+ * - Written bytes: bytes that a launch stores in the rank's copy, by its own programs and by programs of other ranks. A
+ *   put into the rank's copy counts only if the rank takes part in the launch.
  * - Bytes read back: bytes that the rank's own programs read, at most as many as earlier kernels have written and no
  *   kernel has read back yet. Loads by another rank are transfers and do not count as bytes read back. A kernel's reads
  *   of its own writes do not count as bytes read back.
  *
  * A written byte therefore counts once, however often it is read and by however many kernels. If a byte is written
  * again and read again, the second read counts as well. The analysis compares only numbers of bytes, not addresses. If
- * a kernel writes only some elements of a tensor and a later kernel reads other elements, that read counts as well. For
- * each tensor, the number of bytes read back is at most the size of the tensor.
+ * a kernel writes only some elements of a tensor and a later kernel reads other elements, the read counts nevertheless.
+ * For each tensor, the number of bytes read back is at most the size of the tensor.
  */
 import type { RankTimeline } from '../timeline/timeline.ts'
 

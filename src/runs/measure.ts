@@ -152,8 +152,8 @@ function unfinished({ skew, laps }: Laps): UnfinishedPoint[] {
 }
 
 /**
- * The mean end time of all ranks except the last one. If a skew is measured, it delays the last rank. If there is only
- * one rank, the mean is the end time of that rank.
+ * The mean end time of all ranks except the last one. A skew delays only the last rank. If there is only one rank, the
+ * mean is the end time of that rank.
  */
 export function punctualOf({ time, ends }: Lap): number {
   const punctual = ends.slice(0, -1)
@@ -244,7 +244,8 @@ async function recorded<Options extends OperationOptions, Contents>(
         ({ name }) => name !== limitName,
       )
       for (let round = 0; round <= count; round++) {
-        // The first execution of a batch runs while the host is still leaving its core, so the order must vary.
+        // The first execution of a batch runs while the host is still leaving its core, so the order of the variants
+        // must vary.
         const order = random(contestants.length).map((n) => contestants[n])
         const executions = order.map((one) => ({ ...one.at(turn++) }))
         await contest.gate.time(executions)

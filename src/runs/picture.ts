@@ -1,7 +1,8 @@
 /**
  * Computes what the processors of one rank do in a time window. The time spans of a processor follow each other without
  * gaps from the beginning of the window to its end. Each time span has one category of src/taxes/processors.ts. After
- * its last kernel, a rank waits for the last rank that shares launches with it. A rank without kernels is vacant.
+ * its last kernel, a rank waits for the last rank that shares launches with it. A rank without kernels has the category
+ * `vacant`.
  */
 import { type BusyPart, type IdlePart, type Part, partNames } from '../taxes/ledger.ts'
 import { chosenWork, type Ending, windowTime } from '../taxes/processors.ts'
@@ -13,7 +14,7 @@ import type { Picture, RunPart, Span } from './results.ts'
 
 type Tracks = Picture['ranks'][number]['tracks']
 
-/** A time interval on one rank's timeline, in the time of that rank. */
+/** A time window of one rank, in times of that rank's clock. */
 export interface RankWindow {
   readonly from: number
   readonly to: number
@@ -177,8 +178,8 @@ function eventsIn(
 }
 
 /**
- * Splits a set of time intervals at the events that lie in it. If several events overlap, the event that started last
- * gives the label.
+ * Splits a set of time intervals at the events inside these intervals. If several events overlap, the event that
+ * started last gives the label.
  */
 function labelled(set: Intervals, events: readonly Named[], otherwise: string): Named[] {
   const sorted = [...events].sort((a, b) => a.from - b.from || b.to - a.to)

@@ -14,8 +14,8 @@ import { runPartNames, type Picture, type RunLedger } from './results.ts'
 
 export interface RecordedOptions {
   /**
-   * The memory bandwidth of one rank in bytes per second. If the bandwidth is unknown, only useful time bounds the
-   * locality tax.
+   * The memory bandwidth of one rank in bytes per second. If the bandwidth is unknown, the upper bound of the locality
+   * tax is the whole useful time.
    */
   readonly bandwidth?: number
   /**

@@ -34,7 +34,7 @@ export interface RunLocality {
   readonly bytes: number
   /**
    * Bounds on the locality tax, which lies inside useful time. The lower bound is 0, because the data may have stayed
-   * in a cache. The upper bound is the number of bytes divided by the memory bandwidth.
+   * in a cache. Time lost to the locality tax is at most the bytes divided by the memory bandwidth.
    */
   readonly time: readonly [low: number, high: number]
 }
@@ -102,8 +102,8 @@ export interface VariantResult {
    */
   readonly speedup: Quantity | null
   /**
-   * The time of the lower bound divided by the time of this variant, computed round by round. The best possible
-   * quotient is 1.
+   * The time of the lower bound divided by the time of this variant, computed round by round. A variant that is as fast
+   * as the lower bound has the quotient 1.
    */
   readonly ofLimit: Quantity
   /** The time that the host takes to enqueue one execution. The enqueue time is not included in `time`. */
@@ -198,6 +198,6 @@ export interface BenchResult {
   }
   readonly points: readonly Point[]
   readonly warnings: readonly string[]
-  /** This field is present if a signal ended the run before all points were measured. */
+  /** True if a signal ended the run before all points were measured. */
   readonly interrupted?: true
 }

@@ -2,8 +2,8 @@
  * Lists candidate tiles for tuning, with the default tiles first. The list may contain tiles that a target rejects;
  * tuning tries them and drops them.
  *
- * On machines with scratch memory, the candidates are tiles that fit the scratch memory and the registers. There must
- * also be enough tiles of the output to keep all processors busy until the end. Several numbers of stages are tried,
+ * On machines with scratch memory, the candidates are tiles that fit the scratch memory and the registers. The output
+ * must have enough tiles to keep all processors busy until the end of the launch. Several numbers of stages are tried,
  * because ranks that share a device's memory are less skewed when each has fewer loads in flight.
  */
 import { stageBytes, tileMemory, tileRows, usesMatrixUnit } from '../ops/limits.ts'

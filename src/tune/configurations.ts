@@ -15,7 +15,7 @@ export interface Tiling<Tiles extends Numbers = Numbers> {
   fallback(given?: Partial<Tiles>): Tiles
   /** True if tiles that were measured for another shape may be used for this shape. */
   isLegal(tiles: Tiles): boolean
-  /** The tiles that are worth trying, with the fallback first. */
+  /** The tiles that `arke tune` tries, with the default tiles first. */
   candidates(): readonly Tiles[]
   /** The names of tile parameters that may be 0. */
   readonly mayBeZero?: readonly string[]
@@ -24,8 +24,8 @@ export interface Tiling<Tiles extends Numbers = Numbers> {
 export type TilesFrom = 'given' | 'tuned here' | `shipped for ${string}` | 'default'
 
 /**
- * The distances to other classes in doublings, with the nearest first. If two classes are equally near, the larger one
- * comes first, because its tiles waste less work.
+ * The distances to other classes in doublings, with the nearest first. Of two equally near classes, the larger one
+ * comes first, because tiles for larger shapes waste less work.
  */
 const distances = [0, 1, -1, 2, -2]
 
@@ -60,8 +60,8 @@ export function tilesFor<Tiles extends Numbers>(
 }
 
 /**
- * The settings under which the tables of tuned tiles are searched. In this search, the requested dtype comes first,
- * followed by the other dtype of the same size, because both move and multiply equally fast.
+ * The settings under which the tables of tuned tiles are searched. The search begins with the requested dtype and
+ * continues with the other dtype of the same size, because a machine copies and multiplies both equally fast.
  */
 function settingsOf(asked: Asked): string[] {
   const alike = { bf16: 'f16', f16: 'bf16' }[asked.dtype]

@@ -1,6 +1,7 @@
 /**
- * Records executions of an operation with some tiles, so that the ledgers before and after tuning can be compared. The
- * executions run as those that tuning times: interleaved, behind the start gate, on inputs that rotate.
+ * Records executions of an operation with given choices of tiles, so that the ledgers before and after tuning can be
+ * compared. Recorded executions run under the same conditions as during tuning: interleaved, after a start gate, on
+ * inputs that rotate.
  */
 import type { Operation, OperationDefinition, OperationOptions } from '../operation/definition.ts'
 import { breathe } from '../runs/breath.ts'
@@ -27,10 +28,10 @@ export interface RecordTilesOptions<Options extends OperationOptions> {
   readonly interrupt?: AbortSignal
 }
 
-/** The number of executions with each tiles, after a first one that compiles. */
+/** The number of recorded executions for each choice of tiles, after a first execution that compiles the kernels. */
 const executions = 15
 
-/** Returns, for each tiles, the execution of median length. The world must record. */
+/** Returns the execution of median length for each choice of tiles. The world must record. */
 export async function recordTiles<Options extends OperationOptions, Contents>(
   definition: OperationDefinition<Options, Contents>,
   world: World,

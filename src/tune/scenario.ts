@@ -1,8 +1,8 @@
 /**
- * Finds the fastest numbers of a scenario that names some (`tune`). Every combination runs once, with the checks of the
- * scenario itself; one that fails is dropped. The others then run in interleaved rounds with recording, and the faster
- * half is kept until one is left (halving.ts). The time of a run is that of its stretches on the device, without the time
- * in which the host allocates, reads or computes.
+ * Finds the fastest values of the parameters that a scenario lists in `tune`. Every combination of values runs once,
+ * and a combination whose run fails is dropped. The remaining combinations run in interleaved rounds with recording,
+ * and the faster half is kept until one is left (halving.ts). Only the time of stretches on the device counts, not the
+ * time in which the host allocates, reads or computes.
  */
 import { breathe } from '../runs/breath.ts'
 import { randomOrder } from '../runs/contest.ts'
@@ -15,13 +15,13 @@ import { halve, type TimeInTurns } from './halving.ts'
 import { classOf, settingOf, type Asked } from './tables.ts'
 import type { Dropped } from './tune.ts'
 
-/** The most combinations that are tried. */
+/** The maximum number of combinations that are tried. */
 export const mostCombinations = 256
-/** A scenario also runs its host code, so it runs less often than an operation. */
+/** The maximum number of rounds, which is small because a run of a scenario includes its host code. */
 const mostRounds = 31
 
 export interface TuneScenarioOptions {
-  /** Runs the scenario with these numbers. Throws the error of a scenario that fails. */
+  /** Runs the scenario with the given parameter values. If the scenario fails, its error is thrown. */
   readonly run: (chosen: Chosen) => Promise<RecordedRun>
   /** The duration of all rounds together, in seconds. */
   readonly seconds: number
@@ -35,16 +35,16 @@ export interface TuneScenarioOptions {
 /** Times are in nanoseconds. */
 export interface TunedScenario {
   readonly fallback: { readonly chosen: Chosen; readonly time: Quantity; readonly run: RecordedRun }
-  /** The fastest numbers, which are the defaults unless others are significantly faster. */
+  /** The fastest combination of parameter values, which is the default unless another one is significantly faster. */
   readonly best: { readonly chosen: Chosen; readonly time: Quantity; readonly run: RecordedRun }
   readonly speedup: Quantity
   readonly tried: number
   readonly dropped: readonly Dropped[]
-  /** Present only after an interrupt: `best` may not be significantly faster. */
+  /** Present only after an interrupt, when `best` may not be significantly faster than the default. */
   readonly interrupted?: true
 }
 
-/** All combinations of the numbers, with the defaults first. */
+/** All combinations of the parameter values, with the default first. */
 export const combinationsOf = (tune: Tunable): Chosen[] =>
   Object.entries(tune).reduce<Chosen[]>(
     (all, [name, numbers]) => all.flatMap((one) => numbers.map((number) => ({ ...one, [name]: number }))),
@@ -73,7 +73,7 @@ export async function tuneScenario(tune: Tunable, options: TuneScenarioOptions):
     const times = wanted.map((): number[] => [])
     let start = now()
     const most = Math.min(effort.mostRounds, mostRounds)
-    // The first round is a warm-up: a world that was opened again compiles its kernels.
+    // The first round is a warm-up, because a world that was opened again has to compile its kernels.
     for (let round = -1; round < most; round++) {
       if (round === 0) start = now()
       if (round >= Math.min(effort.leastRounds, most) && now() - start > 1e9 * effort.seconds) break
@@ -119,13 +119,16 @@ export async function tuneScenario(tune: Tunable, options: TuneScenarioOptions):
 const medianRun = (runs: readonly RecordedRun[]): RecordedRun =>
   [...runs].sort((a, b) => a.wall - b.wall)[Math.floor((runs.length - 1) / 2)]
 
-/** What numbers of a scenario are chosen for. `path` is the whole path of its file. */
+/**
+ * The key under which the parameter values of a scenario are stored. `path` is the absolute path of the scenario's
+ * file.
+ */
 export const askedFor = (path: string, { name }: Scenario, machine: Machine): Asked => ({
   ...{ operation: `${path}#${name}`, dtype: 'scenario', shape: {} },
   ...{ ranks: machine.processors.length, processors: fewestProcessors(machine), device: machine.name },
 })
 
-/** The numbers that were tuned on this machine, if the scenario still has them in its lists. */
+/** The parameter values that were tuned on this machine, if the scenario still lists each of them. */
 export function tunedNumbers(path: string, scenario: Scenario, machine: Machine): Chosen | undefined {
   const { tune } = scenario
   if (!tune) return undefined

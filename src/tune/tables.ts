@@ -27,8 +27,8 @@ export interface Asked {
 }
 
 /**
- * How the extents of an operation that grow with the amount of work form classes. A growing extent is rounded up to a
- * power of two. If an extent is marked `neighbouring`, tiles of a neighbouring class may be used, too.
+ * The extents of an operation that grow with the amount of work. A class of shapes is formed by rounding each of them
+ * up to a power of two. If an extent is marked `neighbouring`, tiles of a neighbouring class may be used, too.
  */
 export type Growing = Readonly<Record<string, 'rounded' | 'neighbouring'>>
 

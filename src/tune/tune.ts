@@ -139,7 +139,8 @@ export async function tune<Options extends OperationOptions, Contents>(
       definition.make(onlySeen, { ...options, tiles: best, stream: stream.id }, sets[0].inputs).launch()
       settings.onChosen(launched)
     } catch (error) {
-      // The candidates may have left too little memory for another operation. The result of tuning is still valid.
+      // The candidates may have left too little memory for another operation. The error is ignored, because the result
+      // of tuning is valid without a recording.
       if (!isAboutTiles(error)) throw error
     }
   }

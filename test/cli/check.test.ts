@@ -200,7 +200,7 @@ export const read = scenario('reads early', { ranks: 1 }, async (world) => {
     expect(code).toBe(1)
     expect(stdout).toMatch(/ 1 rank, recorded: .*: \d+ findings?\n/)
     expect(stdout).toMatch(
-      / 1 rank, as a CPU would run it \(complete, the last IR stage for native\): .*: ok; the recorded kernel decides, and it has findings\n/,
+      / 1 rank, as a CPU would run it \(complete, the last IR stage for native\): .*: ok; but the check fails, because the recorded kernel has findings\n/,
     )
   })
 })

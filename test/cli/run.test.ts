@@ -199,7 +199,7 @@ describe('arke run', () => {
       /^--target bogus: there is no such target; there is native, wasm, cuda$/,
     )
     await expect(run([good], { trace: join(folder, 't.json') })).rejects.toThrow(
-      '--trace shows one scenario at one world size, and these are 2',
+      '--trace shows one scenario at one world size, but 2 are selected',
     )
   })
 })

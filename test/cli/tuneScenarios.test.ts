@@ -111,7 +111,7 @@ describe('arke tune of scenarios', () => {
       )
       expect(new Set(seen)).toEqual(new Set([10]))
       expect(run.scenarios[0].chosen).toEqual({ ROUNDS: 10 })
-      expect(lines.join('\n')).toContain('It ran with ROUNDS=10, which was tuned here.')
+      expect(lines.join('\n')).toContain('The scenario ran with ROUNDS=10, as tuned on this machine.')
     },
   )
 

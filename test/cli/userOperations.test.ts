@@ -146,7 +146,7 @@ describe('what bench and tune reject', () => {
   it('tuning scenarios that name no numbers', () =>
     refused(
       ['tune', 'examples/06-message-passing.ts'],
-      /06-message-passing\.ts: none of its scenarios has anything to tune\. Name numbers in the scenario, and launch with them: scenario\(name, \{ tune: /,
+      /06-message-passing\.ts: none of its scenarios has anything to tune\. List numbers in the scenario, and launch kernels with the chosen numbers: scenario\(name, \{ tune: /,
     ))
   it('options of operations for a file with scenarios only', () =>
     refused(

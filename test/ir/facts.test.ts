@@ -121,10 +121,10 @@ describe('facts', () => {
     const copy = (from: Node, to: Node): Node => node('copy.async', [from, to, barrier])
     expect(accessesOf(copy(there, here)).map(({ level }) => level)).toEqual(['global', 'shared'])
     expect(() => copy(here, here)).toThrow(
-      'operand 1 lies in shared memory: it must be a tile or elements of',
+      'operand 1 lies in shared memory: the operand must be a tile or elements of',
     )
     expect(() => copy(there, there)).toThrow(
-      'operand 2 lies in global memory: copy it to a shared tile first',
+      'operand 2 lies in global memory: copy the operand to a shared tile first',
     )
   })
 

@@ -114,7 +114,7 @@ describe('what is refused', () => {
       t.putSignal(x.pick(0).tile([0], [4]), t.shared(f32, [4]) as never, told)
     })
     expect(() => into.record({ world: 2 })).toThrow(
-      'operand 3 lies in shared memory: it must be a tile or elements of a tensor',
+      'operand 3 lies in shared memory: the operand must be a tile or elements of a tensor',
     )
   })
 

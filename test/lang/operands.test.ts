@@ -83,7 +83,7 @@ describe('dtypes and shapes', () => {
     (t, { c }) => {
       t.dot(c.tile([0, 0], [4, 4]) as never, t.shared(f32, [4, 4]), t.zeros(f32, [4, 4])) //!
     },
-    /operand 1 lies in global memory: copy it to a shared tile first/,
+    /operand 1 lies in global memory: copy the operand to a shared tile first/,
   )
   refuses(
     'a wrong accumulator',
@@ -98,7 +98,7 @@ describe('dtypes and shapes', () => {
     (t, { a }) => {
       t.store(a.tile([0, 0], [4, 4]), t.zeros(f32, [4, 4]) as never) //!
     },
-    /store: the value is f32, the places hold bf16: cast it, with \.to\(bf16\)/,
+    /store: the value is f32, but the memory holds bf16: cast it, with \.to\(bf16\)/,
   )
   refuses(
     'a copy between shapes',

@@ -83,7 +83,7 @@ describe('values can be used only in their scope', () => {
       })
       ;(leaked.index as Scalar<'i32'>).add(1) //!
     },
-    /add: the value made at .*record\.test\.ts:\d+:\d+ does not exist here.*Return it from that block/s,
+    /add: the value made at .*record\.test\.ts:\d+:\d+ does not exist here.*Return the value from its block/s,
   )
   refuses(
     'a value of one branch used in the other',
@@ -144,7 +144,7 @@ describe('values can be used only in their scope', () => {
       t.if((leaked.other as Scalar<'i32'>).gt(0), () => {}) //!
       void n
     },
-    /after the kernel was recorded: keep its symbols inside the body/,
+    /after the kernel was recorded: use symbolic values only inside the body/,
   )
   refuses(
     "another kernel's symbol as an operand",
@@ -161,7 +161,9 @@ describe('values can be used only in their scope', () => {
     kernel('early', params, (_, { n }) => {
       late = n
     }).record({ world: 2 })
-    expect(() => late!.add(1)).toThrow(/after the kernel was recorded: keep its symbols inside the body/)
+    expect(() => late!.add(1)).toThrow(
+      /after the kernel was recorded: use symbolic values only inside the body/,
+    )
   })
 })
 
@@ -194,7 +196,7 @@ describe('state is carried', () => {
     (t, { n }) => {
       t.for(4, n, ((_: Scalar, state: Scalar) => state.to(f32)) as never) //!
     },
-    /for: the body returns other state than it was given: value 0 is f32, carried as i32/,
+    /for: the body must return values of the same types as the carried state: value 0 is f32, carried as i32/,
   )
   refuses(
     'state of another shape',
@@ -236,7 +238,7 @@ describe('state is carried', () => {
     (t, { n }) => {
       t.if(n.gt(0), () => n, (() => n.to(f32)) as never) //!
     },
-    /the two branches return different values: value 0 is f32, carried as i32/,
+    /the two branches must return values of the same types: value 0 is f32, carried as i32/,
   )
   refuses(
     'a branch without a value',

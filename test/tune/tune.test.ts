@@ -193,7 +193,9 @@ describe('arke tune', () => {
     await expect(run({ target: 'abacus' })).rejects.toThrow(
       '--target abacus: there is no such target; there is native, wasm, cuda',
     )
-    await expect(run({ write: 'table.json' })).rejects.toThrow('--write table.json: it is a source file')
+    await expect(run({ write: 'table.json' })).rejects.toThrow(
+      '--write table.json: the table is a source file',
+    )
     await expect(run({ write: join(folder, 'none', 'table.ts') })).rejects.toThrow('cannot be written')
     await expect(run({}, 'gemm')).rejects.toThrow('there is no operation gemm')
   })

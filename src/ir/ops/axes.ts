@@ -117,12 +117,18 @@ export const axisOps = {
   'reduce.sum': reduction('sum along an axis', 0, (a, b) => a + b),
   'reduce.max': reduction('largest along an axis', undefined, maximum),
   'reduce.min': reduction('smallest along an axis', undefined, minimum),
-  argmax: argument('index of the largest along an axis; a NaN wins, then the lowest index', (a, b) => a > b),
-  argmin: argument('index of the smallest along an axis; a NaN wins, then the lowest index', (a, b) => a < b),
+  argmax: argument(
+    'index of the largest element along an axis; a NaN wins, then the lowest index',
+    (a, b) => a > b,
+  ),
+  argmin: argument(
+    'index of the smallest element along an axis; a NaN wins, then the lowest index',
+    (a, b) => a < b,
+  ),
   cumsum: {
     ...gathered,
     operations: 1,
-    summary: 'sums of the elements up to each one along an axis, added and rounded in order',
+    summary: 'running sums along an axis: every sum is rounded, and the elements are added in order',
     infer(node) {
       expectInputs(node, 1)
       return expectAlong(node)
@@ -146,7 +152,7 @@ export const axisOps = {
       expectInputs(node, 1)
       const type = expectValue(node.inputs[0], 'the operand')
       const shape = expectShape(node.attributes.shape as Shape, 'a fragment')
-      if (type.shape.length === 0) fail('a scalar has no shape to change: x.broadcast(shape)')
+      if (type.shape.length === 0) fail('a scalar has no shape to change: use x.broadcast(shape)')
       if (elements(shape) !== elements(type.shape))
         fail(
           `${typeName(type)} has ${elements(type.shape)} elements, [${shape.join('x')}] has ${elements(shape)}`,
@@ -160,7 +166,7 @@ export const axisOps = {
     elements: 'gathered',
     meets: 'exchange',
     numbers: [0, 1],
-    summary: 'the elements of a and b in turn along the last axis, a first',
+    summary: 'interleaves the elements of a and b along the last axis, beginning with a',
     infer(node) {
       expectInputs(node, 2)
       const a = expectValue(node.inputs[0], 'the left operand')

@@ -1,12 +1,13 @@
 /**
- * The companions of ops by engines: an access that continues after its op needs an op that waits for it, and an op that
- * waits needs such an access. The verifier requires companions (`Companion`).
+ * Defines which ops of asynchronous engines need each other: an access that continues after its op needs an op that
+ * waits for the access, and an op that waits for accesses needs such an access. The verifier reports a missing op
+ * (`Companion`).
  */
 import type { Node } from '../node.ts'
 import type { Companion } from './op.ts'
 import { opOf } from './table.ts'
 
-/** The unit that makes an access that is in flight until a `drain`. Undefined for other accesses, and in earlier stages. */
+/** The unit that makes an access that is in flight until a `drain`, and undefined for every other access. */
 const unitInFlight = (node: Node): unknown =>
   ['at quiet', 'at drain'].includes(opOf(node).completes) ? node.attributes.by : undefined
 
@@ -41,7 +42,7 @@ export const startedProduct: Companion = {
   is: (_, other) => isByMatrixUnit(other),
 }
 
-/** A matrix product by an engine needs a wait for all products of its role. Without one, its result is never complete. */
+/** The result of a matrix product by an engine is complete only after a wait for all products of its role. */
 export const productWait: Companion = {
   where: 'role',
   what: 'a dot.wait that leaves no product pending',
@@ -49,10 +50,10 @@ export const productWait: Companion = {
     !isByMatrixUnit(dot) || (op === 'dot.wait' && attributes.pending === undefined),
 }
 
-/** A held arrival that the role never makes would block the producer of a ring forever. */
+/** If a role holds an arrival and never makes it, the producer of the buffer ring waits forever. */
 export const laterArrival: Companion = {
   where: 'role',
-  what: 'an arrive.held for the arrival that it holds',
+  what: 'an arrive.held that makes the held arrival',
   is: ({ inputs: [, held] }, { op, inputs }) =>
     held === undefined || (op === 'arrive.held' && inputs[0] === held),
 }

@@ -59,7 +59,7 @@ function expectSpaceLoop(node: Unplaced, leading: number): Type {
   expectCarriable(init)
   const indices = Array.from({ length: axes }, () => i32)
   expectTypes(body.params, [...indices, ...types(init)], 'the parameters of the body')
-  expectTypes(body.results, types(init), 'the body returns other state than it was given')
+  expectTypes(body.results, types(init), 'the body must return values of the same types as the carried state')
   return voidType
 }
 
@@ -139,7 +139,11 @@ export const controlOps = {
       const init = node.inputs.slice(3)
       expectCarriable(init)
       expectTypes(body.params, [i32, ...types(init)], 'the parameters of the body')
-      expectTypes(body.results, types(init), 'the body returns other state than it was given')
+      expectTypes(
+        body.results,
+        types(init),
+        'the body must return values of the same types as the carried state',
+      )
       return voidType
     },
   },
@@ -156,7 +160,11 @@ export const controlOps = {
       expectTypes(condition.params, types(node.inputs), 'the parameters of the condition')
       expectTypes(condition.results, [valueType('bool')], 'the condition')
       expectTypes(body.params, types(node.inputs), 'the parameters of the body')
-      expectTypes(body.results, types(node.inputs), 'the body returns other state than it was given')
+      expectTypes(
+        body.results,
+        types(node.inputs),
+        'the body must return values of the same types as the carried state',
+      )
       return voidType
     },
   },
@@ -169,7 +177,7 @@ export const controlOps = {
       const [yes, no] = expectBlocks(node, 2)
       expectScalar(node.inputs[0], 'the condition', ['bool'])
       expectCarriable(yes.results)
-      expectTypes(no.results, types(yes.results), 'the two branches return different values')
+      expectTypes(no.results, types(yes.results), 'the two branches must return values of the same types')
       return voidType
     },
   },
@@ -246,7 +254,7 @@ export const controlOps = {
     order: 'both',
     scope: 'rank',
     summary:
-      'a block that the last of `arrivals` programs of the rank to arrive executes; if there is an index, arrivals are counted per index',
+      'executes its block in the program whose arrival is the last of `arrivals` on the rank; with an index, arrivals are counted per index',
     infer(node) {
       const [body] = expectBlocks(node, 1)
       const [arrivals, index] = node.inputs as readonly (Node | undefined)[]

@@ -87,8 +87,8 @@ export const declaresBarriers = (node: Node): boolean =>
   opOf(node).effect === 'declare' && !opOf(node).isView && node.type.kind === 'barriers'
 
 /**
- * True if the node only orders accesses among the threads of one role and the bulk copy engine. Such orderings do not
- * matter to other agents, because a role is one agent.
+ * True if the node only orders accesses among the threads of one role and the bulk copy engine. Orderings inside one
+ * role do not matter to other agents, because a role is one agent.
  */
 export const isOfThreads = (node: Node): boolean => opOf(node).waitsFor === 'threads'
 
@@ -128,7 +128,10 @@ export function epochOf(node: Node): EpochUse | undefined {
   const side = advances === 'none' ? looked : advances
   if (side === 'none') return undefined
   const view = node.inputs.find(({ type }) => type.kind === 'flags')
-  if (!view) throw new Error(`${node.op} at ${node.site} uses the epoch of a flag set, and has none`)
+  if (!view)
+    throw new Error(
+      `${node.op} at ${node.site} uses the epoch of a flag set, but no input of the node is a flag set`,
+    )
   return { flags: origin(view).base, side, advances: advances !== 'none' }
 }
 
@@ -201,8 +204,8 @@ export const storedValues = (node: Node): readonly Node[] =>
   opOf(node).accesses.flatMap(({ values = [] }) => values.map((at) => node.inputs[at]))
 
 /**
- * True for a memory access with a memory order. Other agents may observe an ordered access at any time, so it must not
- * be removed.
+ * True for a memory access with a memory order. An ordered access must not be removed, because other agents may observe
+ * it.
  */
 export const isStrong = (node: Node): boolean =>
   opOf(node).accesses.length > 0 && node.attributes.order !== undefined

@@ -68,7 +68,8 @@ export const inFlightOps = {
     infer(node) {
       expectInputs(node, 0)
       const { of } = node.attributes
-      if (of !== 'reads' && of !== 'all') fail(`of ${String(of)}: there is reads and all`)
+      if (of !== 'reads' && of !== 'all')
+        fail(`the attribute \`of\` is ${String(of)}, but must be reads or all`)
       return voidType
     },
   },

@@ -44,7 +44,7 @@ export function expectMask(mask: Node | undefined, shape: Shape): void {
   const type = expectValue(mask, 'the mask')
   if (type.dtype !== 'bool') fail(`the mask must be bool, not ${typeName(type)}`)
   if (!sameShape(type.shape, shape))
-    fail(`the mask has shape [${type.shape.join('x')}], the places [${shape.join('x')}]`)
+    fail(`the mask has shape [${type.shape.join('x')}], but the memory has shape [${shape.join('x')}]`)
 }
 
 function expectOrder(node: Unplaced, allowed: readonly (Order | undefined)[]): void {
@@ -58,9 +58,9 @@ function expectOrder(node: Unplaced, allowed: readonly (Order | undefined)[]): v
 function expectMatch(ref: RefType, value: Node | undefined, what: string): void {
   const type = expectValue(value, what)
   if (type.dtype !== ref.dtype)
-    fail(`${what} is ${type.dtype}, the places hold ${ref.dtype}: cast it, with .to(${ref.dtype})`)
+    fail(`${what} is ${type.dtype}, but the memory holds ${ref.dtype}: cast it, with .to(${ref.dtype})`)
   if (!sameShape(type.shape, ref.shape))
-    fail(`${what} has shape [${type.shape.join('x')}], the places [${ref.shape.join('x')}]`)
+    fail(`${what} has shape [${type.shape.join('x')}], but the memory has shape [${ref.shape.join('x')}]`)
 }
 
 const atomicDtypes: readonly DType[] = ['i32', 'u32', 'i64', 'f32']
@@ -93,7 +93,7 @@ function atomic(
     ...changing,
     accesses: [{ at: 0, level: 'either', reads: true, writes: true, mask: 1 + values, values: operands }],
     atomic: meaning,
-    summary: `${summary}; yields what was there before`,
+    summary: `${summary}; yields the previous value of the element`,
     infer(node) {
       expectInputs(node, 1 + values, 2 + values)
       const ref = expectRef(node.inputs[0], 'the target')
@@ -218,7 +218,7 @@ export const memoryOps = {
     change: (round) => (old, value) => round(old - value),
   }),
   'atomic.cas': atomic(
-    'stores `desired` if the place holds `expected`',
+    'stores `desired` if the element is `expected`',
     bitwiseDtypes,
     {
       commutes: false,

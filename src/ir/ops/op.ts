@@ -76,8 +76,9 @@ export interface MemoryAccess {
 /**
  * States when the accesses of an op are complete: when the op ends; when the phase of the barrier among its inputs
  * completes; at a `quiet` of the role; or at a `drain` of the role. Copies and stores that complete later than the op
- * are asynchronous: they continue while the following nodes execute. `by unit`: at once if threads execute the op, and
- * at a `dot.wait` of the role if the matrix unit does (attribute `by`).
+ * are asynchronous: they continue while the following nodes execute. With `by unit`, the accesses of a matrix product
+ * by threads are complete when the op ends, and those of a matrix product by the matrix unit (attribute `by`) at a
+ * `dot.wait` of the role.
  */
 export type Completion = 'at once' | 'at barrier' | 'at quiet' | 'at drain' | 'by unit'
 
@@ -95,7 +96,8 @@ export type OrderScope = 'none' | 'threads' | 'program' | 'rank' | 'attribute'
 
 /**
  * The agents that an op may wait for: nobody; other programs of any rank; other roles of its program, or of its
- * cluster, whose programs a GPU starts together; or the threads of its own role and the copies that the bulk copy engine does for them.
+ * cluster, whose programs a GPU starts together; or the threads of its own role and the copies that the bulk copy
+ * engine makes for these threads.
  */
 export type Blocking = 'nobody' | 'programs' | 'roles' | 'threads'
 
@@ -104,7 +106,7 @@ export type Blocking = 'nobody' | 'programs' | 'roles' | 'threads'
  *
  * never     each thread executes the op on its own, unless the layout of its operands requires an exchange
  * exchange  the threads combine elements that different threads hold
- * barrier   all threads meet at the end of the op: what each did before comes before what any does after
+ * barrier   all threads synchronise at the end of the op
  */
 export type Meeting = 'never' | 'exchange' | 'barrier'
 
@@ -139,11 +141,11 @@ export type Place = 'anywhere' | 'top' | 'outside roles' | 'on every path' | 'in
 /** The compiler stage that inserts an op. Authors can write only the ops of the stage `recorded`. */
 export type Inserted = 'recorded' | 'clusters' | 'layouts' | 'words' | 'order'
 
-/** A node that must accompany an op, because the op would have no effect without it. */
+/** A node that must accompany an op: without that node, the op would have no effect or would never be complete. */
 export interface Companion {
-  /** Where the companion of an op must be: in the same role, or anywhere in the kernel. */
+  /** Where the accompanying node must be: in the same role as the op, or anywhere in the kernel. */
   readonly where: 'role' | 'kernel'
-  /** Describes the companion of an op in an error message. */
+  /** Describes, for an error message, the node that must accompany an op. */
   readonly what: string
   is(node: Node, other: Node): boolean
 }
@@ -191,7 +193,8 @@ export interface Facts {
   readonly needs: 'nothing' | Companion
   readonly ahead: Ahead
   /**
-   * The ids on which the result depends, apart from the inputs. A result that varies by program also varies by rank.
+   * The ids (rank or program) on which the result of the op depends, apart from the inputs. A result that varies by
+   * program also varies by rank.
    */
   readonly varies: 'never' | 'by rank' | 'by program'
   /** The side (signal or wait) of the op's flag set whose epoch advances in each launch that contains the op. */
@@ -263,7 +266,8 @@ export interface Op extends Facts {
   readonly atomic?: Atomic
   /**
    * True if the results in f32 may differ between targets. For each float function, a target states its maximum error
-   * (`MaximumErrors`). If an op lacks this fact, its result is correctly rounded and has the same bits on every target.
+   * (`MaximumErrors`). The result of an op without `isApproximate` is correctly rounded and has the same bits on every
+   * target.
    */
   readonly isApproximate?: true
 }

@@ -4,8 +4,8 @@
  *
  *   dot.wait        ()               the products that the role has started are complete, except the last `pending`
  *
- * A pipelined loop starts the next product before it waits for the previous one. The slot of the previous product is
- * therefore released one iteration later:
+ * A pipelined loop starts the next product before it waits for the previous one. A pipelined loop therefore releases
+ * the buffer slot of a product only in the next iteration:
  *
  *   held            (barriers)       holds at most one arrival at one of the barriers; at first it holds none
  *   barrier.arrive  (barrier, held)  holds an arrival at this barrier
@@ -18,7 +18,7 @@ import { expectInputs, fail, noMemory, straight, yieldsNothing, type Op } from '
 
 const facts = { ...yieldsNothing, ...noMemory, ...straight, ahead: 'consumer', inserted: 'order' } as const
 
-/** Checks that the input holds arrivals. If `barrier` is given, it must be one of the barriers of these arrivals. */
+/** Checks that the input is a `held` node. If `barrier` is given, it must be one of the barriers of the `held` node. */
 export function expectHeld(node: Node, barrier?: Node): void {
   if (node.op !== 'held') fail(`needs \`held\`, not ${node.op}`)
   if (barrier && (barrier.op !== 'pick' || barrier.inputs[0] !== node.inputs[0]))
@@ -38,7 +38,9 @@ export const productOps = {
       expectInputs(node, 0)
       const { pending } = node.attributes
       if (pending !== undefined && (!Number.isInteger(pending) || Number(pending) < 1))
-        fail(`leaves ${String(pending)} products in flight: at least one, or all are complete without it`)
+        fail(
+          `leaves ${String(pending)} products in flight: \`pending\` must be at least one, or absent if all are to be complete`,
+        )
       return voidType
     },
   },

@@ -67,8 +67,8 @@ const word = new DataView(new ArrayBuffer(4))
 export const marksOf = (epoch: number): number => (epoch % 3) + 1
 
 /**
- * The stages of a target insert the ops of this file only after pipelines have been lowered to roles, so no producer
- * runs ahead of them.
+ * The stages of a target insert the ops of this file only after pipelines have been lowered to roles, so the lowering
+ * of pipelines never sees these ops.
  */
 const ahead = 'consumer'
 
@@ -177,7 +177,7 @@ export const stageOps = {
       const { dtype, shape } = expectWords(node)
       const value = expectValue(node.inputs[2], 'the value')
       if (typeName(value) !== typeName(valueType(dtype, shape)))
-        fail(`the value is ${typeName(value)}, the places hold ${typeName(valueType(dtype, shape))}`)
+        fail(`the value is ${typeName(value)}, but the memory holds ${typeName(valueType(dtype, shape))}`)
       return voidType
     },
   },
@@ -240,13 +240,12 @@ export const stageOps = {
     meets: 'barrier',
     order: 'both',
     scope: 'threads',
-    summary:
-      'the threads of the role, or of each of its warpgroups, meet: what each did before comes before what any does after',
+    summary: 'the threads of the role, or of each warpgroup of the role, synchronise',
     infer(node) {
       expectInputs(node, 0)
       const { of } = node.attributes
       if (of !== undefined && of !== 'warpgroup')
-        fail(`of ${String(of)}: there is warpgroup, and the role without it`)
+        fail(`the attribute \`of\` is ${String(of)}, but must be warpgroup or absent`)
       return voidType
     },
   },
@@ -259,7 +258,8 @@ export const stageOps = {
     infer(node) {
       expectInputs(node, 0)
       const { space } = node.attributes
-      if (space !== 'shared' && space !== 'all') fail(`of ${String(space)} memory: there is shared and all`)
+      if (space !== 'shared' && space !== 'all')
+        fail(`the attribute \`space\` is ${String(space)}, but must be shared or all`)
       return voidType
     },
   },
@@ -274,10 +274,13 @@ export const stageOps = {
       expectInputs(node, 0)
       const { of, pending, by } = node.attributes
       if (by !== undefined && (by !== 'threads' || of !== undefined))
-        fail(`by ${String(by)}: there is threads, of all copies, and engines without it`)
-      if (of !== undefined && of !== 'reads') fail(`of ${String(of)}: there is reads, and all without it`)
+        fail(`the attribute \`by\` is ${String(by)}, but must be absent, or threads without \`of\``)
+      if (of !== undefined && of !== 'reads')
+        fail(`the attribute \`of\` is ${String(of)}, but must be reads or absent`)
       if (pending !== undefined && (of !== 'reads' || !Number.isInteger(pending) || Number(pending) < 1))
-        fail(`leaves ${String(pending)} boxes in flight: at least one, and of reads`)
+        fail(
+          `leaves ${String(pending)} boxes in flight: \`pending\` must be at least one, and \`of\` must be reads`,
+        )
       return voidType
     },
   },
@@ -299,7 +302,7 @@ export const stageOps = {
     advances: 'none',
     looks: 'none',
     summary:
-      'skips its block, a wait and what follows from it, if the role has waited for this flag before: of a `set`, for any of its first 32; else `last`',
+      'executes its block, which has a wait, unless the role has waited for this flag before; remembers the first 32 flags of a set (`set`), or only the last flag (`last`)',
     infer(node): Type {
       expectInputs(node, 0)
       if (node.blocks.length !== 1) fail(`owns 1 block, has ${node.blocks.length}`)

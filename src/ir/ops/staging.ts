@@ -1,8 +1,8 @@
 /**
  * The records of the ops that pass fragments to an engine through shared memory.
  *
- * Some matrix products read operands from shared memory that are held in registers. Two ops write operands from
- * registers to shared memory:
+ * The matrix unit reads some operands from shared memory only. If such an operand is in registers, two ops write it to
+ * shared memory:
  *
  *   staging   ()                   one place for all operands of the product
  *   operands  (staging, …values)   the threads write them there; the staging is an input of the `dot`
@@ -61,7 +61,7 @@ function expectBoxes(node: Unplaced): void {
   const { count, perRow } = node.attributes as { count?: number; perRow?: number }
   const isCount = (n: unknown): n is number => Number.isInteger(n) && (n as number) > 0
   if (!isCount(count) || !isCount(perRow) || count % perRow !== 0)
-    fail(`${String(count)} boxes, ${String(perRow)} per row: rows have equally many`)
+    fail(`${String(count)} boxes, ${String(perRow)} per row: every row must have the same number of boxes`)
 }
 
 /** True if the threads of a warpgroup synchronise between two ops of a block. */
@@ -138,7 +138,7 @@ export const stagingOps = {
     effect: 'pure',
     isView: true,
     ahead: 'both',
-    summary: 'the place of staging that a box takes',
+    summary: 'the staging buffer that a box uses',
     infer(node) {
       expectInputs(node, 2)
       expectStaging(node.inputs[0], STAGING_PLACES)

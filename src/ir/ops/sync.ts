@@ -166,8 +166,8 @@ export const syncOps = {
     place: 'top',
     ahead: 'both',
     summary:
-      'arrival barriers; a phase completes after `arrivals` arrivals and the copies attached to it. Those of a pipeline say ' +
-      'which side of its ring they are: `full` slots are waited for in order, `empty` ones when the ring comes round',
+      'arrival barriers; a phase completes after `arrivals` arrivals and the copies attached to it. ' +
+      'The barriers of a pipeline signal full buffer slots (`full`), or slots that may be filled again (`empty`)',
     infer(node) {
       const count = node.attributes.count as number
       const arrivals = node.attributes.arrivals as number
@@ -197,7 +197,7 @@ export const syncOps = {
     scope: 'program',
     waitsFor: 'roles',
     summary:
-      'blocks until phase `phase` (0, 1, …; -1 has passed) completes; the hardware keeps its parity only',
+      'blocks until phase `phase` (0, 1, …; -1 has passed) completes; the hardware keeps only the parity of the phase',
     infer(node) {
       expectInputs(node, 2)
       expectBarrier(node.inputs[0])

@@ -78,7 +78,7 @@ export function opsWith<const F extends Partial<Facts>, T>(facts: F, entry: T): 
 export function entryOf<T>(
   table: Readonly<Partial<Record<OpName, T>>>,
   { op }: { readonly op: OpName },
-  isNot = 'is no op that is known here',
+  isNot = 'is an op without an entry in this table',
 ): T {
   const entry = table[op]
   if (entry === undefined) throw new Error(`${op} ${isNot}`)
@@ -93,8 +93,8 @@ export function opOf({ op }: { readonly op: OpName }): Op {
 }
 
 const remedies = {
-  global: 'it must be a tile or elements of a tensor',
-  shared: 'copy it to a shared tile first',
+  global: 'the operand must be a tile or elements of a tensor',
+  shared: 'copy the operand to a shared tile first',
 } as const
 
 /**

@@ -242,7 +242,8 @@ export const valueOps = {
       const b = expectValue(node.inputs[2], 'the second choice')
       if (condition.dtype !== 'bool') fail(`the condition must be bool, not ${typeName(condition)}`)
       if (!sameType(a, b)) fail(`the choices differ: ${typeName(a)} and ${typeName(b)}`)
-      if (!sameShape(condition.shape, a.shape)) fail(`the condition has another shape than the choices`)
+      if (!sameShape(condition.shape, a.shape))
+        fail(`the condition must have the same shape as the two choices`)
       return a
     },
     evaluate: (node, inputs) => map(elements(shapeOf(node)), inputs, (c, a, b) => (c ? a : b)),
@@ -322,7 +323,7 @@ export const valueOps = {
         fail(`needs a fragment or a shared tile of two axes, not ${typeName(type)}`)
       const shape = [type.shape[1], type.shape[0]]
       if (type.kind === 'value') return valueType(type.dtype, shape)
-      if (type.space !== 'shared') fail('a global tile is transposed after it was copied to shared memory')
+      if (type.space !== 'shared') fail('copy a global tile to shared memory before transposing it')
       return refType('shared', type.dtype, shape)
     },
     evaluate(node, [input]) {
@@ -353,7 +354,7 @@ export const valueOps = {
     scope: 'none',
     operations: ({ inputs }) => 2 * (inputs[0].type as ValueType).shape[1],
     summary:
-      'accumulator + a x b; products are exact and sums are kept in f32 (i32 for i8) by the hardware, in f64 here',
+      'accumulator + a x b; products are exact and sums are kept in f32 (i32 for i8) by the hardware, and in f64 by the evaluator',
     infer(node) {
       expectInputs(node, 3, 4)
       const [a, b, acc] = node.inputs.map((input) => input.type)

@@ -56,7 +56,7 @@ const after =
     parts.forEach((part) => part(t, args, peerOf(t)))
 
 describe('a courier', () => {
-  it('sends what the consumer sent before it multiplied, and the consumer no longer does', () => {
+  it('sends the data that the consumer sent before its first matrix product, in place of the consumer', () => {
     const ir = lower(recorded(after(send, multiply)))
     const detached = rolesOf(detachCourier(ir).ir!)
     expect(detached.names).toEqual(['producer', 'courier', 'consumer'])
@@ -70,7 +70,7 @@ describe('a courier', () => {
     expect(detachCourier(detachCourier(ir).ir!).ir).toBeUndefined()
   })
 
-  it('computes scalars and places itself that the consumer needs, too', () => {
+  it('computes scalars and addresses that the consumer also computes', () => {
     const shared: Part = (t, { a, b, c, n, done }, peer) => {
       const twice = n.mul(n)
       const place = a.tile([twice, 0], TILE)
@@ -86,7 +86,7 @@ describe('a courier', () => {
     for (const name of ['courier', 'consumer']) expect(count(detached.of(name), 'mul')).toBe(1)
   })
 
-  it('has branches and loops, relaxed and release stores, and the nodes that these need', () => {
+  it('has branches and loops, relaxed and release stores, and the nodes on which they depend', () => {
     const conditional: Part = (t, { a, b, n, offsets, counter, done }, peer) => {
       const sum = t.for(n, t.constant('i32', 0), (i, before) => before.add(t.load(offsets.at([i]))))
       t.if(sum.gt(0), () =>
@@ -111,29 +111,33 @@ const refused: Readonly<Record<string, readonly Part[]>> = {
   'nothing is sent': [multiply],
   'it is sent afterwards': [multiply, send],
   'only waits come before': [(t, { ready }) => t.wait(ready), multiply],
-  'it would wait for a flag': [send, (t, { ready }) => t.wait(ready), multiply],
-  'it would poll a flag': [
+  'the courier would wait for a flag': [send, (t, { ready }) => t.wait(ready), multiply],
+  'the courier would poll a flag': [
     (t, args, peer) => t.if(t.reached(args.ready, { order: 'relaxed' }), () => send(t, args, peer)),
     multiply,
   ],
-  'it would load with an order': [
+  'the courier would load with an order': [
     toPeers((t, { offsets, counter }, peer) =>
       t.store(counter.on(peer).at([0]), t.load(offsets.at([0]), { order: 'relaxed' })),
     ),
     multiply,
   ],
-  'it would store on its own rank': [send, (t, { counter }) => t.store(counter.at([0]), 1), multiply],
-  'it may store on its own rank': [
+  'the courier would store on its own rank': [
+    send,
+    (t, { counter }) => t.store(counter.at([0]), 1),
+    multiply,
+  ],
+  'the courier may store on its own rank': [
     (t, { b }) => t.for(t.world, (step) => t.store(b.on(t.rank.add(step).mod(t.world)).at([0, 0]), 1)),
     multiply,
   ],
-  'it would signal its own rank': [send, (t, { ready }) => t.signal(ready), multiply],
-  'it would add atomically': [
+  'the courier would signal its own rank': [send, (t, { ready }) => t.signal(ready), multiply],
+  'the courier would add atomically': [
     toPeers((t, { counter }, peer) => t.atomic.add(counter.on(peer).at([0]), 1)),
     multiply,
   ],
-  'it would fence': [send, (t) => t.fence('release'), multiply],
-  'it would use shared memory': [
+  'the courier would fence': [send, (t) => t.fence('release'), multiply],
+  'the courier would use shared memory': [
     (t, args, peer) => {
       const tile = t.shared(f32, TILE)
       t.copy(args.a.tile([0, 0], TILE), tile)
@@ -141,7 +145,7 @@ const refused: Readonly<Record<string, readonly Part[]>> = {
     },
     multiply,
   ],
-  'it might not end': [
+  'the courier might not end': [
     send,
     (t, { counter, offsets }) =>
       t.while(
@@ -154,7 +158,7 @@ const refused: Readonly<Record<string, readonly Part[]>> = {
       ),
     multiply,
   ],
-  'products use what it loads': [
+  'products use what the courier loads': [
     (t, args, peer) => {
       const tile = t.load(args.b.tile([0, 0], TILE))
       t.for(t.world - 1, (step) => t.store(args.b.on(peer(step)).tile([1, 1], TILE), tile))
@@ -162,7 +166,7 @@ const refused: Readonly<Record<string, readonly Part[]>> = {
       t.store(args.c.tile([1, 1], TILE), tile)
     },
   ],
-  'products use what its loop leaves': [
+  'products use the results of a loop of the courier': [
     (t, args, peer) => {
       const sum = t.for(t.world - 1, t.constant('i32', 0), (step, before) => {
         t.store(args.b.on(peer(step)).at([0, 0]), 1)
@@ -172,21 +176,21 @@ const refused: Readonly<Record<string, readonly Part[]>> = {
       t.store(args.counter.at([0]), sum)
     },
   ],
-  'what it loads is stored by the consumer': [
+  'the consumer stores what the courier loads': [
     toPeers((t, { b, c }, peer) => t.store(b.on(peer).tile([0, 0], TILE), t.load(c.tile([0, 0], TILE)))),
     multiply,
   ],
-  'what it loads is stored by other ranks’ consumers': [
+  'consumers of other ranks store what the courier loads': [
     toPeers((t, { b, offsets }, peer) => t.store(b.on(peer).at([0, 0]), t.load(offsets.at([0])).to(f32))),
     multiply,
     toPeers((t, { offsets }, peer) => t.store(offsets.on(peer).at([0]), 1)),
   ],
-  'the consumer reads on another rank what it stores': [
+  'the consumer reads on another rank what the courier stores': [
     send,
     multiply,
     (t, { b, c }) => t.store(c.at([3, 3]), t.load(b.on(1).at([0, 0]))),
   ],
-  'the consumer stores what it stores': [send, multiply, (t, { b }) => t.store(b.at([3, 3]), 1)],
+  'the consumer stores what the courier stores': [send, multiply, (t, { b }) => t.store(b.at([3, 3]), 1)],
   'the consumer signals': [send, multiply, (t, { ready }) => t.signal(ready)],
   'the consumer releases a store': [
     send,
@@ -213,12 +217,20 @@ describe('a consumer sends its data itself if', () => {
 
   it.each([
     ['nothing is sent', 'the consumer sends nothing before it first uses the buffer ring', []],
-    ['it would wait for a flag', 'a courier may not execute', ['wait']],
-    ['it would store on its own rank', 'a courier may not execute', ['store']],
-    ['products use what it loads', 'the consumer uses values that the courier would load or compute', []],
-    ['the consumer signals', 'the data that the consumer sends first is released by a later', ['signal']],
+    ['the courier would wait for a flag', 'a courier may not execute', ['wait']],
+    ['the courier would store on its own rank', 'a courier may not execute', ['store']],
     [
-      'the consumer stores what it stores',
+      'products use what the courier loads',
+      'the consumer uses values that the courier would load or compute',
+      [],
+    ],
+    [
+      'the consumer signals',
+      'the data that the consumer sends first is released by the later op',
+      ['signal'],
+    ],
+    [
+      'the consumer stores what the courier stores',
       'the courier and another role would access the same memory, and one of them writes it',
       [],
     ],
@@ -228,7 +240,7 @@ describe('a consumer sends its data itself if', () => {
     expect(obstacle?.others?.map(({ op }) => op)).toEqual(ops)
   })
 
-  it('roles are not all that the kernel does, or an author wrote them', () => {
+  it('the kernel does more than execute roles, or an author wrote the roles', () => {
     const inTeams = lower(
       recorded((t, args) => {
         const tile = t.shared(f32, TILE)
@@ -313,11 +325,11 @@ describe('what a courier sends', () => {
     [2, true],
     [3, true],
     [2, false],
-  ])('arrives before it is used, on %d ranks, in order: %s', async (ranks, inOrder) => {
+  ])('arrives before a consumer uses the data, on %d ranks, in order: %s', async (ranks, inOrder) => {
     expect(await findings(fused(ranks, { M: 3, N: 5, K: 6 }, inOrder), ranks)).toEqual([])
   })
 
-  it('is correct for shapes that are multiples of the tile and for others', async () => {
+  it('is correct for shapes that are multiples of the tile and for other shapes', async () => {
     const between = (low: number, high: number, at: number): number =>
       low + ((Math.imul(at, 2654435761) >>> 8) % (high - low + 1))
     for (let i = 1; i <= 6; i++) {
@@ -365,7 +377,7 @@ describe('emitted, a courier', () => {
     return { text, before, consumer, block, recordedSites }
   }
 
-  it.each([{}, { record: true }])('has the stores and the signals, with %o', (options) => {
+  it.each([{}, { record: true }])('has the stores and the signals of the sends, with %o', (options) => {
     const { before, consumer, block } = emit(64, options)
     expect(before).toMatch(/producer, courier\n/)
     for (const sent of ['on_rank(inbox', 'flag_add(']) {
@@ -382,7 +394,7 @@ describe('emitted, a courier', () => {
     expect(recordedSites?.some(({ line }) => line.includes('fusedByShard.ts'))).toBe(true)
   })
 
-  it('keeps registers for what it sends, where others are moved to the products', () => {
+  it('keeps registers for the data that it sends, which a producer would give to the consumer', () => {
     const { text, block } = emit(128)
     expect(block).toBe(384)
     expect(text).toContain('registers_lower<136>();')

@@ -96,7 +96,7 @@ function withDetachedCourier(ir: KernelIR, shape: Shape): Detached {
   const unfit = courier.find((node) => !isOfCourier(node, isElsewhere))
   if (unfit) return not('a courier may not execute', unfit)
   const releasing = rest.find((node) => !releasesNothing(node))
-  if (releasing) return not('the data that the consumer sends first is released by a later', releasing)
+  if (releasing) return not('the data that the consumer sends first is released by the later op', releasing)
   if (sharesMemory(courier, rest))
     return not('the courier and another role would access the same memory, and one of them writes it')
   return { ir: withCourier(ir, roles, split, shape), moved: [...split.moved] }

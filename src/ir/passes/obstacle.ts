@@ -176,7 +176,7 @@ function acquiredByConsumer(
 ): string | undefined {
   const inside = new Set(pipelines.flatMap((pipeline) => [...walk(pipeline.blocks[0])]))
   const acquires = (node: Node): boolean => {
-    // Only the producer executes the polls that it needs.
+    // Only the producer executes the polls on which its copies depend.
     const isProducers = isLook(node) && needed.has(node)
     if (awaitsFlag(node) || (isProducers ? inside.has(node) : finished.has(node))) return false
     const { order } = opOf(node)
@@ -206,7 +206,7 @@ function signalledBeforeWait(body: Block, { needed }: Slice): string | undefined
       if ((awaitsFlag(node) || looks) && signal)
         obstacle ??= `${signal.op} at ${signal.site} precedes the ${looks ? 'poll' : 'wait'} at ${node.site} in the same iteration`
       if (tells(node)) signal ??= node
-      const times = isLoop(node) ? 2 : 1 // A node in the body of a loop may execute again after itself.
+      const times = isLoop(node) ? 2 : 1 // In a loop, a signal precedes the waits of the next iteration.
       for (let i = 0; i < times; i++) node.blocks.forEach(visit)
     }
   }

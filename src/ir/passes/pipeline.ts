@@ -113,7 +113,7 @@ function lowerRoles(node: Node, context: Context): Node {
     if (!block.nodes.some(containsPipeline))
       return [{ name: names[i], warps: warps[i], block: copier.copyBlock(block) }]
     const obstacle = barrier
-      ? `the barrier at ${barrier.site} counts the roles of the program, and the pipeline would add one`
+      ? `the barrier at ${barrier.site} counts the roles of the program, and the pipeline would add a role`
       : total + producerWarps > mostWarps
         ? `the roles have ${total} warps, and ${producerWarps} more for a producer are too many for a program`
         : undefined

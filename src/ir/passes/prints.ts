@@ -1,7 +1,7 @@
 /**
  * The compiler stage `prints` replaces `print` by ordinary memory accesses. Each program reserves space in the print
  * buffer of its rank with an atomic addition, and stores the printed numbers there. The stage `prints` adds two
- * parameters for the print buffer to the kernel. Both parameters refer to the same memory, once as u32 and once as f32,
+ * parameters for the print buffer to the kernel. The two parameters refer to one buffer, once as u32 and once as f32,
  * because the IR does not reinterpret bits. A world passes the print buffers as arguments (world/printBuffers.ts).
  */
 import { analysis } from '../analysis.ts'

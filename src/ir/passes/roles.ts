@@ -21,7 +21,7 @@ export interface Ring {
   readonly empty: Node
 }
 
-/** The node of a block that the consumer must reach before the producer continues past it. */
+/** A node of a block: the producer continues past this node only after the consumer has reached it. */
 export interface Handover {
   readonly before: Node
   readonly barrier: Node
@@ -76,9 +76,9 @@ export class RoleBuilder {
    */
   #node(node: Node, positions: Positions, full: Node | undefined): Positions {
     const into = this.#into
-    // This node has already been declared at the top of the kernel.
+    // A node that declares a shared tile or a barrier has already been copied to the top of the kernel.
     if (into.map.has(node) && node.type.kind === 'ref') return positions
-    if (meetsRoles(node) && this.#role !== 'sequential') return positions // A role is already sequential, so it needs no change.
+    if (meetsRoles(node) && this.#role !== 'sequential') return positions // A barrier within one role orders nothing.
     if (this.#isLeftOut(node)) return positions
     if (node.op === 'result') {
       into.map.set(node, this.#results.get(node.inputs[0])!.get(attribute<number>(node, 'index'))!)
@@ -99,8 +99,8 @@ export class RoleBuilder {
   }
 
   /**
-   * The nodes that a role executes. If this field is undefined, the role executes everything, or everything that was
-   * not moved to the producer.
+   * The nodes that a role executes. Without such a list, the role executes all nodes, or all nodes that were not moved
+   * to the producer.
    */
   get #share(): Share | undefined {
     return this.#role === 'producer' ? this.#slice : this.#slice?.consumer

@@ -1,7 +1,7 @@
 /**
- * Executes a slice of a kernel: one access and the nodes that it depends on. If a loop is executed again with the same
- * values from outside, its traffic is the same, so the analysis caches the counts. For the A tiles of a matrix product,
- * for example, the counts of one row of tiles serve all columns.
+ * Executes a slice of a kernel: one access and the nodes that it depends on. If a loop is executed again and the values
+ * that it uses from outside are unchanged, its traffic is unchanged, so the analysis caches the counts. In a matrix
+ * product A x B, for example, the counts for a row of tiles of A are reused for all columns of output tiles.
  */
 import { attribute, walk, type Block, type Node } from '../node.ts'
 import {
@@ -42,7 +42,7 @@ interface Remembered {
   readonly counts: Counts
 }
 
-/** The values from outside that a loop uses, and whether the loop depends on the program id. */
+/** The values that a loop uses from outside the loop, and whether the loop depends on the program id. */
 interface Captured {
   readonly nodes: readonly Node[]
   readonly ids: boolean
@@ -135,7 +135,7 @@ const finders: Readonly<Record<Exclude<OpName, ControlName>, Find>> = {
 /** The maximum number of iterations of a `while` loop that the traffic analysis follows. */
 const longestLoop = 2 ** 22
 
-/** The error that is thrown if following a kernel takes more steps than the limit allows. */
+/** The error that is thrown if the analysis of a kernel takes more steps than the limit allows. */
 export class TooLong extends Error {}
 
 export class Execution {
@@ -251,8 +251,8 @@ export class Execution {
   }
 
   /**
-   * A text key of the values from outside that a loop uses. The key of a loop is undefined if there are fragments among
-   * the values.
+   * A text key of the values that a loop uses from outside the loop. The key of a loop is undefined if one of these
+   * values is a fragment.
    */
   #key(node: Node): string | undefined {
     let captured = this.#captured.get(node)

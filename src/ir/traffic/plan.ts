@@ -1,7 +1,7 @@
 /**
- * Computes the nodes that must be executed to know the traffic of one access: the loops and branches around it, and all
- * nodes on which these and its addresses depend. The search stops at loaded data, because it is unknown before the
- * launch.
+ * Computes the nodes that must be executed to know the traffic of one access: the loops and branches around the access,
+ * and all nodes on which the addresses, the loops and the branches depend. The search stops at loads, because loaded
+ * data is unknown before the launch.
  */
 import { analysis } from '../analysis.ts'
 import { attribute, type Block, type KernelIR, type Node } from '../node.ts'
@@ -14,7 +14,7 @@ import type { Site } from '../site.ts'
 /** One access of global memory, signal or wait, and the nodes that it depends on. */
 export interface Slice {
   readonly counted: Node
-  /** The nodes to execute, including the counted node. */
+  /** The nodes that the traffic analysis executes, including the access that it counts. */
   readonly needed: ReadonlySet<Node>
 }
 export interface Plan {

@@ -66,7 +66,7 @@ export function tile(view: TensorView, indices: readonly (number | undefined)[],
 
 /**
  * The elements of rows that are gathered by index. A row index outside the tensor is an error in the kernel, so all
- * gathered rows count.
+ * gathered rows count as traffic.
  */
 export function rows(view: TensorView, column: number | undefined, shape: Shape): Places {
   return places(view, shape, [[0, shape[0]], cut(view.axes[1], column, shape[1])])
@@ -74,7 +74,7 @@ export function rows(view: TensorView, column: number | undefined, shape: Shape)
 
 /**
  * Elements that are selected one by one. An index outside the tensor is an error in the kernel, so all selected
- * elements count.
+ * elements count as traffic.
  */
 export const at = (view: TensorView, shape: Shape): Places =>
   places(

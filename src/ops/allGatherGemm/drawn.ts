@@ -1,10 +1,11 @@
-/** The inputs of All-Gather + GEMM that a benchmark draws on the device. src/ops/drawn.ts explains how inputs are drawn. */
+/** The inputs of All-Gather + GEMM that a benchmark generates on the device. See ../drawn.ts. */
 import { sampleProduct, type Drawing } from '../drawn.ts'
 import type { AllGatherGemmOptions } from './index.ts'
 
 export const drawing: Drawing<AllGatherGemmOptions> = {
   inputs: { a: { isShared: true }, b: {} },
-  // One matrix B is larger than the L2 cache, but the next execution could still find some of B in the cache.
+  // Two sets of inputs alternate: one matrix B is larger than the L2 cache, but with one set, an execution could find
+  // some of B in the cache.
   sets: 2,
   samples({ ranks, layout, shape: { M, N, K } }, drawn) {
     const isAlongK = layout?.shard !== 'M'

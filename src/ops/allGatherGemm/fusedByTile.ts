@@ -3,9 +3,8 @@
  * kernel on CPUs, and on GPUs with shards along M or with `senders`. In all other cases, `fused` launches the kernel of
  * fusedByShard.ts (`flagPer` in index.ts).
  *
- * With `senders` > 0, that many programs per rank form a
- * team that sends, while the other programs multiply. With `senders` = 0, every program first sends its share and then
- * multiplies, so one program per rank is enough.
+ * With `senders` > 0, `senders` programs per rank form a team that sends, while the other programs multiply. With
+ * `senders` = 0, every program first sends its share and then multiplies, so one program per rank is enough.
  */
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
 import { oncePer, type OperandDType } from '../../operation/definition.ts'

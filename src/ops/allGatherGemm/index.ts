@@ -48,7 +48,7 @@ export type { Shard } from '../gathered/product.ts'
 export type { Tiles } from '../gathered/tiles.ts'
 export type AllGatherGemmVariant = 'bsp' | 'pull' | 'push' | 'fused'
 
-/** This is a type alias and not an interface, so that it is assignable to a record of extents. */
+/** The shape is a type alias and not an interface, so that the type is assignable to a record of extents. */
 
 export type MatrixShape = {
   readonly M: number
@@ -78,11 +78,14 @@ export interface AllGatherGemmOptions {
    * With shards along K, the own shard is multiplied for all tiles of C, and C holds the partial sums in the meantime.
    * Multiplying the own shard first along K needs f32, for which it is the default. With shards along M, strips of C
    * are multiplied with the own rows until the rows of the other ranks have arrived. Multiplying the own rows first
-   * needs all rows in one tile. Multiplying the own rows first is the default on two ranks. GPUs reject `ownFirst`,
-   * because it has not been tried on them.
+   * requires that all rows fit into one tile, and is the default on two ranks. GPUs reject `ownFirst`, because it has
+   * not been tried on them.
    */
   readonly ownFirst?: boolean
-  /** Whether `fused` along K has one flag per tile of A, or one flag per shard. One flag per shard is the default on a GPU. */
+  /**
+   * Selects one flag per tile of A or one flag per shard, for `fused` along K. One flag per shard is the default on a
+   * GPU.
+   */
   readonly flagPer?: 'tile' | 'shard'
   /**
    * If true, `fused` with one flag per shard multiplies shards in rank order, which makes the results bitwise reproducible.
@@ -391,15 +394,15 @@ export function allGatherGemm(
 }
 
 /**
- * The maximum number of sections of a shard that one program copies while other programs multiply their own shard. A
- * larger number of sections would not be copied in time.
+ * The maximum number of sections of a shard that one program copies while other programs multiply their own shard. If
+ * one program copied more sections, the other programs would finish multiplying before the copy is complete.
  */
 const mostStagedParts = 4
 
 /**
- * True if every rank has enough programs without a tile of C in the last round to copy its shard in time. On machines
- * with near peers the result is false, because waiting for peers at the end costs less than the copy. The function
- * assumes one resident program per processor.
+ * True if every rank has enough programs without a tile of C in the last round to copy the rank's shard in time. The
+ * result is false on machines with near peers: there, waiting for peers at the end of `pull` costs less than the copy.
+ * The function assumes one resident program per processor.
  */
 function hasProgramsLeft(
   { processors, capabilities }: Machine,

@@ -19,7 +19,8 @@ import type { Tiles } from '../tiles.ts'
 import { product, productMeta } from '../gathered/product.ts'
 
 /**
- * The columns of one section of a shard, given its rows. A program holds a whole section in registers.
+ * The number of columns of one section of a shard, given the number of its rows. A program holds a whole section in
+ * registers.
  */
 const partColumns = (BM: number): number => (BM <= 64 ? 256 : 128)
 

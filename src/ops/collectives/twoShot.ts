@@ -9,8 +9,9 @@
  *   finished   [world, tiles per share]: the owner has written the sum of that tile into this rank's x
  *
  * Data is pushed, and sums go directly into the `x` of the peers. The arrival of a peer's tile shows that the peer has
- * finished reading that tile of its `x`. One inbox slot per rank is enough. A source rank ends its launch only after
- * `finished` was signalled for every tile, and the owner signals `finished` after it has read the source's tile.
+ * finished reading that tile of its `x`. An inbox needs only one slot per rank, not two that alternate. A source rank
+ * ends its launch only after `finished` was signalled for every tile, and the owner signals `finished` after it has
+ * read the source's tile.
  *
  * The sum is guaranteed to be computed in rank order by one rank, with each addition in f32 and one final rounding. All
  * ranks and all launches therefore get the same bits, which equal the result of `oneShotAllReduce`.

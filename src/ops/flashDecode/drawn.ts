@@ -1,4 +1,4 @@
-/** The inputs of Flash Decode that a benchmark draws on the device: the queries and the caches. See ../drawn.ts. */
+/** The inputs of Flash Decode that a benchmark generates on the device: the queries and the caches. See ../drawn.ts. */
 import type { Drawing } from '../drawn.ts'
 import type { FlashDecodeOptions } from './index.ts'
 

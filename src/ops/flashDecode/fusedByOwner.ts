@@ -1,15 +1,16 @@
 /**
  * Flash Decode in one kernel in which every (batch, kv head) has an owner rank. Every rank gets the whole result. Each
  * rank sends its partial result to the owner. The owner combines all partial results and sends the final result to all
- * ranks. Each partial result therefore travels once and is merged once, however many ranks there are. In return, each
- * final result needs two hops. (The kernel `fusedForAll` instead sends every partial result to every rank.)
+ * ranks. Each partial result therefore travels once and is merged once, however many ranks there are. The disadvantage
+ * of owners is that each final result needs two hops. (The kernel `fusedForAll` instead sends every partial result to
+ * every rank.)
  *
  *   arrived   [part, batch, kv head], on the owner: that partial result is in the owner's inbox
  *   left      [rank]: that rank has sent all results that it owns
  *
- * One inbox slot per rank is enough. A rank that has ended a launch has received a signal from every owner, and each
- * owner signals after it has read the partial results. An owner sends a result only to ranks that have begun the
- * launch, because it has waited for their partial results.
+ * An inbox needs only one slot per rank, not two that alternate. A rank that has ended a launch has received a signal
+ * from every owner, and each owner signals after it has read the partial results. An owner sends a result only to ranks
+ * that have begun the launch, because it has waited for their partial results.
  */
 import { flags, kernel } from '../../lang/kernel.ts'
 import { leaveTogether } from '../meeting.ts'

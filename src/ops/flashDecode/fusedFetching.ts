@@ -11,7 +11,7 @@
  *   arrived       [part, batch, kv head]: that partial result is in the outbox of its rank
  *
  * The readers of outboxes return no credits. Every rank receives a signal from every other rank in each launch. A rank
- * overwrites an outbox slot two launches after writing it; its readers have then begun the launch in between.
+ * overwrites an outbox slot two launches after writing it; its readers have then begun the launch between these two.
  */
 import { flags, kernel } from '../../lang/kernel.ts'
 import { oncePer, type OperandDType } from '../../operation/definition.ts'

@@ -36,11 +36,11 @@ type Place = (part: Scalar, b: Scalar, h: Scalar) => void
 interface Signals {
   readonly arrived: Flags
   /**
-   * This callback is for a partial result that has been stored into the inboxes of all ranks. The
-   * callback signals all ranks together, so that one fence is enough.
+   * Called when a partial result has been stored into the inboxes of all ranks. This callback signals all ranks
+   * together, so that one fence is enough.
    */
   readonly sent: (peer: (step: Scalar) => Scalar, ...at: Parameters<Place>) => void
-  /** This callback is called when all partial results of this program have been stored. */
+  /** Called when all partial results of this program have been stored into the inboxes. */
   readonly sentAll: () => void
   readonly arrival: Place
 }

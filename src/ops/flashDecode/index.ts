@@ -52,7 +52,7 @@ export type { DecodeContents } from './reference.ts'
 export type { DecodeTiles } from './tiles.ts'
 export type FlashDecodeVariant = 'bsp' | 'gather-kernel' | 'fine-grained' | 'fused-coarse' | 'fused'
 
-/** This is a type alias and not an interface, so that it is assignable to a record of extents. */
+/** The shape is a type alias and not an interface, so that the type is assignable to a record of extents. */
 
 export type FlashDecodeShape = {
   readonly batch: number
@@ -84,15 +84,16 @@ export interface FlashDecodeOptions {
    */
   readonly owners?: boolean
   /**
-   * In `fused` with stealing, a rank that has finished its own cache continues with the remaining work of other ranks, so
-   * that a late or slow rank delays the others less. With work stealing, `splits` applies only to the last tiles. Stealing
-   * is the default on a CPU. Stealing is rejected on a GPU and in combination with owners, fetching or stream-K shares.
+   * In `fused` with stealing, a rank that has finished its own cache continues with the remaining work of other ranks,
+   * so that a late or slow rank delays the others less. With work stealing, `splits` applies only to the last tiles.
+   * Work stealing is the default on a CPU. Stealing is rejected on a GPU and in combination with owners, fetching or
+   * stream-K shares.
    */
   readonly stealing?: boolean
   /**
    * In `fused` with fetching, partial results stay on the rank that computed them, and all ranks load them from that
-   * rank; it excludes owners and stealing. Fetching is the default if ranks share one GPU. With fetching, the last
-   * partial result is stored once instead of once per rank, and is loaded from the shared memory.
+   * rank; fetching excludes owners and stealing. Fetching is the default if ranks share one GPU. With fetching, the
+   * last partial result is stored once instead of once per rank, and is loaded from the shared memory.
    */
   readonly fetching?: boolean
   /** The number of programs per rank. By default, a rank runs as many programs as can be resident at once. */

@@ -17,7 +17,7 @@ import { merge, normalised, nothing, type AttentionMeta, type Partial } from './
 export const partialParams = { sums: tensor(f32, 4), stats: tensor(f32, 4) }
 /**
  * Declares the parameters for partial results, as `partialParams` does, but for inboxes with one flag per partial
- * result. The targets may store these flags in the data words (flag-in-data).
+ * result. A target may store the flag of a partial result in the data words themselves (flag-in-data).
  */
 export const carryingParams = (flags: string) => ({
   sums: tensor(f32, 4, { carries: flags }),

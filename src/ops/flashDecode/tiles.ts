@@ -4,7 +4,7 @@ import type { OperandDType } from '../../operation/definition.ts'
 import { bandwidthPerRank, fewestProcessors, isCached, type Machine } from '../../world/machine.ts'
 import { tileMemory } from '../limits.ts'
 
-/** This is a type alias and not an interface, so that tables can hold tiles of any operation. */
+/** The tiles are a type alias and not an interface, so that tables can hold tiles of any operation. */
 export type DecodeTiles = {
   /** The number of tokens per tile of keys and values. */
   readonly BN: number
@@ -38,7 +38,7 @@ export function cacheTileBytes(
   return 2 * stages * BN * D * bytes + (dtype === 'f32' ? (queryHeads / kvHeads) * (D + BN) * bytes : 0)
 }
 
-/** The largest number of tokens per tile. The scores of more heads and tokens do not fit into the registers. */
+/** The largest number of tokens per tile. The scores of a tile with more tokens would not fit into the registers. */
 export const mostTokens = ({ queryHeads, kvHeads }: CacheShape): number =>
   queryHeads / kvHeads > 64 ? 64 : 128
 
@@ -58,18 +58,19 @@ export const isLegalCache = (machine: Machine, shape: CacheShape, tiles: DecodeT
   (isCached(machine) ||
     (tiles.BN <= mostTokens(shape) && cacheTileBytes(shape, tiles) <= tileMemory(machine)))
 
-/** The bandwidth of one program, in bytes per second, on machines on which it was not measured. */
+/** The bandwidth of one program, in bytes per second, on machines on which this bandwidth was not measured. */
 const usualProgramBandwidth = 75e9
 /** Measured on an H200: seconds of an execution that do not depend on the splits, and seconds to combine one more split. */
 const fixedTime = 4e-6
 const timePerPart = 0.12e-6
-/** Of the numbers of splits whose estimated time exceeds the best by at most this factor, the fewest splits are used. */
+/** The fewest splits are used whose estimated time is at most this factor times the shortest estimated time. */
 const nearlyBest = 1.02
 
 /**
- * Estimates the time of an execution with a given number of splits, in seconds. Programs attend to their splits in
- * rounds. Together, the programs cannot exceed the memory bandwidth. Close to that limit, programs slow each other down:
- * the fourth powers of the two times add up. After attention, every rank combines the partial results of all ranks.
+ * Estimates the time of an execution with a given number of splits, in seconds. The bandwidth of single programs and
+ * the bandwidth of the memory each give a time. The estimate adds the fourth powers of the two times, because programs
+ * slow each other down close to the memory bandwidth. After attention, every rank combines the partial results of all
+ * ranks.
  */
 function timeOf(machine: Machine, { batch, kvHeads, tokens, D, dtype }: CacheShape, splits: number): number {
   const heads = batch * kvHeads
@@ -82,7 +83,10 @@ function timeOf(machine: Machine, { batch, kvHeads, tokens, D, dtype }: CacheSha
   return fixedTime + Math.sqrt(Math.hypot(byPrograms ** 2, byMemory ** 2)) + combining
 }
 
-/** If there are more splits than processors, a split has at least this many tiles, so that it is worth combining. */
+/**
+ * The minimum number of tiles per split if there are more splits than processors, so that each split is worth
+ * combining.
+ */
 const leastTilesPerPart = 4
 const mostRounds = 4
 
@@ -104,9 +108,9 @@ const cutOf = (tiles: number): number => Math.ceil(tiles / cutShare)
 export const piecesOf = (tiles: number, splits: number): number => tiles + cutOf(tiles) * (splits - 1)
 
 /**
- * The number of splits that is used with work stealing. With the chosen number of splits, a rank waits at the end for
- * at most 1/32 of its work. Sending and combining one more piece takes as long as attending to about 15 tokens, so
- * there is at most one piece per 2048 tokens.
+ * The number of splits that is used with work stealing. With the number of splits chosen for work stealing, a rank
+ * waits at the end for at most 1/32 of its work. Sending and combining one more piece takes as long as attending to
+ * about 15 tokens, so there is at most one piece per 2048 tokens.
  */
 function splitsToSteal({ batch, kvHeads, tokens }: CacheShape): number {
   const tiles = batch * kvHeads
@@ -116,12 +120,15 @@ function splitsToSteal({ batch, kvHeads, tokens }: CacheShape): number {
 
 const mostStages = 3
 /**
- * The largest number of bytes that loads in flight may have per processor. With more bytes in flight, some processors
- * get more bandwidth than others, which then end later, by up to a tenth on an H200.
+ * The largest number of bytes that loads in flight may have per processor. With more bytes in flight, processors get
+ * unequal shares of the bandwidth, and the slowest one ends up to 10 % later on an H200.
  */
 const mostUnderWay = 2 ** 17 + 2 ** 14
 
-/** On machines with scratch memory, all processors stream the cache through that memory. */
+/**
+ * Chooses tiles for a machine. On machines with scratch memory, programs copy tiles of the KV cache to the scratch
+ * memory.
+ */
 export function decodeTiles(
   machine: Machine,
   shape: CacheShape,

@@ -3,9 +3,9 @@
  *
  * Until the rows of other ranks have arrived, this rank multiplies its own rows, directly from A, one strip of C at a
  * time. A strip is narrower than a tile. After the rows of the other ranks have arrived, the finished strips are
- * multiplied with those rows. The strip that was multiplied last comes first, while its columns of B are still in a
- * cache. All other columns of C are multiplied with all rows at once, so that B is read only once. The remaining strips
- * of a tile that was begun come first, followed by whole tiles.
+ * multiplied with those rows. The strip that was multiplied last is finished first, while its columns of B are still in
+ * a cache. All other columns of C are multiplied with all rows at once, so that B is read only once. If only some
+ * strips of a tile were multiplied, the other strips of that tile come first, followed by whole tiles.
  */
 import { f32, i32 } from '../../lang/dtypes.ts'
 import type { Program } from '../../lang/program.ts'

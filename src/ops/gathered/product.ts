@@ -45,7 +45,7 @@ export type Take = (owner: Scalar, at: readonly [i: Scalar, k: Scalar], into: Sh
 export interface Gathered {
   readonly rows: Tensor<OperandDType, 2>
   readonly arrival: (i: Scalar) => void
-  /** True if all rows of A have arrived. This function is only valid if all rows fit into one tile. */
+  /** True if all rows of A have arrived. `isHere` may be called only if all rows fit into one tile. */
   readonly isHere: () => Scalar<'bool'>
 }
 
@@ -114,7 +114,7 @@ const alongK: Multiply = (t, { a, b, c }, { as, bs }, { BM, BN, BK, stages }, ta
 }
 
 /**
- * Multiplies shards along K in the order of their arrival. This rank's own shard comes first, followed by the next
+ * Multiplies shards along K in the order of their arrival. This rank multiplies its own shard first, and then each
  * remaining shard that has arrived. If no remaining shard has arrived, the program waits for the next one. A late rank
  * thus delays the other ranks only when they have nothing else to multiply. A sum of floats depends on the order of its
  * terms, so the last bits may differ between launches.

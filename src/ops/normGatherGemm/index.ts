@@ -42,7 +42,7 @@ import { layerNorm, type NormGatherGemmContents } from './reference.ts'
 export type { NormGatherGemmContents } from './reference.ts'
 export type NormGatherGemmVariant = 'bsp' | 'fused'
 
-/** This is a type alias and not an interface, so that it is assignable to a record of extents. */
+/** The shape is a type alias and not an interface, so that the type is assignable to a record of extents. */
 export type NormGatherGemmShape = {
   /** The number of rows of all ranks together. */
   readonly M: number
@@ -158,9 +158,9 @@ function isFetching(
 const mostRowsOfBlock = 16
 
 /**
- * The most elements of a block that a program holds at a time, on machines without caches for them: 64 registers per
- * thread for 128 threads. With fewer elements, there are more steps, each of which waits for memory. The sums of rows
- * occupy the registers of at least 8 rows.
+ * The maximum number of elements of a block that a program holds at a time, on machines with scratch memory: 64
+ * registers in each of 128 threads. A program that held fewer elements would need more steps, each of which waits for
+ * memory. The sums of rows occupy the registers of at least 8 rows.
  */
 const mostElements = 8192
 const leastRowsHeld = 8
