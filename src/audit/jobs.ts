@@ -66,7 +66,7 @@ export function refuseSeveralJobs(files: readonly TraceFile[], called: readonly 
       reason ??= found
       return found === null
     })
-    // Several jobs may fit the file. The most likely job is the one whose recordings are nearest in time.
+    // A file may fit several jobs. The most likely job is the one whose recordings are nearest to the file in time.
     const job = fitting.reduce<Recording[] | undefined>(
       (best, one) => (best === undefined || distance(one, own) < distance(best, own) ? one : best),
       undefined,
@@ -94,7 +94,8 @@ export function refuseSeveralJobs(files: readonly TraceFile[], called: readonly 
 
 /**
  * True if the only evidence for a second job is one file that has the same rank number and time as another file, while
- * a rank of the job is missing. In this case the file most likely belongs to the missing rank and has a wrong number.
+ * a rank of the job is missing. A file with the rank number and the time of another file most likely belongs to a
+ * missing rank and is misnumbered.
  */
 function isWrongNumber(jobs: readonly (readonly Recording[])[]): boolean {
   const [[stray, ...others], job] = [...jobs].sort((a, b) => a.length - b.length)
@@ -211,7 +212,7 @@ function stepsOf({ timeline: { events } }: Recording, names: readonly string[]):
   return found
 }
 
-/** If a trace was rewritten on a drifting common clock, its durations change by less than this fraction. */
+/** The largest relative change of a duration if a trace was rewritten on a common clock that drifts. */
 const STRETCH = 1e-3
 /**
  * In a damaged copy some work is missing or has other times. At least this fraction of the device work must match for a
@@ -246,8 +247,8 @@ function workOf({ base, events, tracks }: RankTimeline): { from: bigint; duratio
 }
 
 /**
- * Finds the recordings that state no rank number although every rank of the world already has a recording. These
- * recordings cannot belong to the job.
+ * Finds the recordings that cannot belong to the job, because they state no rank number although every rank of the
+ * world already has a recording.
  */
 function beyondWorld(job: readonly Recording[]): { world: number; guessed: Recording[] } | null {
   const world = job.find(({ worldSize }) => worldSize !== null)?.worldSize ?? null

@@ -2,8 +2,8 @@
  * Reads PyTorch profiler traces (Kineto, 2021 to 2026, CUDA and ROCm) into the timeline. A trace is an object with
  * `traceEvents`, or a bare array of events. An event has a duration (phase X) or is written as a begin and an end
  * (phases B and E). One file is usually one rank. Each JSON document in a file becomes a rank. If a document has
- * kernels on several devices, each device becomes a rank. Bad input never throws; it is left out and reported in the
- * warnings.
+ * kernels on several devices, each device becomes a rank. Bad input never causes an exception: unreadable data is left
+ * out and reported in the warnings.
  *
  * The rank number is `distributedInfo.rank`, else the number in the name of the file or of its folder, else
  * `options.rank`, else 0.
@@ -25,12 +25,12 @@ import { type Warning, Warnings } from '../timeline/warnings.ts'
 export { rankFromName } from './rankName.ts'
 
 export interface KinetoOptions extends SourceOptions {
-  /** The rank to use if neither the trace nor its name states one. */
+  /** The rank number to use if neither the trace nor its file name states one. */
   rank?: number
   /** The name of a trace that is given as bytes. */
   name?: string
   detail?: HostDetail
-  /** A regular expression. Kernels whose names match count as communication, too. */
+  /** A regular expression. Kernels whose names match it also count as communication. */
   communication?: string
 }
 

@@ -58,14 +58,17 @@ class RankLayout {
   private readonly spans: Span[] = []
   private readonly steps: { host: number; device: number }[] = []
   private readonly firstStep: number
-  /** The time at which the device has finished all work. All host threads are free by that time, too. */
+  /** The time at which the device has finished all work. No host thread is occupied after this time. */
   private device = 0
   private started = false
   /** The stream whose work ended last, or NaN if two streams ended at the same time. */
   private lastStream = 0
   /** For each host thread: the time until which the thread is occupied. */
   private readonly taken = [0, 0]
-  /** The number of stream-wait calls so far; and, for each stream, the number of such calls before its last launch. */
+  /**
+   * The number of stream-wait calls so far; and, for each stream, the number of stream-wait calls before its last
+   * launch.
+   */
   private waits = 0
   private readonly waitsBefore = new Map<number, number>()
   private correlation: number
@@ -230,7 +233,7 @@ class RankLayout {
     }
   }
 
-  /** Lays out host activity that starts at `from` while the device is idle. The last host activity is the launch. */
+  /** Lays out host activity that starts at `from` while the device is idle. The last host activity makes the launch. */
   private hostBound(
     host: readonly (readonly [HostActivity, number])[],
     from: number,
@@ -259,7 +262,8 @@ class RankLayout {
           this.idleSpan('dispatch', at, to)
           break
         case 'synchronize': {
-          // The call begins when the host has nothing else to do. This may be long before the device is idle.
+          // The synchronisation call begins as soon as all host threads are free, perhaps long before the device is
+          // idle.
           const begin = i === 0 ? Math.max(...this.taken) : at
           this.hostEvent('call', 'cudaDeviceSynchronize', begin, to - begin, thread)
           this.idleSpan('hostBlocked', at, to)
