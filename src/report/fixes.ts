@@ -16,13 +16,15 @@ import type {
 import { bytes, duration, percent, plural, shorten } from './format.ts'
 import { untracedNames } from './untraced.ts'
 
-/** Figures of a fix, before they are described. */
+/** The figures of a fix, without the text that describes the fix. */
 export interface FixFigures extends Omit<
   FixDocument,
   'cause' | 'what' | 'advice' | 'evidence' | 'command' | 'leastUs' | 'fusionSavesUs'
 > {
   readonly cause: Cause
-  /** The least that the cause may cost, which is smaller than `us` for the estimate of locality. */
+  /**
+   * The least time that the cause may cost. It is smaller than `us` only for the locality tax, which is an estimate.
+   */
   readonly leastUs: number
 }
 
@@ -36,7 +38,7 @@ export interface FixContext {
   readonly untraced?: AuditDocument['untraced']
 }
 
-/** The minimum fraction of wall that a fix must save to be listed. */
+/** The minimum fraction of the wall time that a fix must save to be listed. */
 export const WORTH = 0.01
 
 export function describeFix(fix: FixFigures, context: FixContext): FixDocument {
@@ -127,11 +129,11 @@ export const FUSE = 'fuse '
 const fusionSaves = (fix: FixFigures, candidate: CandidateDocument): number =>
   Math.min(savingIn(fix.cause, candidate), fix.us)
 
-/** The end of an advice to fuse a candidate. A fusion rarely removes the whole cause. */
+/** The end of an advice to fuse a candidate. A fusion rarely saves all the time that a cause costs. */
 export const fusionSaving = (us: number, ranks: number): string =>
   `, which saves at most ${duration(us / ranks)} of this per rank`
 
-/** What a cause costs, as a share of wall: the most that it can cost, or an interval. */
+/** The cost of a cause as a share of the wall time: an upper bound, or an interval. */
 export const costOf = ({ savesUs, leastUs = savesUs }: FixDocument, wall: number): string => {
   const [least, most] = [percent(leastUs, wall), percent(savesUs, wall)]
   return least === most ? most : `${least.replace(' %', '')} to ${most}`
@@ -269,7 +271,7 @@ function words(
   }
 }
 
-/** Gaps between enqueued kernels take microseconds. A longer gap has another cause. */
+/** Gaps between enqueued kernels take a few microseconds. A gap of more than 100 microseconds has another cause. */
 const LONG_GAP = 100
 const longGaps = ({ us, count }: FixFigures): boolean => us / Math.max(1, count) > LONG_GAP
 
@@ -404,7 +406,7 @@ export function observed({
   }
 }
 
-/** The longest occurrence, and the largest shares of the time. */
+/** The evidence for a fix: its longest occurrence, and the observations with the largest shares of its time. */
 function evidenceOf(fix: FixFigures, { ranks, steps }: FixContext): string {
   const { seen, example, us } = fix
   if (fix.cause === 'locality') {
@@ -428,7 +430,7 @@ function evidenceOf(fix: FixFigures, { ranks, steps }: FixContext): string {
     example && fix.cause !== 'imbalance'
       ? `the longest ${fix.once ? '' : 'one '}${duration(example.durUs)} on rank ${example.rank} at ${at(example.startUs)}`
       : ''
-  // A one-off says nothing about the launches of the rest of the recording.
+  // A one-off event says nothing about the other launches of the recording.
   const isMean = fix.cause === 'dispatch' && !fix.once
   return [isMean ? launches(us, ranks, steps) : '', ...shares, place].filter((text) => text !== '').join('; ')
 }

@@ -1,6 +1,6 @@
 /**
  * The panel below the tracks, which shows details of the selection. For a collective, the panel lists the arrival of
- * each rank and the time that the collective cost it.
+ * each rank and the time that the collective cost the rank.
  */
 import { categories, TRANSFER, WAIT } from '../categories.ts'
 import { time } from '../units.ts'
@@ -60,7 +60,7 @@ export class Panel {
     this.showCollective(order[this.at])
     const [from, to] = this.model.span(order[this.at])
     const { view } = this.tracks
-    // The zoom level is kept unless the collective would be invisible.
+    // The zoom level is kept unless the collective would be too small or too large on the screen.
     const last = this.model.collectives.last[order[this.at]]
     if (last >= 0) this.tracks.reveal(this.tracks.layout.groups[last])
     if (to - from < 0.005 * view.span || to - from > 0.9 * view.span) this.tracks.goTo(from, to, null)

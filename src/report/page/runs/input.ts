@@ -1,6 +1,6 @@
 /**
- * Handles pointer and keys on a variant's timeline. A span is described when the pointer is over it, at a tap, or when
- * the arrow keys reach it.
+ * Handles pointer and key events on a variant's timeline. A tooltip describes a span when the pointer is over the span,
+ * at a tap, or when the arrow keys reach the span.
  */
 import { runParts } from '../../../runs/results.ts'
 import { partLabels } from '../../runs/parts.ts'
