@@ -87,7 +87,7 @@ export function refuseSeveralJobs(files: readonly TraceFile[], called: readonly 
     `these are traces of ${jobs.length} jobs: ${jobs.map((job) => describe(job, called)).join('; ')}. ` +
       `${reason as string}. Audit one job at a time: name its files or its folder` +
       (jobs.flat().some(({ origin }) => origin === 'name')
-        ? '; if they are one job, number the files by its ranks (rank0.json, rank1.json, …)'
+        ? '; if the files are of one job, number them by rank (rank0.json, rank1.json, …)'
         : ''),
   )
 }
@@ -171,7 +171,7 @@ function conflict(
     return `rank ${rank} is process ${[...a.processes][0]} in ${nameOfA} and process ${[...b.processes][0]} in ${nameOfB}`
   if (isCopy(a.timeline, b.timeline)) return null
   if (overlaps(a, b))
-    return `${nameOfA} and ${nameOfB} both have work of rank ${rank} at the same time, and it differs`
+    return `${nameOfA} and ${nameOfB} both have work of rank ${rank} at the same time, and the work differs`
   const steps = stepsOf(a, files[a.file].names)
   const again = [...stepsOf(b, files[b.file].names)].find((step) => steps.has(step))
   return again === undefined ? null : `${nameOfA} and ${nameOfB} both have ${again} of rank ${rank}`
@@ -314,8 +314,8 @@ export function repeatedRecordings(
       const other = doubtful.find(({ file }) => file !== one.file) ?? one
       leave(
         one,
-        `${called[other.file]} also has work of ${key} at the same time, and it differs; one of the two rank numbers is wrong, ` +
-          'so both files are left out',
+        `${called[other.file]} also has work of ${key} at the same time, and the work differs; ` +
+          'one of the two rank numbers is wrong, so both files are left out',
       )
     }
     windows.delete(key)

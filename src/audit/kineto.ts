@@ -92,11 +92,11 @@ export async function readKinetoRanks(
     warnings.add(
       'stacks',
       () =>
-        'the trace was recorded with stacks, which slows the host down: dispatch and host absent are longer than without ' +
-        '(with_stack=False); use this trace to find code, and another one to measure',
+        'the trace was recorded with stacks, which slows the host down: dispatch and host absent take too long; ' +
+        'use this trace to find code, and a trace without stacks (with_stack=False) to measure',
     )
   if (scanner.documents.length > 0 && scanner.events === 0 && !scanner.hasEvents)
-    warnings.add('format', () => 'it is JSON without a list of trace events')
+    warnings.add('format', () => 'the file is JSON without a list of trace events')
 
   const name = options.name ?? (typeof source === 'string' ? source : '')
   const keeps = (id: number): boolean => isTelling(timeline.name(id))

@@ -247,7 +247,7 @@ export function bandwidthSection({ bandwidths }: AuditDocument): Markup {
         </tbody>
       </table>`,
     )}
-    ${bandwidths.length > COLLECTIVES ? html`<p class="hint">${count(bandwidths.length - COLLECTIVES)} more are in the CSV file.</p>` : null}
+    ${bandwidths.length > COLLECTIVES ? html`<p class="hint">${count(bandwidths.length - COLLECTIVES)} more rows are in the CSV file.</p>` : null}
   </section>`
 }
 

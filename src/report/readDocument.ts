@@ -32,7 +32,7 @@ export function isDocument(path: string): boolean {
 
 /** Reads a document. Throws an `AuditError` if the document is damaged or lacks a field that is shown or compared. */
 export function readDocument(path: string): AuditDocument {
-  const again = 'write it again with arke audit --json'
+  const again = 'write the document again with arke audit --json'
   if (statSync(path).size > LARGEST)
     throw new AuditError(`${path}: this document is larger than ${LARGEST / 1e6} MB; pass its traces instead`)
   let document: unknown

@@ -122,7 +122,7 @@ export function stragglersSection({ stragglers, ranks, doubtful, untraced }: Aud
         ? null
         : html`<p>
             At ${counted(unknown, 'collective')} the late rank is unknown: the traces do not list the ranks of
-            process groups, and these calls may belong to different groups.
+            process groups, and the matched calls may belong to different groups.
           </p>`
     }
     ${
@@ -132,8 +132,8 @@ export function stragglersSection({ stragglers, ranks, doubtful, untraced }: Aud
               ranks.length === 1
                 ? 'The trace of one rank does not show who waited for whom; record the other ranks, too.'
                 : unknown > 0
-                  ? 'At the other collectives no rank kept another waiting.'
-                  : 'No rank kept another waiting in these traces.'
+                  ? 'At the other collectives, no rank kept another rank waiting.'
+                  : 'In these traces, no rank kept another rank waiting.'
             }
           </p>`
         : html`<p class="hint">
@@ -314,7 +314,7 @@ export function candidatesSection({ candidates, ranks }: AuditDocument): Markup 
     <h2 id="candidates-title">What to fuse</h2>
     ${
       candidates.length === 0
-        ? html`<p>No chain of kernels stands out.</p>`
+        ? html`<p>No chain of kernels stands out as a candidate for fusion.</p>`
         : html`<p class="hint">
               Ordered by the largest possible saving of a fused kernel, per rank. Each saving is the sum of
               the taxes in the columns after it.

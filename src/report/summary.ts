@@ -53,7 +53,7 @@ function blame({
     const which = isDoubtful ? 'the waiting whose cause is known' : 'the waiting'
     return `rank ${worst.rank} causes ${percent(worst.exposedWaitUs, all)} of ${which}`
   }
-  if (isDoubtful) return 'which rank causes the waiting is unknown'
+  if (isDoubtful) return 'the rank that causes the waiting is unknown'
   if (ranks.length > 1) return worst ? 'all waiting for other ranks is hidden' : 'no rank waits for another'
   return collectives.length > 0
     ? 'the trace of one rank does not show which rank causes the waiting'
@@ -133,7 +133,7 @@ function meanCosts({ ranks, doubtful, untraced }: Pick<Figures, 'ranks' | 'doubt
       isTax: true,
       us: (low + high) / 2,
       amount: `between ${duration(low)} and ${amount(high)}`,
-      detail: `inside its busy time, for the ${bytes(local)} that kernels write for the next to read back (estimated from shapes)`,
+      detail: `inside its busy time, for the ${bytes(local)} that kernels write for a later kernel to read back (estimated from shapes)`,
     },
     {
       name: 'copies',
@@ -183,8 +183,8 @@ function culprit({ ranks, stragglers, collectives, doubtful, untraced }: Figures
   if (!worst || worst.exposedWaitUs === 0) {
     if (unknown > 0)
       return (
-        `The late rank is unknown at ${unknown} of ${plural(collectives.length, 'collective')}: the traces do not list ` +
-        'the ranks of process groups, and these calls may belong to different groups.'
+        `The late rank is unknown at ${unknown} of ${plural(collectives.length, 'collective')}: ` +
+        'the traces do not list the ranks of process groups, and the matched calls may belong to different groups.'
       )
     if (ranks.length > 1 || collectives.length === 0) return mainIdle(ranks, worst !== undefined)
     const unattributed = mean(ranks, ({ idle }) => idle.unattributedUs)
@@ -206,8 +206,10 @@ function culprit({ ranks, stragglers, collectives, doubtful, untraced }: Figures
 
 const capital = (text: string): string => `${text[0].toUpperCase()}${text.slice(1)}`
 
-function meanwhile({ meanwhile: [first] }: StragglerDocument): string {
-  return first ? ` While they waited, it was mostly ${activityOf(first)} (${duration(first.us)}).` : ''
+function meanwhile({ rank, meanwhile: [first] }: StragglerDocument): string {
+  return first
+    ? ` While the others waited, rank ${rank} was mostly ${activityOf(first)} (${duration(first.us)}).`
+    : ''
 }
 
 /** Describes in words what a straggler did. */
@@ -284,7 +286,7 @@ function firstFix(figures: Figures): string {
   // A fusion may save less than the cause costs, so the sentence states a separate upper bound for the fusion.
   if (saving !== '' && shown.length > whole.lastIndexOf(FUSE))
     return `Fix first: ${what}; ${shown}. ${cost}, ${share}.`
-  return `Fix first: ${what}; ${shown}. This ${isUnknown ? 'concerns' : 'saves at most'} ${time}.`
+  return `Fix first: ${what}; ${shown}. ${isUnknown ? cost : `The fix saves at most ${time}`}.`
 }
 
 /** Cuts a text at the end of a clause, or else at the end of a word. */

@@ -263,9 +263,9 @@ function warnOfGroups(
     warnings.add(
       'groups',
       () =>
-        `at ${doubtful.collectives} of ${plural(collectives.length, 'collective')} the last rank is unknown: the matched ranks ` +
-        'do not end together, or two of them arrive last at the same time, so they may be in different groups; ' +
-        `no rank is named as late there, which affects ${duration(doubtful.time / 1000)} of communication ` +
+        `at ${doubtful.collectives} of ${plural(collectives.length, 'collective')} the last rank is unknown: ` +
+        'the matched ranks do not end together, or two of them arrive last at the same time, so they may be in different groups; ' +
+        `no rank is named as late at such collectives, which affects ${duration(doubtful.time / 1000)} of communication ` +
         `(${percent(doubtful.time, wall)} of wall time, over all ranks)`,
       doubtful.collectives,
       'doubtful',
@@ -378,8 +378,8 @@ function chosenSpan(
       'before-recording',
       rank.rank,
       ({ ranks, count, amount, of }) =>
-        `${rankNames(ranks)}: ${count} ${count === 1 ? 'kernel or copy that was' : 'kernels and copies that were'} enqueued ` +
-        `before the recording began ${count === 1 ? 'is' : 'are'} left out: ${duration(amount / 1000)}, ` +
+        `${rankNames(ranks)}: ${count} ${count === 1 ? 'kernel or copy that was' : 'kernels and copies that were'} ` +
+        `enqueued before the recording began ${count === 1 ? 'is' : 'are'} left out: ${duration(amount / 1000)}, ` +
         `${percent(amount, of)} of the recorded time of ${ranks.length === 1 ? 'this rank' : 'these ranks'} (--window all keeps them)`,
       { count: before, amount: span[0] - from, of: to - from },
     )

@@ -377,8 +377,8 @@ function warn(
     warnings.add(
       'clock',
       () =>
-        `no matched collective connects ${rankNames(placed)} to rank ${clocks[0].rank}, and by the trace's clocks they were ` +
-        `recorded weeks or years apart; they are shown with the same start time`,
+        `no matched collective connects ${rankNames(placed)} to rank ${clocks[0].rank}, ` +
+        `and by the trace's clocks they were recorded weeks or years apart; they are shown with the same start time`,
       placed.length,
       'placed',
     )
@@ -406,8 +406,8 @@ function warn(
         (aligned.length === 1
           ? `the clock of rank ${worst.rank} disagrees with collective ends by `
           : `the clocks of ${aligned.length} ranks disagree with collective ends, rank ${worst.rank}'s by `) +
-        `${microseconds(Math.abs(worst.correction))}; after alignment, the median distance from ` +
-        `the common end is ${microseconds(residual)}`,
+        `${microseconds(Math.abs(worst.correction))}; ` +
+        `after alignment, the median distance from the common end is ${microseconds(residual)}`,
       aligned.length,
     )
   }

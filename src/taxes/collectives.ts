@@ -384,8 +384,8 @@ class Groups {
           ' no counterpart on other ranks that have a trace' +
           `${this.unmatched === 1 ? '' : `, first ${this.example}`}; ` +
           `${this.unmatched === 1 ? 'it takes' : 'they take'} ${duration(this.unmatchedTime / 1000)} ` +
-          `(${percent(this.unmatchedTime, this.recorded())} of the recorded time, over all ranks); the waiting time in such calls ` +
-          'is a lower bound or unknown',
+          `(${percent(this.unmatchedTime, this.recorded())} of the recorded time, over all ranks); ` +
+          'the waiting time in such calls is a lower bound or unknown',
         this.unmatched,
       )
     if (world !== null && this.unlisted > 0)

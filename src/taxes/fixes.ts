@@ -92,7 +92,7 @@ export class Fixes {
     }
   }
 
-  /** Returns the fixes, with the largest saving first. `stragglers` are the indices of late ranks. */
+  /** Returns the fixes, with the most important first. `stragglers` are the indices of late ranks. */
   list(lateness: Lateness, stragglers: readonly Straggler[]): Fix[] {
     this.addCommunication()
     const fixes: Fix[] = []

@@ -81,9 +81,9 @@ export function localityOf(
         rank.rank,
         ({ ranks }) =>
           (ranks.length === 1
-            ? `the trace of ${rankNames(ranks)} has no operand shapes, so its`
-            : `the traces of ${rankNames(ranks)} have no operand shapes, so their`) +
-          ' locality tax is unknown; record with record_shapes=True',
+            ? `the trace of ${rankNames(ranks)} has no operand shapes, so its locality tax is unknown`
+            : `the traces of ${rankNames(ranks)} have no operand shapes, so their locality tax is unknown`) +
+          '; record with record_shapes=True',
         { count: 0 },
         'absent',
       )
@@ -97,8 +97,8 @@ export function localityOf(
       'shapes',
       rank.rank,
       ({ ranks, amount: unknown, of }) =>
-        `${rankNames(ranks)}: the reads and writes of ${unknown} of ${of} operations are unknown (no operator, no shapes, or ` +
-        'no rule for the operator); the locality tax excludes these operations',
+        `${rankNames(ranks)}: the reads and writes of ${unknown} of ${of} operations are unknown ` +
+        '(no operator, no shapes, or no rule for the operator); the locality tax excludes these operations',
       { count: 0, amount: found.operations - found.known, of: found.operations },
       'few',
     )

@@ -33,7 +33,8 @@ export async function* tarMembers(
       if (header === null) {
         warnings.add(
           'garbage',
-          () => 'the archive is damaged: the header of a member is unreadable; the rest is left out',
+          () =>
+            'the archive is damaged: the header of a member is unreadable; the rest of the archive is left out',
         )
         return
       }

@@ -130,7 +130,8 @@ class RankLayout {
     works.forEach((work, i) => {
       const from = start + ofRank(work.offset ?? 0, this.rank)
       const first = i === 0
-      if (first && from !== start) throw new Error('the first of several works must not have an offset')
+      if (first && from !== start)
+        throw new Error('the first work of a phase with several works must not have an offset')
       const operator = operatorOf(work.operator ?? { name: 'aten::op' }, this.rank)
       const stream = work.stream ?? 0
       const thread = work.thread ?? 0
@@ -146,7 +147,7 @@ class RankLayout {
       )
         throw new Error('a gap after a stream-wait call would be recorded as a dependency')
       if (waiting && !waiting[2] && stream === this.lastStream)
-        throw new Error('an unrecorded wait is visible only if the stream changes')
+        throw new Error('a wait that is not recorded is visible only if the next work is on another stream')
       if (first && host.length > 0) link = this.hostBound(host, idleFrom, thread, work, operator, waiting)
       else link = this.ahead(first ? idleFrom : from, thread, work, operator, waiting)
       if (waiting?.[2])

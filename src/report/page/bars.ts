@@ -171,7 +171,7 @@ export class Bars {
         lines: [
           ['time', `${timeOfUs(localityUs[0])} to ${timeOfUs(localityUs[1])}, inside busy time`],
           ...(localityBytes === null ? [] : [['bytes', bytes(localityBytes)] as const]),
-          ['meaning', 'bytes that one kernel writes to device memory for the next to read back'],
+          ['meaning', 'bytes that one kernel writes to device memory for a later kernel to read back'],
         ],
       })
       bar.append(mark)
@@ -223,7 +223,7 @@ export class Bars {
     this.legend.replaceChildren(
       ...shown.map(({ name, label, meaning }) => entry(name, label, meaning)),
       ...(this.header.figures.some(({ taxes }) => taxes.localityUs !== null)
-        ? [entry(LOCALITY, 'of which locality', 'part of busy time: from the lower to the upper bound')]
+        ? [entry(LOCALITY, 'of which locality', 'part of busy time: between the lower and the upper bound')]
         : []),
     )
   }

@@ -119,7 +119,7 @@ export class Model {
         ['duration', time(partition.end[at] - partition.start[at])],
         ['start', time(partition.start[at])],
         ['where', `rank ${number}`],
-        ['meaning', name === null ? 'the audit attributes this time to no part' : parts[name]],
+        ['meaning', name === null ? 'the audit attributes this time to no category' : parts[name]],
       ],
     }
   }

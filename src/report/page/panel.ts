@@ -120,7 +120,7 @@ export class Panel {
       facts.push(
         members.length < 2
           ? 'Only one rank of this collective is known, so its time cannot be split into waiting and transfer.'
-          : 'Which rank was late is unknown: the traces do not list the ranks of process groups, and these calls may belong to different groups.',
+          : 'Which rank was late is unknown: the traces do not list the ranks of process groups, and the matched calls may belong to different groups.',
       )
     else {
       const starts = members.map((member) => collectives.start[member])
@@ -131,8 +131,11 @@ export class Panel {
       )
     }
     if (!collectives.complete[index] && last >= 0)
-      facts.push('Traces of some of its ranks are missing, so the waits are lower bounds.')
-    if (matched) facts.push(`Matched by ${matched}; the ends are ${time(collectives.endSkew[index])} apart.`)
+      facts.push('Traces of some ranks of this collective are missing, so the waits are lower bounds.')
+    if (matched)
+      facts.push(
+        `The calls were matched by ${matched}; their ends are ${time(collectives.endSkew[index])} apart.`,
+      )
     if (library) facts.push(`Library: ${library}.`)
     return facts.join(' ')
   }

@@ -53,5 +53,5 @@ const tableOf = (of: string, rows: string[][], style: Style): string =>
 /** Explains the columns of the ledger tables. */
 export const ledgerLegend: readonly string[] = [
   ...runPartNames.map((part) => `${part}: ${runParts[part]}`),
-  'locality: bytes that one kernel writes for a later one to read back, and how much of useful time that costs at most',
+  'locality: bytes that one kernel writes and a later kernel reads back, and the useful time that they cost at most',
 ].flatMap((line) => wrap(line))

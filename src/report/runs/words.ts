@@ -104,7 +104,7 @@ function taxSentence(before: RunLedger, { variant, ledger: after, launches }: Co
     ...(come.length > 0 ? [`adds ${listed(come)}`] : []),
   ]
   if (clauses.length === 0)
-    return `Where time goes differs by less than ${percent(WORTH_A_WORD, 1)} between ${variant} and bsp.`
+    return `Each category of time differs by less than ${percent(WORTH_A_WORD, 1)} of the time of bsp between ${variant} and bsp.`
   const recorded = `in recorded executions of ${time(before.wall)} (bsp) and ${time(after.wall)}`
   return `With ${plural(launches, 'kernel')} on each rank, ${variant} ${clauses.join('; ')}, ${recorded}.`
 }
@@ -203,7 +203,7 @@ function rangeOf(compared: readonly Comparison[]): string {
   const points = compared.map(({ point }) => point)
   const place = ({ point, best }: Comparison): string =>
     `${digits(best.speedup.median)}× (${ratioInterval(best.speedup)}) at ${difference(point, points)}`
-  return `The ratio goes from ${place(sorted[0])} to ${place(sorted[sorted.length - 1])}.`
+  return `The speed-up over bsp goes from ${place(sorted[0])} to ${place(sorted[sorted.length - 1])}.`
 }
 
 /** Returns the extents and options in which a point differs from the other points. */

@@ -90,7 +90,7 @@ function describe(tracks: VariantTracks, place: Place, spans: number): Descripti
       ['from', `${time(from)} to ${time(to)}`],
       ['on', `${tracks.variant}, rank ${rank}, ${track.name}`],
       ...(spans > 1
-        ? [['besides', `${spans - 1} shorter in the same place; zoom in to see them`] as const]
+        ? [['besides', `${spans - 1} shorter spans in the same place; zoom in to see them`] as const]
         : []),
     ],
   }
