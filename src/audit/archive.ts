@@ -7,7 +7,7 @@ import { headOf } from './head.ts'
 
 const archiveName = /\.(?:tar(?:\.\w+)?|tgz|tbz2?|txz|tlz|tzst|zip|7z|rar)$/i
 
-/** The archives that are not read, by their names and their first bytes. */
+/** The kinds of archives that Arke does not read, by their file names and their first bytes. */
 const refused: readonly (readonly [name: RegExp, start: string, what: string])[] = [
   [/\.7z$/i, "7z\xbc\xaf'\x1c", 'a 7z archive'],
   [/\.rar$/i, 'Rar!\x1a\x07', 'a rar archive'],
@@ -28,7 +28,7 @@ export async function refuseArchive(path: string): Promise<void> {
 
 /** These are the first bytes of zip archives (with and without members), of 7z archives and of rar archives. */
 const MAGIC = ['PK\x03\x04', 'PK\x05\x06', "7z\xbc\xaf'\x1c", 'Rar!\x1a\x07']
-/** A tar archive has this magic number at this offset in its first header. */
+/** The magic number of a tar archive, and its offset in the first header. */
 const TAR = { at: 257, text: 'ustar' } as const
 
 export const isArchiveName = (path: string): boolean => archiveName.test(path)

@@ -2,14 +2,14 @@
  * Recognises communication kernels by their names: kernels of the collective libraries, and kernels of other programs
  * that move data between ranks themselves. This module also normalises the different spellings of collective names.
  *
- * A kernel that is recognised counts as communication. Whether the kernel is used to align clocks and to find late
- * ranks is decided from the data (src/taxes): it is used only if no rank can leave it early and if it ends at the same
- * time on all ranks.
+ * A kernel that is recognised counts as communication. The data decide whether a communication kernel is also used to
+ * align clocks and to find late ranks (src/taxes): it is used only if no rank can leave the kernel early and if the
+ * kernel ends at the same time on all ranks.
  */
 
 import { type Communication, unknownCommunication } from '../timeline/timeline.ts'
 
-/** The kernels of one library. */
+/** How to recognise the communication kernels of one library. */
 interface Library {
   readonly name: string
   /** Matches the qualified name of a kernel, without its return type, template arguments and parameters. */
@@ -18,7 +18,10 @@ interface Library {
   readonly sources: readonly string[]
 }
 
-/** The libraries in the order in which they are tried. The first library that matches is used. */
+/**
+ * The libraries of communication kernels. A kernel belongs to the first library in the list whose pattern matches its
+ * name.
+ */
 export const communicationLibraries: readonly Library[] = [
   {
     name: 'deep_ep',
@@ -147,8 +150,8 @@ export const communicationLibraries: readonly Library[] = [
 export const NAMED_LIBRARY = 'named by --comm'
 
 /**
- * Compute kernels whose names contain the names of collectives. The compiler of PyTorch lists the operators around a
- * kernel in its name, and PyTorch's own elementwise kernels have functors in theirs.
+ * Compute kernels whose names contain the names of collectives. The compiler of PyTorch puts the names of operators
+ * into the names of the kernels that it generates, and the names of PyTorch's own elementwise kernels contain functors.
  */
 const notCommunication = /^triton_[a-z]{3}_fused|^at::native::|^cub::|^thrust::/
 

@@ -25,7 +25,7 @@ export function unpackedHead(head: Uint8Array): Uint8Array {
     const unzstdSync = (zlib as { zstdDecompressSync?: UnzstdSync }).zstdDecompressSync
     if (isZstd(head) && unzstdSync) return unzstdSync(head, { finishFlush: ZSTD_FLUSH })
   } catch {
-    // The reader of the whole file reports the damage.
+    // Damaged data causes no error here, because the reader of the whole file reports the damage.
   }
   return head
 }

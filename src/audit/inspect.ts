@@ -33,7 +33,7 @@ export function inspect(rank: RankTimeline, names: readonly string[], warnings: 
           rank.rank,
           ({ ranks }) =>
             `${rankNames(ranks)}: GPU work such as ${called(event)} (stream ${id} of device ${owner}) starts before the previous work ` +
-            'on its stream has ended; the overlap counts once as busy time (programmatic dependent launches do that)',
+            'on its stream has ended; the overlap counts once as busy time (programmatic dependent launches cause such overlaps)',
         )
       if (launch[event] !== NONE && start[event] < start[launch[event]])
         warnings.tally(

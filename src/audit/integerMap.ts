@@ -8,8 +8,8 @@ import { Column, int32 } from '../timeline/columns.ts'
 /** Keys per page. Pages are small because ids may come in bursts with gaps between the bursts. */
 const PAGE = 1 << 7
 /**
- * After the first `FEW` pages, a new page is added only while the number of page entries per stored key is at most
- * this.
+ * The maximum number of page entries per stored key. Beyond this number, no new page is added after the first `FEW`
+ * pages.
  */
 const SPARSEST = 8
 const FEW = 1 << 11
@@ -20,7 +20,7 @@ export class IntegerMap {
   private readonly pages = new Map<number, number>()
   private readonly places = new Column(int32)
   private scattered = new HashTable()
-  /** The page of the last key that was looked up. Most lookups hit the same page again. */
+  /** The page of the last key that was looked up. Most lookups need the page of the previous lookup. */
   private lastNumber = -1
   private last = -1
 

@@ -66,7 +66,7 @@ export function refuseSeveralJobs(files: readonly TraceFile[], called: readonly 
       reason ??= found
       return found === null
     })
-    // Several jobs may fit the file. The most likely job is the one whose recordings are nearest in time.
+    // A file may fit several jobs. The most likely job is the one whose recordings are nearest to the file in time.
     const job = fitting.reduce<Recording[] | undefined>(
       (best, one) => (best === undefined || distance(one, own) < distance(best, own) ? one : best),
       undefined,
@@ -87,14 +87,15 @@ export function refuseSeveralJobs(files: readonly TraceFile[], called: readonly 
     `these are traces of ${jobs.length} jobs: ${jobs.map((job) => describe(job, called)).join('; ')}. ` +
       `${reason as string}. Audit one job at a time: name its files or its folder` +
       (jobs.flat().some(({ origin }) => origin === 'name')
-        ? '; if they are one job, number the files by its ranks (rank0.json, rank1.json, …)'
+        ? '; if the files are of one job, number them by rank (rank0.json, rank1.json, …)'
         : ''),
   )
 }
 
 /**
  * True if the only evidence for a second job is one file that has the same rank number and time as another file, while
- * a rank of the job is missing. In this case the file most likely belongs to the missing rank and has a wrong number.
+ * a rank of the job is missing. A file with the rank number and the time of another file most likely belongs to a
+ * missing rank and is misnumbered.
  */
 function isWrongNumber(jobs: readonly (readonly Recording[])[]): boolean {
   const [[stray, ...others], job] = [...jobs].sort((a, b) => a.length - b.length)
@@ -170,7 +171,7 @@ function conflict(
     return `rank ${rank} is process ${[...a.processes][0]} in ${nameOfA} and process ${[...b.processes][0]} in ${nameOfB}`
   if (isCopy(a.timeline, b.timeline)) return null
   if (overlaps(a, b))
-    return `${nameOfA} and ${nameOfB} both have work of rank ${rank} at the same time, and it differs`
+    return `${nameOfA} and ${nameOfB} both have work of rank ${rank} at the same time, and the work differs`
   const steps = stepsOf(a, files[a.file].names)
   const again = [...stepsOf(b, files[b.file].names)].find((step) => steps.has(step))
   return again === undefined ? null : `${nameOfA} and ${nameOfB} both have ${again} of rank ${rank}`
@@ -211,7 +212,7 @@ function stepsOf({ timeline: { events } }: Recording, names: readonly string[]):
   return found
 }
 
-/** If a trace was rewritten on a drifting common clock, its durations change by less than this fraction. */
+/** The largest relative change of a duration if a trace was rewritten on a common clock that drifts. */
 const STRETCH = 1e-3
 /**
  * In a damaged copy some work is missing or has other times. At least this fraction of the device work must match for a
@@ -246,8 +247,8 @@ function workOf({ base, events, tracks }: RankTimeline): { from: bigint; duratio
 }
 
 /**
- * Finds the recordings that state no rank number although every rank of the world already has a recording. These
- * recordings cannot belong to the job.
+ * Finds the recordings that cannot belong to the job, because they state no rank number although every rank of the
+ * world already has a recording.
  */
 function beyondWorld(job: readonly Recording[]): { world: number; guessed: Recording[] } | null {
   const world = job.find(({ worldSize }) => worldSize !== null)?.worldSize ?? null
@@ -313,8 +314,8 @@ export function repeatedRecordings(
       const other = doubtful.find(({ file }) => file !== one.file) ?? one
       leave(
         one,
-        `${called[other.file]} also has work of ${key} at the same time, and it differs; one of the two rank numbers is wrong, ` +
-          'so both files are left out',
+        `${called[other.file]} also has work of ${key} at the same time, and the work differs; ` +
+          'one of the two rank numbers is wrong, so both files are left out',
       )
     }
     windows.delete(key)

@@ -2,8 +2,8 @@
  * Reads PyTorch profiler traces (Kineto, 2021 to 2026, CUDA and ROCm) into the timeline. A trace is an object with
  * `traceEvents`, or a bare array of events. An event has a duration (phase X) or is written as a begin and an end
  * (phases B and E). One file is usually one rank. Each JSON document in a file becomes a rank. If a document has
- * kernels on several devices, each device becomes a rank. Bad input never throws; it is left out and reported in the
- * warnings.
+ * kernels on several devices, each device becomes a rank. Bad input never causes an exception: unreadable data is left
+ * out and reported in the warnings.
  *
  * The rank number is `distributedInfo.rank`, else the number in the name of the file or of its folder, else
  * `options.rank`, else 0.
@@ -25,12 +25,12 @@ import { type Warning, Warnings } from '../timeline/warnings.ts'
 export { rankFromName } from './rankName.ts'
 
 export interface KinetoOptions extends SourceOptions {
-  /** The rank to use if neither the trace nor its name states one. */
+  /** The rank number to use if neither the trace nor its file name states one. */
   rank?: number
   /** The name of a trace that is given as bytes. */
   name?: string
   detail?: HostDetail
-  /** A regular expression. Kernels whose names match count as communication, too. */
+  /** A regular expression. Kernels whose names match it also count as communication. */
   communication?: string
 }
 
@@ -92,11 +92,11 @@ export async function readKinetoRanks(
     warnings.add(
       'stacks',
       () =>
-        'the trace was recorded with stacks, which slows the host down: dispatch and host absent are longer than without ' +
-        '(with_stack=False); use this trace to find code, and another one to measure',
+        'the trace was recorded with stacks, which slows the host down: dispatch and host absent take too long; ' +
+        'use this trace to find code, and a trace without stacks (with_stack=False) to measure',
     )
   if (scanner.documents.length > 0 && scanner.events === 0 && !scanner.hasEvents)
-    warnings.add('format', () => 'it is JSON without a list of trace events')
+    warnings.add('format', () => 'the file is JSON without a list of trace events')
 
   const name = options.name ?? (typeof source === 'string' ? source : '')
   const keeps = (id: number): boolean => isTelling(timeline.name(id))

@@ -1,8 +1,8 @@
 /**
  * Builds one rank from the events of a Kineto document and links them. Device work is linked to the host call that
- * enqueued it by correlation id. Host calls and device work are linked to their operator by external id. Without a
- * usable external id, host calls and device work are linked to the innermost operator that was running on the calling
- * thread.
+ * enqueued it by correlation id. Host calls and device work are linked to their operator by external id. If the
+ * external id is unusable, a host call or device work is linked to the innermost operator that was running on the
+ * calling thread.
  */
 import { RankBuilder, type TimelineBuilder } from '../timeline/builder.ts'
 import { calledEvent, type Communication, isDeviceWork, isInReach, Kind, NONE } from '../timeline/timeline.ts'
@@ -23,7 +23,7 @@ type Role =
 
 /**
  * The minimum duration of a Python frame, in nanoseconds. Shorter frames are left out. A trace with stacks has far more
- * frames than kernels, and only long ones explain why a device is idle.
+ * frames than kernels, and only long frames explain why a device is idle.
  */
 export const SHORTEST_FRAME = 500_000
 
@@ -66,7 +66,7 @@ export class KinetoDocument {
   private readonly timeline: TimelineBuilder
   private readonly strings: ByteStrings
   private readonly warnings: Warnings
-  /** Kernels whose names match count as communication, too. */
+  /** Kernels whose names match this regular expression also count as communication. */
   private readonly named: RegExp | null
   /**
    * Caches keyed by string id: the name's id in the timeline, the library of a kernel, the kind of a call, and whether
@@ -285,9 +285,9 @@ export class KinetoDocument {
   }
 
   /**
-   * Returns the operator whose external id equals the external id of an event. Some traces write the correlation id
-   * into the external id field, which therefore names no operator, or by chance a wrong one. If an event's external id
-   * equals its correlation id, the operator counts only if it is running when the call is made.
+   * Returns the operator whose external id equals the external id of an event. Some traces contain the correlation id
+   * in the field of the external id, which then names no operator, or by chance a wrong operator. If an event's
+   * external id equals its correlation id, the operator is returned only if it was running when the call was made.
    */
   private operator(event: number, call: number, operators: IntegerMap): number {
     const { rank } = this

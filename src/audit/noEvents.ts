@@ -9,14 +9,16 @@ import { headOf } from './head.ts'
 import { SQLITE_MAGIC } from './magic.ts'
 import type { TraceFile } from './traceFile.ts'
 
-/** File names of other recordings that profilers write, and what each of them is. */
+/**
+ * The file names of profiler recordings in formats that Arke does not read, each with a description of the recording.
+ */
 const otherRecordings: readonly (readonly [name: RegExp, what: string])[] = [
   [/\.(nsys-rep|qdrep|qdstrm)$/i, 'a report of Nsight Systems; export it by `nsys export --type sqlite`'],
   [/\.(pftrace|perfetto-trace)$/i, 'a Perfetto trace; record with `--output-format json`'],
   [/\.(rocpd|db)$/i, 'a database of rocprofv3; record with `--output-format json`'],
 ]
 
-/** The first bytes of other kinds of file, and what each of them is. */
+/** The first bytes of files that are not traces, each with a description of the file. */
 const otherKinds: readonly (readonly [start: RegExp, what: string])[] = [
   [/^\x89PNG/, 'a PNG image'],
   [/^\xff\xd8\xff/, 'a JPEG image'],
@@ -31,7 +33,7 @@ const isText = (head: string): boolean => [...head].every((one) => one >= ' ' ||
 
 const kinds = 'give traces of PyTorch (.json, .json.gz), Nsight Systems (.sqlite), rocprofv3 (.json) or Arke'
 
-/** A file shorter than the first page of a database is cut off. */
+/** The smallest size of an SQLite database in bytes. A shorter database file is cut off. */
 const LEAST_SQLITE = 512
 
 /** False if the compressed data is cut off before its end. */
@@ -62,7 +64,7 @@ export async function whyNoEvents(
   const recording = otherRecordings.find(([name]) => name.test(path))
   if (recording) return `it is ${recording[1]}`
   const isSqlite = head.startsWith(SQLITE_MAGIC)
-  // If even the first bytes of a file show no trace, the file is of another kind, no matter whether it is cut off.
+  // A file whose first bytes do not belong to a trace is a file of another kind, no matter whether the file is cut off.
   const isForeign = warnings[0]?.class === 'garbage' && !isSqlite
   const isHollow = bytes === 0 && !isSqlite && !has('unreadable')
   const isCut =

@@ -1,7 +1,8 @@
 /**
  * Reads exports of Nsight Systems (`nsys export --type sqlite`) into the timeline. One file holds all processes and
- * GPUs of a machine, and each GPU becomes a rank. The tables and columns depend on the version and on the recorded
- * activities, so any of them may be absent. Times are nanoseconds since the start of the recording.
+ * GPUs of a machine, and each GPU becomes a rank. The tables and columns of an export depend on the version of Nsight
+ * Systems and on the recorded activities, so any table or column may be absent. Times are nanoseconds since the start
+ * of the recording.
  *
  * Device work is linked to its launch by process and correlation id. NVTX ranges become annotations, with two
  * exceptions: ranges that PyTorch's `emit_nvtx` writes (`aten::mm, op_id = 12`) become operators, and numbered steps
@@ -79,7 +80,7 @@ class NsysReader {
   private readonly contexts = new Map<string, number>()
   private readonly operandRecords = new Map<string, number>()
   private readonly byProcess: boolean
-  /** Kernels whose names match count as communication, too. */
+  /** Kernels whose names match this regular expression also count as communication. */
   private readonly named: RegExp | null
   private origin = NaN
   private missing = 0
@@ -100,7 +101,7 @@ class NsysReader {
   async read(progress: (part: number) => void): Promise<RankTimeline[]> {
     const { database } = this
     if (![KERNEL, GRAPH, MEMCPY, MEMSET].some((table) => database.has(table))) return []
-    // Yield to the event loop after each table, so that a progress bar can be drawn.
+    // The reader yields to the event loop after each table, so that a progress bar can be drawn.
     const parts = [
       () => this.readDevices(),
       () => this.readCalls(),
@@ -248,8 +249,8 @@ class NsysReader {
   }
 
   /**
-   * Reads the waits of streams for CUDA events. Waits on the host are already among the host calls. A CUDA context
-   * identifies its device.
+   * Reads the waits of streams for CUDA events. Waits of the host need not be read, because they are host calls, which
+   * `readCalls` reads. A CUDA context identifies its device.
    */
   private readWaits(): void {
     const columns = [
@@ -346,8 +347,8 @@ class NsysReader {
   }
 
   /**
-   * The GPU's number on the machine. A process that sees only one GPU gives it the number 0, whichever GPU of the
-   * machine it is.
+   * The GPU's number on the machine. In a process that sees only one GPU of the machine, the GPU has the number 0,
+   * whatever its number on the machine.
    */
   private device(process: SqlValue, device: SqlValue): number {
     if (typeof device !== 'number') return 0

@@ -4,7 +4,7 @@
  *
  * A rank number that a trace or its name states is kept. If a rank has several recordings, one recording is audited and
  * a warning names the other recordings. A rank that is known only by its device number keeps that number if no other
- * rank has it. Any other rank gets the lowest free number.
+ * rank has it. A rank without a usable number gets the lowest free number.
  *
  * Bad input is reported in the warnings. An `AuditError` is thrown if nothing is left to audit, if an archive is refused,
  * and if the files belong to several jobs.
@@ -45,9 +45,9 @@ export interface ReadOptions {
   threads?: number
   /** How much host activity is kept; `all` by default. */
   detail?: HostDetail
-  /** The most bytes that are unpacked from archives. */
+  /** The maximum number of bytes that are unpacked from archives. */
   unpackLimit?: number
-  /** A regular expression. Kernels whose names match count as communication, too. */
+  /** A regular expression. Kernels whose names match it also count as communication. */
   communication?: string
 }
 
@@ -65,11 +65,11 @@ export interface Traces {
   /** The number of ranks in the job, or null if no trace states it. */
   readonly world: number | null
   readonly warnings: readonly Warning[]
-  /** The display names of the files, which begin the warnings about them. */
+  /** The display names of the files. A warning about a file begins with its display name. */
   readonly called: readonly string[]
 }
 
-/** If there are fewer bytes of JSON than this, starting a thread takes longer than it saves. */
+/** The number of bytes of JSON below which starting a thread takes longer than the thread saves. */
 const WORTH_THREADS = 16 << 20
 const MOST_THREADS = 8
 /** The approximate compression ratio of gzip-compressed traces. */
@@ -151,8 +151,8 @@ export async function readTraces(inputs: readonly string[], options: ReadOptions
 }
 
 /**
- * Separates traces from archives. An archive in a folder is skipped if the folder also holds traces, since it is
- * usually a copy of them.
+ * Separates traces from archives. An archive in a folder is skipped if the folder also holds traces, since the archive
+ * is usually a copy of the traces.
  */
 async function apart(
   all: readonly string[],

@@ -2,7 +2,7 @@
  * Parses the operands of operators from the texts that a trace writes: shapes such as `[[4096, 1024], [], [[4, 8], [4,
  * 8]]]` and types such as `["c10::BFloat16", "Scalar", "TensorList"]`. A list of tensors is flattened into its tensors,
  * each with the type of the list. Operator calls with the same operand texts share one record. After `LIMIT` distinct
- * records, further operator calls get no operand record.
+ * records, operator calls with new operand texts get no record.
  */
 import type { RankBuilder } from '../timeline/builder.ts'
 import { NONE, type Operands } from '../timeline/timeline.ts'
@@ -12,8 +12,8 @@ import type { TraceEvent } from './json/event.ts'
 import { OTHER } from './json/strings.ts'
 
 /**
- * The largest number of distinct records per rank. A training step has hundreds of distinct operand records. A server
- * whose shapes change all the time has many distinct operand records.
+ * The largest number of distinct operand records per rank. A training step has hundreds of distinct operand records; a
+ * server whose shapes change all the time has far more.
  */
 const LIMIT = 1 << 16
 /** An upper bound on the number of distinct texts, used to combine two text ids into one key. */

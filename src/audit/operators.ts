@@ -1,6 +1,6 @@
 /**
- * Finds the operator of host calls and device work for which the trace has no operator id: the operator that was
- * running.
+ * Finds the operator of host calls and device work for which the trace has no operator id. It is the operator that was
+ * running at the time of the host call.
  */
 import type { RankBuilder } from '../timeline/builder.ts'
 import { Kind, NONE } from '../timeline/timeline.ts'

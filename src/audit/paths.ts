@@ -1,7 +1,7 @@
 /**
  * Resolves the arguments of an audit to files. An argument is a file, a folder or a glob pattern. A folder means the
- * traces in it and in its direct subfolders. Glob patterns serve users who quote them and shells that do not expand
- * them. The files of a folder are sorted by name, with numbers in numeric order.
+ * traces in it and in its direct subfolders. A glob pattern reaches Arke if the user quotes the pattern or if the shell
+ * does not expand patterns. The files of a folder are sorted by name, with numbers in numeric order.
  */
 import { readdirSync, statSync } from 'node:fs'
 import { join, sep } from 'node:path'
@@ -12,8 +12,8 @@ const traceName = /\.(?:json|json\.gz|json\.zst|sqlite|trace|trace\.gz|trace\.zs
 
 export const isTraceName = (path: string): boolean => traceName.test(path)
 /**
- * True for the files of a folder that are audited if the user names the folder. Archives are included, so that the user
- * is warned that they are skipped.
+ * True for the files of a folder that are audited if the user names the folder. Archives are included, so that a
+ * warning can say that archives are skipped.
  */
 const isTaken = (path: string): boolean => isTraceName(path) || isArchiveName(path)
 

@@ -1,6 +1,6 @@
 /**
- * Reads files either on worker threads, starting with the largest file, or one after the other on this thread. If a
- * worker thread cannot be started or dies, its file is read on this thread.
+ * Reads files either on worker threads, starting with the largest file, or one after the other on the calling thread.
+ * If a worker thread cannot be started or dies, its file is read on the calling thread.
  */
 import { createRequire } from 'node:module'
 import { pathToFileURL } from 'node:url'
@@ -16,7 +16,8 @@ export interface PoolTask extends WorkerTask {
 }
 
 /**
- * Returns the files in the order of the tasks. `progress` is called with the index of a task and its bytes read so far.
+ * Returns the files in the order of the tasks. `progress` is called with the index of a task and the number of bytes of
+ * its file that have been read so far.
  */
 export async function readFiles(
   tasks: readonly PoolTask[],

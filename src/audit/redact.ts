@@ -3,14 +3,14 @@
  * files and folders, Python frames, and annotations. All outputs are made from the redacted traces, so none of them can
  * contain these names.
  *
- * Kept are the names of kernels, runtime calls and operators, all times, shapes and numbers. Equal names get equal
- * replacements, so that groups and repeated work are still recognised.
+ * Redaction keeps the names of kernels, runtime calls and operators, and all times, shapes and numbers. Equal names get
+ * equal replacements, so that groups and repeated work are still recognised.
  */
 import { type Communication, Kind, type RankTimeline, type Timeline } from '../timeline/timeline.ts'
 import type { Warning, WarningClass } from '../timeline/warnings.ts'
 import type { Traces } from './open.ts'
 
-/** The warnings of readers that consist of fixed words and numbers, once the name of the file is removed. */
+/** The classes of warnings that consist of fixed words and numbers after the file name has been removed. */
 const plainWarnings: ReadonlySet<WarningClass> = new Set(['correlation', 'missing-ranks', 'truncated'])
 
 export function redact(traces: Traces): Traces {
@@ -126,13 +126,15 @@ const scrub = (name: string): string =>
     .replace(/(?:\b[A-Za-z]:)?(?:[\\/][\w.@+~-]+){2,}[\\/]?/g, '…')
     .replace(/\b[\w-]+\.(?:py|pyx|cu|cuh|cpp|cc|h|hpp|json|so)\b/g, '…')
 
-/** The names of process groups that say only what the group is for. */
+/** The descriptions of process groups that only state the purpose of the group. */
 const groupWords =
   /^(?:default_pg|undefined|world|(?:mesh_)?(?:tp|dp|pp|ep|cp|sp|fsdp|hsdp|tensor|data|pipeline|expert|context|sequence|model|shard|replicate|embedding)(?:_?(?:parallel|model_parallel|group|pg))*(?:_?group)?)$/i
 
 const groupWord = (text: string): string | null => (groupWords.test(text) ? text : null)
 
-/** Types have no free text. */
+/**
+ * Returns the name of a tensor type if it is a known one, and otherwise an empty text, so that no free text is kept.
+ */
 const typeName = (text: string): string =>
   /^(?:c10::)?(?:B?Float\d*\w{0,8}|Half|Double|Int\d*|Long|Short|Byte|Char|Bool|U?Int\d+|Complex\w{0,8}|float|double|int|bool|long( int)?|short( int)?|signed char|unsigned char|Scalar|ScalarList|TensorList|GenericList|Tensor|Device|Dict|Generator|)$/.test(
     text,

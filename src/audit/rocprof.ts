@@ -81,7 +81,7 @@ export async function readRocprof(source: TraceInput, options: TraceFileOptions 
 class RocprofReader {
   private readonly timeline: TimelineBuilder
   private readonly warnings: Warnings
-  /** Kernels whose names match count as communication, too. */
+  /** Kernels whose names match this regular expression also count as communication. */
   private readonly named: RegExp | null
   private readonly rank = new RankBuilder()
   private readonly deviceNames = new Map<number, string>()
@@ -138,7 +138,7 @@ class RocprofReader {
   }
 
   finish(): RankTimeline[] {
-    // Truncated input may end inside a process. The records of the process that were read until then are added.
+    // Truncated input may end inside a process. The records that precede the end of the input are added.
     this.add()
     const { rank } = this
     if (rank.length === 0) return []
@@ -238,7 +238,7 @@ class RocprofReader {
   }
 }
 
-/** The kind of a kernel. The HIP runtime implements copies and fills with its own `__amd_rocclr_` kernels. */
+/** The kind of a kernel. The HIP runtime implements copies and fills by kernels of its own, named `__amd_rocclr_…`. */
 const blitKind = (name: string): Kind =>
   !name.startsWith('__amd_rocclr_')
     ? Kind.kernel

@@ -1,7 +1,8 @@
 /**
  * Splits a recording with several devices into one rank per device. A rank keeps the streams of its device. A rank also
- * keeps the host threads that launched work on its device. A thread that launched on several devices belongs to each of
- * their ranks. A thread that launched nothing belongs to all devices of its process.
+ * keeps the host threads that launched work on its device. A host thread that launched work on several devices belongs
+ * to the ranks of all these devices. A host thread that launched no work belongs to the ranks of all devices of its
+ * process.
  */
 import { deviceSpan } from '../timeline/builder.ts'
 import { another, type Signed, type Unsigned } from '../timeline/columns.ts'
@@ -19,7 +20,7 @@ import type { Warnings } from '../timeline/warnings.ts'
 /**
  * If kernels ran on several devices, returns one timeline per device, with the device number as its rank number;
  * otherwise returns the recording itself. Several devices cause a warning unless the trace format makes them
- * `expected`. If several devices are `expected`, a single copy on a device is enough to make it a rank.
+ * `expected`. If several devices are `expected`, a single copy on a device is enough to make the device a rank.
  */
 export function splitByDevice(
   recording: RankTimeline,
@@ -92,7 +93,7 @@ function note(sets: Map<number, Set<number>>, key: number, value: number): void 
   else sets.set(key, new Set([value]))
 }
 
-/** Returns the same rank with only some of its tracks. Links to events of removed tracks are dropped. */
+/** Returns a copy of the rank that has only the wanted tracks. Links to events of removed tracks are dropped. */
 function pickTracks(rank: RankTimeline, wanted: (track: Track, index: number) => boolean): RankTimeline {
   const { events } = rank
   const kept = rank.tracks

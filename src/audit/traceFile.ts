@@ -1,7 +1,7 @@
 /**
- * The result of reading one file. The rank numbers of a file are provisional. Two ranks with the same number can only
- * be resolved when all files are known, so each rank records the origin of its number. The result can be sent to
- * another thread.
+ * The result of reading one file. The rank numbers of a file are provisional. If two ranks have the same number, new
+ * numbers can only be assigned when all files have been read, so each rank records the origin of its number. The result
+ * of reading a file can be sent to another thread.
  */
 import { rankFromPath } from './rankName.ts'
 import type { RankTimeline } from '../timeline/timeline.ts'
@@ -51,13 +51,13 @@ export interface TraceFile {
 export type TraceInput = string | Uint8Array | AsyncIterable<Uint8Array>
 
 export interface TraceFileOptions {
-  /** The rank to use if neither the trace nor its name states one. */
+  /** The rank number to use if neither the trace nor its file name states one. */
   rank?: number
   /** The name of a trace that is given as bytes. */
   name?: string
   /** How much host activity is kept. */
   detail?: HostDetail
-  /** A regular expression. Kernels whose names match count as communication, too. */
+  /** A regular expression. Kernels whose names match it also count as communication. */
   communication?: string
   /** Called with the number of raw (maybe compressed) bytes read so far. */
   onProgress?: (bytes: number) => void

@@ -22,7 +22,7 @@ export async function refuseZstd(path: string): Promise<void> {
       await file.close()
     }
   } catch (error) {
-    // The reader reports a file that cannot be read.
+    // A failure to read the file is ignored here, because the trace reader reports it.
     if (error instanceof AuditError) throw error
   }
 }

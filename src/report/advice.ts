@@ -73,10 +73,10 @@ const partTitles: Readonly<Record<string, string>> = {
   unattributed: 'Unattributed: the launch of the next work was not recorded',
 }
 
-/** This many activities are shown per part. */
+/** The number of host activities that are shown per category of idle time. */
 const ACTIVITIES = 10
 
-/** What the host did, summed over ranks. */
+/** Writes the section about the host's activities in idle time, summed over ranks. */
 export function hostSection({ host }: AuditDocument): Markup {
   if (host === undefined || host.length === 0) return html``
   const parts = [...new Set(host.map(({ part }) => part))]
@@ -148,7 +148,7 @@ function hostTable(part: string, host: readonly HostDocument[]): Markup {
     )}`
 }
 
-/** This many kernels and operators are shown. */
+/** The number of kernels, and of operators, that are shown. */
 const KERNELS = 25
 
 export function workSection({ kernels, operators }: AuditDocument): Markup {
@@ -214,7 +214,7 @@ function workTable(label: string, rows: readonly WorkDocument[]): Markup {
   }`
 }
 
-/** This many rows of collectives are shown. */
+/** The number of rows of collectives that are shown. */
 const COLLECTIVES = 30
 
 export function bandwidthSection({ bandwidths }: AuditDocument): Markup {
@@ -247,7 +247,7 @@ export function bandwidthSection({ bandwidths }: AuditDocument): Markup {
         </tbody>
       </table>`,
     )}
-    ${bandwidths.length > COLLECTIVES ? html`<p class="hint">${count(bandwidths.length - COLLECTIVES)} more are in the CSV file.</p>` : null}
+    ${bandwidths.length > COLLECTIVES ? html`<p class="hint">${count(bandwidths.length - COLLECTIVES)} more rows are in the CSV file.</p>` : null}
   </section>`
 }
 

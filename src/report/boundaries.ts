@@ -9,14 +9,16 @@ interface Lane {
   readonly end: Float64Array
 }
 
-/** Only the boundaries of this many longest lanes are used. More lanes would cost more time than they save bytes. */
+/**
+ * The number of lanes, those with the most events, whose boundaries are used. Further lanes would save only few bytes.
+ */
 const LANES = 4
 
 export class Boundaries {
   private readonly lanes: readonly Lane[]
   /**
    * The next boundary of each lane, and the time of that boundary. The number of a boundary is twice the event's index,
-   * plus 1 if it is the event's end.
+   * plus 1 if the boundary is the event's end.
    */
   private readonly at: Uint32Array
   private readonly time: Float64Array

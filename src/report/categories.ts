@@ -1,8 +1,8 @@
 /**
  * The categories of time in the report, and their colours. A colour has the same meaning in all bars, tracks and
  * tables. The colours were chosen so that any two of them, and each of them and the background, differ as much as
- * possible. The colours differ for normal vision and for the three kinds of colour blindness. Waiting is also hatched,
- * so that it can be distinguished in grey print.
+ * possible. The colours can be told apart with normal vision and with each of the three kinds of colour blindness.
+ * Waiting is also hatched, so that it can be distinguished in grey print.
  */
 import { Kind } from '../timeline/timeline.ts'
 import { partNames, type Part } from '../taxes/ledger.ts'
@@ -15,7 +15,7 @@ export interface Category {
   readonly dark: string
 }
 
-/** The code of a category is its index in this list. */
+/** The categories of time. The code of a category is its index in the list. */
 export const categories = [
   {
     name: 'compute',
@@ -115,8 +115,8 @@ function categoryOfPart(part: Part): number {
 export const categoryOfPartCode: readonly number[] = partNames.map(categoryOfPart)
 
 /**
- * The category of an event on a stream of the device or on a host thread. Communication has the category `unsplit` until its waiting time
- * is known.
+ * The category of an event on a stream of the device or on a host thread. Communication has the category `unsplit`
+ * until its waiting time is known.
  */
 export function categoryOfKind(kind: number): number {
   switch (kind) {

@@ -13,7 +13,9 @@ export interface Comparison {
   readonly ranks: readonly { readonly rank: number; readonly beforeUs: number; readonly afterUs: number }[]
 }
 
-/** The same quantity from both audits. A value is null if it is unknown in that audit. */
+/**
+ * One quantity in the audit before and in the audit after the change. The value of an audit is null if it is unknown.
+ */
 export interface ComparedFigure {
   readonly name: string
   readonly unit: 'us' | 'bytes' | 'count'
@@ -68,14 +70,14 @@ function meanOf(ledgers: readonly RankDocument[], of: Of): number | null {
   return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0) / known.length
 }
 
-/** Returns a sentence that says whether the job gained or lost time. */
+/** Returns a sentence that says whether the job became faster or slower. */
 export function verdict({ basis, figures }: Comparison): string {
   const wall = figures.find(({ name }) => name === 'wall')
   if (!wall || wall.before === null || wall.after === null || wall.ratio === null || wall.after === 0)
     return 'The wall times cannot be compared.'
   const times = `${duration(wall.before)} before, ${duration(wall.after)} after`
   const per = basis === 'step' ? 'a step' : 'the window'
-  // A smaller change is not visible in three digits.
+  // A change of less than 0.05 % is not visible in a ratio with three decimals.
   if (Math.abs(wall.ratio - 1) < 0.0005) return `No difference: ${per} takes ${times}.`
   const shown = [...figures]
     .filter(

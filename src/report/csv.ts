@@ -117,10 +117,10 @@ const tables: Readonly<Record<string, Table<never>>> = {
   ),
 }
 
-/** The names of the files. */
+/** The names of the CSV files. */
 export const csvNames: readonly string[] = Object.keys(tables)
 
-/** The files, with their lines. */
+/** Yields the name and the lines of each CSV file. */
 export function* csvTables(
   document: AuditDocument,
 ): Generator<readonly [name: string, lines: Iterable<string>]> {

@@ -4,7 +4,7 @@
  */
 import type { AuditDocument } from './document.ts'
 
-/** The rank number of the culprit, or null if no rank cost another rank time or if this is unknown. */
+/** The rank number of the culprit, or null if no rank kept another rank waiting or if the late ranks are unknown. */
 export const culpritOf = ({ stragglers }: Pick<AuditDocument, 'stragglers'>): number | null =>
   stragglers.find(({ exposedWaitUs }) => exposedWaitUs > 0)?.rank ?? null
 

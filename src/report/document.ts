@@ -24,9 +24,10 @@ export interface AuditDocument {
    */
   readonly doubtful?: { readonly collectives: number; readonly commUs: number }
   /**
-   * The ranks without recorded work that take part in collectives of several recorded ranks. `unlisted` counts them if
-   * the traces do not list their numbers. In these `collectives`, waiting is a lower bound and transfer an upper bound;
-   * `complete` counts the other collectives of several ranks. It is missing if there are no such ranks.
+   * The ranks without recorded work that take part in collectives of several recorded ranks. `unlisted` counts ranks
+   * whose numbers the traces do not list. `collectives` counts the collectives with ranks without recorded work, in
+   * which waiting is a lower bound and transfer an upper bound; `complete` counts the other collectives of several
+   * ranks. The field `untraced` is missing if ranks without recorded work take part in no such collective.
    */
   readonly untraced?: {
     readonly ranks: readonly number[]
@@ -40,16 +41,16 @@ export interface AuditDocument {
    * bounds of all fixes together never exceed the wall time of all ranks. Documents of earlier versions have no fixes.
    */
   readonly fixes?: readonly FixDocument[]
-  /** The host's activities in the idle time of each rank. Documents of earlier versions lack this field. */
+  /** The host's activities in the idle time of each rank. Documents of earlier versions lack the field `host`. */
   readonly host?: readonly HostDocument[]
-  /** The device work by kernel and by operator, sorted by time. Documents of earlier versions lack this field. */
+  /** The device work by kernel and by operator, sorted by time. Documents of earlier versions lack both fields. */
   readonly kernels?: readonly WorkDocument[]
   readonly operators?: readonly WorkDocument[]
-  /** The collectives by kind, group and size. Documents of earlier versions lack this field. */
+  /** The collectives by kind, group and size. Documents of earlier versions lack the field `bandwidths`. */
   readonly bandwidths?: readonly BandwidthDocument[]
   /**
-   * A sentence that states the share of GPU time that is lost, and the rank that causes most of the waiting. The
-   * sentence is missing in documents of earlier versions.
+   * A sentence that states the share of GPU time that is lost, and the rank that causes most of the waiting. Documents
+   * of earlier versions have no headline.
    */
   readonly headline?: string
   /**
@@ -106,8 +107,8 @@ export interface RankDocument {
     readonly exposedTransferUs: number | null
     readonly hiddenWaitUs: number | null
     /**
-     * The locality tax is contained in busy time and is not added to the other categories. The field is null if the
-     * trace contains no shapes.
+     * The locality tax is contained in busy time and is not added to the other categories. The bytes and the time of
+     * the locality tax are null if the trace contains no shapes.
      */
     readonly localityBytes: number | null
     readonly localityUs: readonly [low: number, high: number] | null
@@ -119,7 +120,7 @@ export interface RankDocument {
   }
   /**
    * The time of one-off idle intervals in each category of idle time. The means in sentences do not include one-off
-   * intervals. The field is missing in documents of earlier versions and in the numbers of steps.
+   * intervals. The field `once` is missing in documents of earlier versions and in the figures of single steps.
    */
   readonly once?: {
     readonly dispatchUs: number
@@ -132,9 +133,9 @@ export interface RankDocument {
   readonly other: {
     readonly exposedCopyUs: number
     /**
-     * The time in which a processor had nothing to do while another processor of the rank was busy. The field is
-     * missing in documents of earlier versions, and 0 for traces that Arke did not record, in which a rank is one
-     * processor.
+     * The time in which a processor had nothing to do while another processor of the rank was busy. The field
+     * `vacantUs` is missing in documents of earlier versions, and 0 for traces that Arke did not record, in which a
+     * rank is one processor.
      */
     readonly vacantUs?: number
     readonly hostBlockedUs: number
@@ -163,8 +164,8 @@ export interface GroupDocument {
   readonly ranks: readonly number[]
   readonly collectives: number
   /**
-   * These values are sums over the group's ranks. Only exposed waits and transfers of this group are counted, as in the
-   * ledger of a rank. An interval in which two groups both wait, or both transfer, counts for each group.
+   * The times of a process group are sums over its ranks. Only exposed waits and transfers of the group are counted, as
+   * in the ledger of a rank. An interval in which two groups both wait, or both transfer, counts for each group.
    */
   readonly commUs: number
   readonly waitUs: number | null
@@ -216,11 +217,11 @@ export interface StragglerDocument {
   readonly rank: number
   /** The waiting time that this rank caused, summed over the waiting ranks, each in its own window. */
   readonly keptWaitingUs: number
-  /** The caused waiting time that overlaps neither with compute nor with a transfer. */
+  /** The waiting time that this rank caused and that overlaps neither with compute nor with a transfer. */
   readonly exposedWaitUs: number
   /**
-   * How late the rank was, summed over the collectives at which it was last. The lateness is measured from the arrival
-   * of the previous rank.
+   * How late the rank was, summed over the collectives at which it was last. At each collective, lateness is the time
+   * from the arrival of the second-latest rank to the arrival of the last rank.
    */
   readonly lateUs: number
   readonly collectives: number
@@ -230,7 +231,7 @@ export interface StragglerDocument {
     readonly exposedWaitUs: number
   }[]
   readonly worst: readonly {
-    /** The index of the collective in `collectives`. */
+    /** The index of the collective in the document's list `collectives`. */
     readonly collective: number
     readonly kind: string | null
     readonly group: string | null
@@ -240,8 +241,8 @@ export interface StragglerDocument {
   }[]
   /**
    * Why the rank took longer than the second-latest rank since their previous common collective: more work, slower at
-   * equal work, compute whose amount of work is unknown, and time without compute. The value is null if the ranks share
-   * no earlier collective; documents of earlier versions do not have it.
+   * equal work, compute whose amount of work is unknown, and time without compute. The field `because` is null if the
+   * ranks share no earlier collective, and missing in documents of earlier versions.
    */
   readonly because?: {
     readonly moreWorkUs: number
@@ -264,7 +265,7 @@ export interface StragglerDocument {
    * longest activity first.
    */
   readonly host?: readonly Omit<ObservationDocument, 'bytes'>[]
-  /** The exposed waiting that ends if this rank alone arrives with the second-latest rank. */
+  /** The exposed waiting that would not occur if this rank alone had arrived together with the second-latest rank. */
   readonly savesUs?: number
   /**
    * The late rank's activities while at least one other rank was already waiting for it, with the longest activity
@@ -312,7 +313,7 @@ export interface CandidateDocument {
     /** The command that measures the operation with these shapes. */
     readonly command: string
   } | null
-  /** The rank and time of the costliest occurrence. */
+  /** The rank and time of the costliest occurrence of the chain. */
   readonly example: { readonly rank: number; readonly startUs: number; readonly durUs: number }
 }
 
@@ -320,7 +321,7 @@ export interface CandidateDocument {
 export interface FixDocument {
   /** The cause, one of `causes` in src/taxes/fix.ts. */
   readonly cause: string
-  /** True for a one-off event, whose time is missing from the other fixes. */
+  /** True for a one-off event. The times of other fixes do not include the time of a one-off event. */
   readonly once: boolean
   /** The cause of the lost time, and the advice. */
   readonly what: string
@@ -330,13 +331,15 @@ export interface FixDocument {
   /** The time that the cause takes, and the largest time that the fix can save. */
   readonly us: number
   readonly savesUs: number
-  /** The least that the cause may cost, if the cost is an interval. Fixes are sorted by the middle of the interval. */
+  /**
+   * The least time that the cause may cost, if the cost is an interval. Fixes are sorted by the middle of the interval.
+   */
   readonly leastUs?: number
-  /** If the advice names a fusion: the most that this fusion saves of the cause. */
+  /** If the advice names a fusion: the upper bound of the time that the fusion saves of the cause. */
   readonly fusionSavesUs?: number
   /**
-   * For waiting of the host: the idle time after it, until the host has launched the next work. It belongs to other fixes,
-   * but it also ends if the host does not wait.
+   * If the cause is that the host waits: the idle time between the wait and the host's next launch. This idle time
+   * belongs to other fixes, but it would not occur without the wait either.
    */
   readonly followingUs?: number
   readonly count: number
@@ -351,12 +354,12 @@ export interface FixDocument {
 
 export interface ObservationDocument {
   /**
-   * The kind of activity, one of `hostActivities`, or `kernel`, `copy`, `collective`, `idle`, or `late` for a rank that was
-   * last, whose number is the name.
+   * The kind of activity, one of `hostActivities`, or `kernel`, `copy`, `collective`, `idle`, or `late` for a rank that
+   * arrived last, whose number is in `name`.
    */
   readonly activity: string
   readonly name: string | null
-  /** The operator, annotation, frame or process group around it. */
+  /** The operator, annotation, frame or process group that contains the activity. */
   readonly inside: string | null
   readonly us: number
   readonly count: number
@@ -375,7 +378,9 @@ export interface HostDocument {
 /** The device work of one kernel or operator, summed over ranks. */
 export interface WorkDocument {
   readonly name: string
-  /** One of kernel, memcpy, memset and communication; for an operator, the kind of its first work. */
+  /**
+   * The kind of the work: kernel, memcpy, memset or communication. An operator has the kind of its first device work.
+   */
   readonly kind: string
   readonly us: number
   /** The share of the wall time of all ranks, in percent. */
@@ -401,7 +406,7 @@ export interface BandwidthDocument {
   readonly ranks: number | null
   readonly count: number
   readonly bytes: number | null
-  /** The median time after the last arrival, or null if it is unknown. */
+  /** The median time from the last arrival to the end of a collective, or null if it is unknown. */
   readonly medianUs: number | null
   /** Bandwidths in GB/s, or null if they are unknown. */
   readonly algorithmGBs: number | null

@@ -16,13 +16,15 @@ import type {
 import { bytes, duration, percent, plural, shorten } from './format.ts'
 import { untracedNames } from './untraced.ts'
 
-/** Figures of a fix, before they are described. */
+/** The figures of a fix, without the text that describes the fix. */
 export interface FixFigures extends Omit<
   FixDocument,
   'cause' | 'what' | 'advice' | 'evidence' | 'command' | 'leastUs' | 'fusionSavesUs'
 > {
   readonly cause: Cause
-  /** The least that the cause may cost, which is smaller than `us` for the estimate of locality. */
+  /**
+   * The least time that the cause may cost. It is smaller than `us` only for the locality tax, which is an estimate.
+   */
   readonly leastUs: number
 }
 
@@ -36,7 +38,7 @@ export interface FixContext {
   readonly untraced?: AuditDocument['untraced']
 }
 
-/** The minimum fraction of wall that a fix must save to be listed. */
+/** The minimum fraction of the wall time that a fix must save to be listed. */
 export const WORTH = 0.01
 
 export function describeFix(fix: FixFigures, context: FixContext): FixDocument {
@@ -127,11 +129,11 @@ export const FUSE = 'fuse '
 const fusionSaves = (fix: FixFigures, candidate: CandidateDocument): number =>
   Math.min(savingIn(fix.cause, candidate), fix.us)
 
-/** The end of an advice to fuse a candidate. A fusion rarely removes the whole cause. */
+/** The end of an advice to fuse a candidate. A fusion rarely saves all the time that a cause costs. */
 export const fusionSaving = (us: number, ranks: number): string =>
-  `, which saves at most ${duration(us / ranks)} of this per rank`
+  `, which saves at most ${duration(us / ranks)} of the cost per rank`
 
-/** What a cause costs, as a share of wall: the most that it can cost, or an interval. */
+/** The cost of a cause as a share of the wall time: an upper bound, or an interval. */
 export const costOf = ({ savesUs, leastUs = savesUs }: FixDocument, wall: number): string => {
   const [least, most] = [percent(leastUs, wall), percent(savesUs, wall)]
   return least === most ? most : `${least.replace(' %', '')} to ${most}`
@@ -185,8 +187,8 @@ function words(
         top && top.activity === 'frame'
           ? 'shorten this Python code, move it to another thread, or replay the launches as a CUDA graph'
           : top && top.activity === 'annotation'
-            ? 'shorten the Python code in this range (record one step with with_stack=True to see which), or use CUDA graphs or torch.compile'
-            : 'record one step with with_stack=True to see which Python code this is; CUDA graphs or torch.compile avoid it',
+            ? 'shorten the Python code in this range (record one step with with_stack=True to see which code), or use CUDA graphs or torch.compile'
+            : 'record one step with with_stack=True to see which Python code runs; CUDA graphs or torch.compile avoid much of it',
       ]
     case 'gap':
       return longGaps(fix)
@@ -214,7 +216,7 @@ function words(
       return straggler ? late(straggler) : ['a rank is late', 'find out why']
     case 'imbalance':
       return [
-        'ranks wait for each other, but no single rank is to blame: the last one changes, or several arrive late together',
+        'ranks wait for each other, but no single rank is to blame: the last rank changes, or several ranks arrive late together',
         'balance the work between ranks; larger steps between collectives average out the jitter',
       ]
     case 'transfer':
@@ -222,32 +224,32 @@ function words(
         const names = untracedNames(context.untraced)
         return [
           `collectives move data, or wait for ${names}, while nothing is computed`,
-          `record ${names}, too, which shows whether this is waiting; to remove the transfer, ` +
-            (fuse ?? 'overlap it with compute, or send fewer bytes'),
+          `record ${names}, too, to tell waiting and transfer apart; to remove the transfer, ` +
+            (fuse ?? 'overlap communication with compute, or send fewer bytes'),
         ]
       }
       return [
         'collectives move data while nothing is computed',
         fuse ??
-          'overlap them with compute (a separate stream, larger or earlier buckets), or send fewer bytes',
+          'overlap collectives with compute (a separate stream, larger or earlier buckets), or send fewer bytes',
       ]
     case 'communication':
       return [
         'communication is not hidden by compute',
         (context.isDoubtful
-          ? 'record the process groups (PyTorch 2.2 or later, torch.profiler), which show whether this is waiting or transfer'
-          : 'record the traces of all ranks, which show whether this is waiting or transfer') +
-          (fuse === null ? '; then overlap it with compute' : `; to remove the transfer, ${fuse}`),
+          ? 'record the process groups (PyTorch 2.2 or later, torch.profiler) to tell waiting and transfer apart'
+          : 'record the traces of all ranks to tell waiting and transfer apart') +
+          (fuse === null ? '; then overlap communication with compute' : `; to remove the transfer, ${fuse}`),
       ]
     case 'vacant':
       return [
-        'processors have no program left while others are busy',
+        'processors have no program left while other processors are busy',
         'use smaller tiles or a persistent grid, so that all processors finish together',
       ]
     case 'locality':
       return [
         `kernels pass intermediate results through device memory (estimated from shapes: ${duration(fix.leastUs / context.ranks.length)} to ${duration(fix.us / context.ranks.length)} per rank)`,
-        fuse ?? 'fuse the kernels that pass them on',
+        fuse ?? 'fuse the kernels that pass on intermediate results',
       ]
     case 'hole':
       return [
@@ -256,20 +258,20 @@ function words(
       ]
     case 'outlier':
       return [
-        `once, ${shorten(kernelLabel(top?.name ?? 'a kernel'), 60)} took far longer than otherwise`,
-        'if this is its first call (compilation, autotuning), run it before the measured steps',
+        `once, ${shorten(kernelLabel(top?.name ?? 'a kernel'), 60)} took far longer than in its other calls`,
+        'if this is the first call of the kernel (compilation, autotuning), run the kernel before the measured steps',
       ]
     case 'firstCollective':
       return [
         'ranks wait in the first collective of the recording',
-        'nothing: the ranks began recording at different times, so this blames no rank',
+        'nothing to fix: the ranks began recording at different times, so no rank is to blame',
       ]
     default:
       return fix.cause satisfies never
   }
 }
 
-/** Gaps between enqueued kernels take microseconds. A longer gap has another cause. */
+/** Gaps between enqueued kernels take a few microseconds. A gap of more than 100 microseconds has another cause. */
 const LONG_GAP = 100
 const longGaps = ({ us, count }: FixFigures): boolean => us / Math.max(1, count) > LONG_GAP
 
@@ -295,11 +297,11 @@ function copies(fix: FixFigures): readonly [string, string] {
   if (most === between)
     return [
       'copies between devices run while nothing is computed',
-      'overlap them with compute on a stream of their own',
+      'overlap the copies with compute, on a separate stream',
     ]
   return [
-    'copies within the device run while nothing else does',
-    'avoid them: views instead of copies, one memory layout throughout, in-place writes, or a kernel that reads the source directly',
+    'copies within the device run while nothing else runs',
+    'avoid the copies: use views, one memory layout throughout, in-place writes, or a kernel that reads the source directly',
   ]
 }
 
@@ -313,12 +315,12 @@ function inHole(top: ObservationDocument | undefined): string {
     case 'launching':
       return 'a first call loads or compiles its kernel: run warm-up steps before the measured ones'
     case 'synchronising':
-      return 'the host waits in this call: leave it out of the steps'
+      return 'the host waits in this call: leave the call out of the steps'
     case 'notRecorded':
     case undefined:
       return 'the trace does not show what the host did: record with with_stack=True, and leave the first steps out'
     default:
-      return 'if this is start-up (compilation, autotuning), leave it out of the recording; otherwise move it out of the steps'
+      return 'if the host starts up (compilation, autotuning), leave the start-up out of the recording; otherwise move the work out of the steps'
   }
 }
 
@@ -404,12 +406,12 @@ export function observed({
   }
 }
 
-/** The longest occurrence, and the largest shares of the time. */
+/** The evidence for a fix: its longest occurrence, and the observations with the largest shares of its time. */
 function evidenceOf(fix: FixFigures, { ranks, steps }: FixContext): string {
   const { seen, example, us } = fix
   if (fix.cause === 'locality') {
     const sizes = ranks.reduce((all, { taxes }) => all + (taxes.localityBytes ?? 0), 0)
-    return `${bytes(sizes)} that one kernel writes and the next reads back, over all ranks`
+    return `${bytes(sizes)} that one kernel writes and the next kernel reads back, over all ranks`
   }
   const listed = seen.filter(({ activity }) => activity !== 'idle')
   if (fix.cause === 'outlier' && listed.length > 0 && example) {
@@ -428,7 +430,7 @@ function evidenceOf(fix: FixFigures, { ranks, steps }: FixContext): string {
     example && fix.cause !== 'imbalance'
       ? `the longest ${fix.once ? '' : 'one '}${duration(example.durUs)} on rank ${example.rank} at ${at(example.startUs)}`
       : ''
-  // A one-off says nothing about the launches of the rest of the recording.
+  // A one-off event says nothing about the other launches of the recording.
   const isMean = fix.cause === 'dispatch' && !fix.once
   return [isMean ? launches(us, ranks, steps) : '', ...shares, place].filter((text) => text !== '').join('; ')
 }

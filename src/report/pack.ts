@@ -51,14 +51,14 @@ const HOST_EVENTS = 300_000
 const ROWS = 6
 
 /**
- * The largest number of event boundaries inside one segment of the partition. If a part has more boundaries, its length
- * is written instead.
+ * The largest number of event boundaries inside one segment of the partition. If a segment has more boundaries, the
+ * duration of the segment is written instead of their number.
  */
 const STEPS = 8
 
 /**
- * The start of a collective and the start of its event may differ by this much, because times in the document are
- * rounded.
+ * How much the start of a collective and the start of its event may differ, in nanoseconds, because times in the
+ * document are rounded.
  */
 const TOLERANCE = 1000
 
@@ -117,8 +117,8 @@ export function* pack(input: ReportInput): Generator<Block, PackedHeader> {
 }
 
 /**
- * The time on the common clock that is time 0 of the document. It is computed from a rank whose start both the timeline
- * and the document contain.
+ * The time on the common clock that is time 0 of the document. Time 0 is computed from a rank whose start both the
+ * timeline and the document contain.
  */
 function originOf({ document, timeline, partitions }: ReportInput, clocks: readonly Clock[]): number {
   for (const { rank, startUs } of document.ranks) {
@@ -174,8 +174,8 @@ const isShown =
     isDeviceWork(kind[event]) || kind[event] === Kind.wait || kind[event] === Kind.transfer
 
 /**
- * Packs the threads that enqueue work. If they have more than `most` events, only the longest are packed, since a page
- * of a large job would be too large otherwise.
+ * Packs the threads that enqueue work. If the threads have more than `most` events, only the longest events are packed,
+ * since a page of a large job would be too large otherwise.
  */
 function packHosts(
   rank: RankTimeline,
@@ -370,7 +370,7 @@ function packPartition(
   return { from, length: codes.length }
 }
 
-/** The number of boundaries from `now` to `to`, or 0 if `to` is none of the next few boundaries. */
+/** The number of boundaries from `now` to `to`, or 0 if `to` is none of the next `STEPS` boundaries. */
 function stepsTo(boundaries: Boundaries, now: number, to: number): number {
   let time = now
   for (let steps = 1; steps <= STEPS; steps++) {
@@ -397,7 +397,7 @@ function packCollectives(
   const nanoseconds = (us: number): number => Math.round(us * 1000)
   const orNone = (us: number | null): number => (us === null ? 0 : Math.max(0, nanoseconds(us)) + 1)
 
-  // The columns are in the order in which the page reads them.
+  // The page reads the columns in the order in which they are listed here.
   const columns = Array.from({ length: 13 }, () => new IntegerWriter())
   const [kinds, groups, libraries, means, complete, last, skews, counts, ...ofMembers] = columns
   const [ranks, starts, durations, waits, transfers] = ofMembers

@@ -31,11 +31,12 @@ export interface PackedLane {
 }
 
 /**
- * The block of data for one rank. For each lane it contains the columns `gap`, `duration`, `kind`, `name`, `operator`
- * (0 for none, otherwise the name plus 1) and `delay` (0 for none, otherwise twice the folded launch delay plus 1),
- * then `event` and `member` of its collectives as distances. The partition comes after the lanes. For each part it
- * contains the number of event boundaries up to the end of the part, or 0 followed by the duration of the part. The
- * column `part` is the last column of the partition. The lanes of the host threads come after it.
+ * The block of data for one rank. For each lane, the block contains the columns `gap`, `duration`, `kind`, `name`,
+ * `operator` (0 for none, otherwise the name plus 1) and `delay` (0 for none, otherwise twice the folded launch delay
+ * plus 1), then `event` and `member` of its collectives as distances. The partition comes after the lanes. For each
+ * segment of the partition, the block contains the number of event boundaries up to the end of the segment, or 0
+ * followed by its duration. The column `part` is the last column of the partition. The lanes of the host threads come
+ * after the partition.
  */
 export interface PackedRank {
   readonly rank: number
@@ -43,11 +44,14 @@ export interface PackedRank {
   readonly lanes: readonly PackedLane[]
   readonly partition: { readonly from: number; readonly length: number }
   /**
-   * The lanes of the host threads that enqueue work. `device` is the process and `stream` is the thread. Their columns
-   * come after those of the partition.
+   * The lanes of the host threads that enqueue work. `device` is the process and `stream` is the thread. In the block,
+   * the columns of these lanes come after the columns of the partition.
    */
   readonly hosts: readonly PackedLane[]
-  /** The number of host events that are left out because they are too many, all shorter than `shortest` nanoseconds. */
+  /**
+   * The number of host events that are left out to limit the size of the page. All of them are shorter than `shortest`
+   * nanoseconds.
+   */
   readonly leftOut: { readonly events: number; readonly shortest: number }
 }
 
@@ -67,12 +71,12 @@ export interface PackedHeader {
   readonly members: number
   /** The number of the rank for which other ranks waited most, or null (culprit.ts). */
   readonly culprit: number | null
-  /** The figures that the bars show. */
+  /** The figures of each rank, which the page shows as bars. */
   readonly figures: readonly RankDocument[]
   readonly steps: readonly StepDocument[]
 }
 
-/** The code in the partition that marks time that no part claims. */
+/** The code in the partition for time that belongs to no category. */
 export const UNCLAIMED = 255
 
 export const blockOfRank = (index: number): string => `arke-rank-${index}`

@@ -32,7 +32,7 @@ export function isDocument(path: string): boolean {
 
 /** Reads a document. Throws an `AuditError` if the document is damaged or lacks a field that is shown or compared. */
 export function readDocument(path: string): AuditDocument {
-  const again = 'write it again with arke audit --json'
+  const again = 'write the document again with arke audit --json'
   if (statSync(path).size > LARGEST)
     throw new AuditError(`${path}: this document is larger than ${LARGEST / 1e6} MB; pass its traces instead`)
   let document: unknown
@@ -53,7 +53,7 @@ type Shape = 'number' | 'number or null' | 'text' | 'text or null' | 'anything' 
 interface Members {
   readonly [key: string]: Shape
 }
-/** The shape that all elements of an array must have. */
+/** The fields and types that all elements of an array must have. */
 interface Elements {
   readonly each: Shape
   readonly orNull?: boolean
@@ -108,7 +108,7 @@ const documentShape: Members = {
   warnings: each({ class: 'text', message: 'text', count: 'number' }),
 }
 
-/** Describes the first field that does not match the shape, or returns null if all fields match. */
+/** Describes the first field of a document that does not match `shape`, or returns null if all fields match. */
 function firstMissing(value: unknown, shape: Shape, where: string): string | null {
   const bad = (what: string): string =>
     value === undefined ? `there is no ${where || 'value'}` : `${where || 'it'} is no ${what}`

@@ -122,7 +122,7 @@ export function stragglersSection({ stragglers, ranks, doubtful, untraced }: Aud
         ? null
         : html`<p>
             At ${counted(unknown, 'collective')} the late rank is unknown: the traces do not list the ranks of
-            process groups, and these calls may belong to different groups.
+            process groups, and the matched calls may belong to different groups.
           </p>`
     }
     ${
@@ -132,8 +132,8 @@ export function stragglersSection({ stragglers, ranks, doubtful, untraced }: Aud
               ranks.length === 1
                 ? 'The trace of one rank does not show who waited for whom; record the other ranks, too.'
                 : unknown > 0
-                  ? 'At the other collectives no rank kept another waiting.'
-                  : 'No rank kept another waiting in these traces.'
+                  ? 'At the other collectives, no rank kept another rank waiting.'
+                  : 'In these traces, no rank kept another rank waiting.'
             }
           </p>`
         : html`<p class="hint">
@@ -155,8 +155,8 @@ export const rankHeading = (rank: number, culprit: number | null): Markup =>
   </th>`
 
 /**
- * The matrix has a row for every rank, but it has columns only for this number of the worst stragglers, with the
- * culprit first.
+ * The maximum number of columns in the matrix of waiting times. The matrix has a row for every rank, but columns only
+ * for the worst stragglers, with the culprit first.
  */
 const COLUMNS = 32
 
@@ -171,7 +171,7 @@ function matrix(stragglers: readonly StragglerDocument[], ranks: readonly RankDo
   const rows = [...known].sort((a, b) => a - b)
   const waits = columns.map(({ waiters }) => new Map(waiters.map(({ rank, waitUs }) => [rank, waitUs])))
   const most = waits.reduce((all, column) => [...column.values()].reduce((a, b) => Math.max(a, b), all), 1e-9)
-  // The sums include stragglers that have no column.
+  // The sum of a row includes stragglers that have no column.
   const sums = new Map<number, number>()
   for (const { waiters } of stragglers)
     for (const { rank, waitUs } of waiters) sums.set(rank, (sums.get(rank) ?? 0) + waitUs)
@@ -314,7 +314,7 @@ export function candidatesSection({ candidates, ranks }: AuditDocument): Markup 
     <h2 id="candidates-title">What to fuse</h2>
     ${
       candidates.length === 0
-        ? html`<p>No chain of kernels stands out.</p>`
+        ? html`<p>No chain of kernels stands out as a candidate for fusion.</p>`
         : html`<p class="hint">
               Ordered by the largest possible saving of a fused kernel, per rank. Each saving is the sum of
               the taxes in the columns after it.
@@ -371,7 +371,7 @@ function candidateTable(
   )
 }
 
-/** The number of links of a chain that are shown. The remaining links can be expanded. */
+/** The number of kernels or operators of a chain that are shown. The reader can expand the remaining ones. */
 const CHAIN = 6
 
 function chainOf(chain: readonly string[]): Markup {

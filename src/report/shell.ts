@@ -1,7 +1,7 @@
 /**
  * Writes the frame that all HTML pages have in common. A page is one self-contained file with its style, its script and
- * its compressed data. The page loads nothing from elsewhere, and its content security policy enforces this. The same
- * input yields the same bytes.
+ * its compressed data. A page loads nothing from other files or servers, and its content security policy enforces this.
+ * Equal input yields equal bytes of the page.
  */
 import { gzipSync } from 'node:zlib'
 import { pageFiles, type PageName } from './bundle.ts'

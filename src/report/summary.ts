@@ -53,7 +53,7 @@ function blame({
     const which = isDoubtful ? 'the waiting whose cause is known' : 'the waiting'
     return `rank ${worst.rank} causes ${percent(worst.exposedWaitUs, all)} of ${which}`
   }
-  if (isDoubtful) return 'which rank causes the waiting is unknown'
+  if (isDoubtful) return 'the rank that causes the waiting is unknown'
   if (ranks.length > 1) return worst ? 'all waiting for other ranks is hidden' : 'no rank waits for another'
   return collectives.length > 0
     ? 'the trace of one rank does not show which rank causes the waiting'
@@ -90,7 +90,7 @@ const idleCosts = [
 
 /**
  * Returns the mean of each cost over all ranks, with the largest cost first. One-off idle intervals are left out, since
- * they say nothing about the other steps.
+ * they say nothing about the steps in which they do not occur.
  */
 function meanCosts({ ranks, doubtful, untraced }: Pick<Figures, 'ranks' | 'doubtful' | 'untraced'>): Cost[] {
   const wall = mean(ranks, ({ wallUs }) => wallUs)
@@ -133,7 +133,7 @@ function meanCosts({ ranks, doubtful, untraced }: Pick<Figures, 'ranks' | 'doubt
       isTax: true,
       us: (low + high) / 2,
       amount: `between ${duration(low)} and ${amount(high)}`,
-      detail: `inside its busy time, for the ${bytes(local)} that kernels write for the next to read back (estimated from shapes)`,
+      detail: `inside its busy time, for the ${bytes(local)} that kernels write for a later kernel to read back (estimated from shapes)`,
     },
     {
       name: 'copies',
@@ -183,8 +183,8 @@ function culprit({ ranks, stragglers, collectives, doubtful, untraced }: Figures
   if (!worst || worst.exposedWaitUs === 0) {
     if (unknown > 0)
       return (
-        `The late rank is unknown at ${unknown} of ${plural(collectives.length, 'collective')}: the traces do not list ` +
-        'the ranks of process groups, and these calls may belong to different groups.'
+        `The late rank is unknown at ${unknown} of ${plural(collectives.length, 'collective')}: ` +
+        'the traces do not list the ranks of process groups, and the matched calls may belong to different groups.'
       )
     if (ranks.length > 1 || collectives.length === 0) return mainIdle(ranks, worst !== undefined)
     const unattributed = mean(ranks, ({ idle }) => idle.unattributedUs)
@@ -206,8 +206,10 @@ function culprit({ ranks, stragglers, collectives, doubtful, untraced }: Figures
 
 const capital = (text: string): string => `${text[0].toUpperCase()}${text.slice(1)}`
 
-function meanwhile({ meanwhile: [first] }: StragglerDocument): string {
-  return first ? ` While they waited, it was mostly ${activityOf(first)} (${duration(first.us)}).` : ''
+function meanwhile({ rank, meanwhile: [first] }: StragglerDocument): string {
+  return first
+    ? ` While the others waited, rank ${rank} was mostly ${activityOf(first)} (${duration(first.us)}).`
+    : ''
 }
 
 /** Describes in words what a straggler did. */
@@ -238,8 +240,7 @@ export function activityOf({ what, name, operator }: StragglerDocument['meanwhil
 }
 
 /**
- * The main cause of idle time in the case that no rank waits for another. In this case the cause is the rank's own host
- * or device.
+ * The main cause of idle time if no rank waits for another rank, so that the cause is a rank's own host or device.
  */
 function mainIdle(ranks: readonly RankDocument[], hidden: boolean): string {
   const causes: readonly (readonly [string, (rank: RankDocument) => number])[] = [
@@ -257,10 +258,10 @@ function mainIdle(ranks: readonly RankDocument[], hidden: boolean): string {
   return `${waiting}; devices are idle for ${duration(idle)}, most of it (${duration(mean(ranks, of))}) because of ${name}.`
 }
 
-/** The maximum length of a sentence if it includes optional parts. */
+/** The maximum length of a sentence that includes optional clauses, in characters. */
 const LINE = 220
 
-/** The fixes that are worth a line, with the most important first. */
+/** The fixes that save at least the fraction `WORTH` of the wall time, with the most important first. */
 export function worthwhile({ fixes = [], ranks }: Pick<Figures, 'fixes' | 'ranks'>): readonly FixDocument[] {
   const wall = ranks.reduce((sum, { wallUs }) => sum + wallUs, 0)
   return fixes.filter(({ savesUs }) => savesUs >= WORTH * wall)
@@ -274,7 +275,7 @@ function firstFix(figures: Figures): string {
   const wall = ranks.reduce((sum, { wallUs }) => sum + wallUs, 0)
   const time = `${duration(savesUs / ranks.length)} per rank (${percent(savesUs, wall)} of wall)`
   const saving = fusionSavesUs === undefined ? '' : fusionSaving(fusionSavesUs, ranks.length)
-  // The advice is to record more, which saves nothing by itself.
+  // If the cause is unknown, the advice is to record more, which saves no time by itself.
   const isUnknown =
     first.cause === 'unattributed' || (first.cause === 'transfer' && figures.untraced !== undefined)
   const cost = `The cause costs at most ${time}`
@@ -282,10 +283,10 @@ function firstFix(figures: Figures): string {
   const left = LINE - `Fix first: ; . ${cost}.`.length - what.length
   const whole = saving !== '' && advice.endsWith(saving) ? advice.slice(0, -saving.length) : advice
   const shown = cut(whole, Math.max(60, left))
-  // The bound of the cause is not the bound of a fusion, so a fusion has a bound of its own.
+  // A fusion may save less than the cause costs, so the sentence states a separate upper bound for the fusion.
   if (saving !== '' && shown.length > whole.lastIndexOf(FUSE))
     return `Fix first: ${what}; ${shown}. ${cost}, ${share}.`
-  return `Fix first: ${what}; ${shown}. This ${isUnknown ? 'concerns' : 'saves at most'} ${time}.`
+  return `Fix first: ${what}; ${shown}. ${isUnknown ? cost : `The fix saves at most ${time}`}.`
 }
 
 /** Cuts a text at the end of a clause, or else at the end of a word. */
@@ -304,7 +305,7 @@ const repeated = (count: number): string => (count === 1 ? '' : ` (${count} time
 export const shapesOf = ({ shapes, otherShapes = 0 }: NonNullable<CandidateDocument['operation']>): string =>
   otherShapes > 0 ? `${shapes}, and ${plural(otherShapes, 'other shape')}` : shapes
 
-/** What the saving of a candidate consists of, per rank and with the largest first. */
+/** The saving of a candidate in each tax, per rank and with the largest saving first. */
 export function savingsOf({ saves }: CandidateDocument, ranks: number): string {
   const all: readonly (readonly [string, number | null])[] = [
     ['launches', saves.launchUs],

@@ -69,7 +69,7 @@ export function screen(document: AuditDocument, page: string | null, style: Styl
   }
   const warnings = warningLines({
     ...document,
-    // The line under the table already states that a clock disagrees with collective ends.
+    // A line under the table already states that a clock disagrees with the ends of collectives.
     warnings: document.warnings.filter((one) => one.class !== 'aligned'),
   })
   if (warnings.length > 0) {
@@ -133,8 +133,8 @@ type Column = readonly [name: string, of: (rank: RankDocument) => number | null]
 
 /**
  * The columns for the categories of a rank's wall time. Communication that cannot be split into wait and transfer has
- * its own column. If no communication can be split, this column replaces the columns for wait and transfer. If some
- * communication can be split, it is an additional column.
+ * its own column. If no communication can be split, the column of unsplit communication replaces the columns for wait
+ * and transfer. If some communication can be split, the column of unsplit communication is an additional column.
  */
 function parts(ranks: readonly RankDocument[]): readonly Column[] {
   const wait: Column = ['wait', ({ taxes }) => taxes.waitUs]
@@ -156,7 +156,10 @@ function parts(ranks: readonly RankDocument[]): readonly Column[] {
   ]
 }
 
-/** What waiting and transfer are if ranks without recorded work take part in collectives. */
+/**
+ * The signs for bounds: if ranks without recorded work take part in collectives, waiting is a lower bound and transfer
+ * an upper bound.
+ */
 const bounds: Readonly<Record<string, string>> = { wait: '≥ ', transfer: '≤ ' }
 
 function rankTable(ranks: readonly RankDocument[], culprit: number | null, isBound: boolean): string[] {
@@ -186,8 +189,8 @@ function rankTable(ranks: readonly RankDocument[], culprit: number | null, isBou
 }
 
 /**
- * The ranks to show. The culprit comes first, followed by the ranks with the least and the most waiting, in their
- * order.
+ * The ranks to show: the culprit, which comes first, and the ranks with the least and the most waiting, in the order of
+ * the document.
  */
 function shownRanks(ranks: readonly RankDocument[], culprit: number | null): readonly RankDocument[] {
   if (ranks.length <= SHOWN) return culpritFirst(ranks, culprit)

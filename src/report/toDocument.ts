@@ -309,7 +309,7 @@ class Scribe {
     }))
   }
 
-  /** Returns the host activities of each rank, per category of idle time. One-off intervals are included. */
+  /** Returns the host activities of each rank, per category of idle time. One-off idle intervals are included. */
   host(): HostDocument[] {
     return this.audit.host.flatMap(({ rank, times }) =>
       hostParts.flatMap((part): HostDocument[] => {

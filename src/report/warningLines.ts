@@ -42,8 +42,8 @@ const gravity: readonly string[] = [
 ]
 
 /**
- * The unit of a class's count if the count is not one of occurrences, or null if the message itself contains the
- * number.
+ * The unit of the count of a warning class if the class does not count occurrences, or null if the message itself
+ * contains the number.
  */
 const counted: Readonly<Record<string, 'rank' | null>> = {
   'missing-ranks': null,
@@ -116,7 +116,7 @@ function withRanges(texts: readonly string[]): string {
 }
 
 /**
- * The key for merging messages of one class. Messages with equal endings differ only in the kernel, rank or byte that
- * they name.
+ * The key for merging messages of one class. Messages of one class with equal endings differ only in the kernel, rank
+ * or byte that they name.
  */
 const ending = (text: string): string => text.replace(/\d+/g, '#').split(' ').slice(-4).join(' ')

@@ -7,7 +7,7 @@
  */
 import { lowerBound } from '../timeline/search.ts'
 
-/** The communication calls of one rank, in order. Times are on the clock of that rank. */
+/** The communication calls of one rank, in order. The start and end times are on the rank's own clock. */
 export interface Spans {
   readonly signatures: Int32Array
   readonly loose: Uint8Array
@@ -16,8 +16,8 @@ export interface Spans {
 }
 
 /**
- * The distance of the clocks that is known before the alignment: the nanoseconds to add to a time of `b` to place it on
- * the clock of `a`.
+ * The distance of two clocks that is known before the alignment: the nanoseconds to add to a time on the clock of rank
+ * `b` to place it on the clock of rank `a`.
  */
 export interface Hint {
   readonly distance: number
@@ -31,7 +31,7 @@ export interface Hint {
 export interface Alignment {
   /** For each call of `b`: the matching call of `a`, or -1 if there is none. */
   readonly pairs: Int32Array
-  /** For each call of `b`: the nanoseconds to add to its time to place it on the clock of `a`. */
+  /** For each call of rank `b`: the nanoseconds to add to its time to place it on the clock of rank `a`. */
   readonly distances: Float64Array
   matched: number
   /**
@@ -44,24 +44,27 @@ export interface Alignment {
   readonly maximumSkew: number
 }
 
-/** The order of calls is shifted by at most this many calls from the beginning, from the end, and around the hint. */
+/**
+ * The maximum number of calls by which two sequences are shifted against each other, counted from their beginnings,
+ * from their ends, and from the distance in the hint.
+ */
 const BAND = 16
 /**
- * The distances of at most this many calls are counted as votes. More votes than this would not improve the choice of
- * the clock distance.
+ * The maximum number of calls whose distances are counted as votes. More votes would not improve the choice of the
+ * clock distance.
  */
 const VOTERS = 256
 /** The longest time span of the votes, in nanoseconds. Over a longer span, clock drift would scatter the votes. */
 const VOTING_SPAN = 2e9
 /**
- * By how much the end times of one collective may differ between ranks, in nanoseconds. The smallest value at which the
- * votes agree is used.
+ * By how much the end times of one collective may differ between ranks, in nanoseconds. The smallest tolerance at which
+ * the votes agree is used.
  */
 const SCALES = [4e3, 4e4, 4e5] as const
 /** The upper bound on clock drift, as a fraction of the elapsed time. */
 const MAXIMUM_DRIFT = 1e-4
 const MINIMUM_SLACK = 2e4
-/** Two end times agree if they differ by at most this fraction of the transfer time, or by at most the slack. */
+/** Two end times agree if they differ by at most this fraction of the transfer time, or by at most `MINIMUM_SLACK`. */
 const TOGETHER = 0.1
 
 /** By how much the end times of one collective may differ, in nanoseconds, given the duration of its transfer. */
@@ -80,8 +83,8 @@ export function align(a: Spans, b: Spans, hint: Hint | null): Alignment {
 }
 
 /**
- * The clock distance on which most pairs of calls agree, at the smallest tolerance at which at least half of them
- * agree.
+ * The clock distance on which most pairs of calls agree. The tolerance is the smallest one at which at least half of
+ * the calls agree.
  */
 function vote(a: Spans, b: Spans, hint: Hint | null): { distance: number; scale: number } | null {
   const [na, nb] = [a.ends.length, b.ends.length]
@@ -96,7 +99,7 @@ function vote(a: Spans, b: Spans, hint: Hint | null): { distance: number; scale:
   let voters = 0
   for (let j = from; j < to; j++) {
     const before = count
-    // The ranges of candidate calls usually overlap. Each pair of calls votes only once.
+    // The ranges of candidate calls usually overlap, but each pair of calls votes only once.
     let next = 0
     const centres = [j, j + na - nb]
     if (hint) centres.push(lowerBound(a.ends, b.ends[j] + hint.distance))
@@ -127,7 +130,7 @@ function vote(a: Spans, b: Spans, hint: Hint | null): { distance: number; scale:
   return null
 }
 
-/** The largest number of values that lie within `width` of each other, and the middle value among these. */
+/** The largest number of values that lie within an interval of length `width`, and the middle one of these values. */
 function densest(sorted: Float64Array, width: number): [count: number, middle: number] {
   let [best, middle] = [0, 0]
   for (let low = 0, high = 0; low < sorted.length; low++) {
@@ -140,7 +143,7 @@ function densest(sorted: Float64Array, width: number): [count: number, middle: n
   return [best, middle]
 }
 
-/** The clock distance if the first call of one rank corresponds to the first call of the other, and so on. */
+/** The clock distance if the k-th call of one rank corresponds to the k-th call of the other rank. */
 function identity(a: Spans, b: Spans): number {
   const length = Math.min(a.ends.length, b.ends.length, VOTERS)
   const distances = new Float64Array(length)
@@ -148,7 +151,7 @@ function identity(a: Spans, b: Spans): number {
   return median(distances)
 }
 
-/** The pair of calls near the middle whose end times agree best. */
+/** The pair of calls, near the middle of the two sequences, whose end times agree best. */
 function seed(a: Spans, b: Spans, distance: number): [number, number] {
   const [na, nb] = [a.ends.length, b.ends.length]
   const from = Math.max(0, (nb - VOTERS) >> 1)
@@ -178,7 +181,10 @@ class Walk {
     this.distances = new Float64Array(b.ends.length).fill(NaN)
   }
 
-  /** Pairs calls forwards or backwards from positions `i` and `j`, starting with a known distance of the clocks. */
+  /**
+   * Pairs calls forwards or backwards from call `i` of one rank and call `j` of the other, starting with a known clock
+   * distance.
+   */
   go(i: number, j: number, distance: number, step: 1 | -1): void {
     const { a, b, pairs, distances } = this
     const [na, nb] = [a.ends.length, b.ends.length]
@@ -199,9 +205,9 @@ class Walk {
   }
 
   /**
-   * True if the two calls can belong to one collective. No rank leaves a collective before the other has arrived. The
-   * end times therefore differ at most by the duration of the transfer, which is at most the duration of the shorter
-   * call.
+   * True if the two calls can belong to one collective. No rank leaves a collective before the other rank has arrived.
+   * The end times therefore differ at most by the duration of the transfer, which is at most the duration of the
+   * shorter call.
    */
   private same(i: number, j: number, distance: number, slack: number): boolean {
     const { a, b } = this
@@ -214,7 +220,10 @@ class Walk {
     )
   }
 
-  /** True if the next call of one rank agrees much better with the current call of the other rank. */
+  /**
+   * True if the next call of one rank agrees much better with the current call of the other rank than the current call
+   * does.
+   */
   private betterElsewhere(
     i: number,
     j: number,
@@ -241,8 +250,8 @@ class Walk {
   }
 
   /**
-   * Gives each unpaired call the clock distance of the nearest paired call before it, or of the nearest one after it if
-   * there is none before.
+   * Gives each unpaired call the clock distance of the last paired call before it, or of the first paired call if no
+   * call before it is paired.
    */
   fillDistances(distance: number): void {
     const { distances } = this
@@ -274,8 +283,8 @@ class Walk {
 /**
  * Between two existing pairs, calls are paired by their order. Pairing by order requires that both ranks have the same
  * number of calls between the two pairs, that the signatures of these calls are equal, and that a rank may leave these
- * calls early. The end times of calls that a rank may leave early carry no information. Returns the number of added
- * pairs.
+ * calls before all ranks have arrived. The end times of calls that a rank may leave early carry no information. Returns
+ * the number of added pairs.
  */
 export function pairByOrder(a: Spans, b: Spans, pairs: Int32Array): number {
   let added = 0

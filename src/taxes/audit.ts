@@ -1,8 +1,8 @@
 /**
  * Runs the whole audit of a timeline, in nanoseconds. The audit first matches collectives across ranks and aligns
  * clocks, since waiting times are only known from all ranks together. The audit then divides the time of each rank into
- * categories, in total and per step. Finally, the audit finds the stragglers and the candidates for fusion. The
- * warnings list the assumptions that the audit made.
+ * categories, in total and per step. Finally, the audit finds the stragglers and the candidates for fusion. Warnings
+ * state the assumptions that the audit made.
  */
 import { Column, float64 } from '../timeline/columns.ts'
 import { duration, percent, plural } from '../timeline/figures.ts'
@@ -43,8 +43,7 @@ export interface AuditOptions {
   /** The first and the last step to audit, both included; by default, all steps are audited. */
   readonly steps?: readonly [first: number, last: number]
   /**
-   * The memory bandwidth of the devices in bytes per second, which overrides the bandwidth that belongs to the device's
-   * name.
+   * The memory bandwidth of the devices in bytes per second, used instead of the datasheet bandwidth of the device.
    */
   readonly bandwidth?: number
   /**
@@ -83,7 +82,10 @@ export interface Audit {
    * first.
    */
   readonly fixes: readonly Fix[]
-  /** For each rank of the timeline: the waiting that ends if this rank alone is never the last one. */
+  /**
+   * For each rank of the timeline: the waiting that would not occur if this rank alone never arrived last at a
+   * collective.
+   */
   readonly lateness: Lateness
   /** The host activities of each rank in its idle time. */
   readonly host: Fixes['host']
@@ -108,7 +110,7 @@ export interface Ledger {
   readonly compute: number
   readonly communication: number
   readonly copy: number
-  /** Communication that runs at the same time as compute. */
+  /** The time of communication that runs at the same time as compute. */
   readonly overlap: number
   /** Waiting time during which the same processor computes or transfers data. */
   readonly hiddenWait: number
@@ -121,7 +123,7 @@ export interface Ledger {
   readonly launches: number
 }
 
-/** The number of stragglers that are compared with the ranks that arrived before them. */
+/** The number of stragglers for which the audit explains why they were late. */
 const EXPLAINED = 8
 
 export function audit(timeline: Timeline, warnings: Warnings, options: AuditOptions = {}): Audit {
@@ -133,8 +135,8 @@ export function audit(timeline: Timeline, warnings: Warnings, options: AuditOpti
 }
 
 /**
- * Runs the same audit as a generator that yields every few milliseconds, so that callers can do other work during a
- * long audit.
+ * Runs the audit as a generator that yields every few milliseconds, so that callers can do other work during a long
+ * audit.
  */
 export function* auditing(
   timeline: Timeline,
@@ -190,7 +192,7 @@ export function* auditing(
   }
   yield
   const lateness = latenessOf(timeline, collectives, clocks, partitions)
-  // If the job has only two ranks, both ranks are in the group, so the group need not be guessed.
+  // If a job has only two ranks, both ranks are in every process group, so no group need be guessed.
   if (guessed > 0 && Math.max(ranks.length, options.world ?? 0) > 2)
     warnOfGroups(timeline, collectives, audited, estimate, warnings)
   return {
@@ -261,9 +263,9 @@ function warnOfGroups(
     warnings.add(
       'groups',
       () =>
-        `at ${doubtful.collectives} of ${plural(collectives.length, 'collective')} the last rank is unknown: the matched ranks ` +
-        'do not end together, or two of them arrive last at the same time, so they may be in different groups; ' +
-        `no rank is named as late there, which affects ${duration(doubtful.time / 1000)} of communication ` +
+        `at ${doubtful.collectives} of ${plural(collectives.length, 'collective')} the last rank is unknown: ` +
+        'the matched ranks do not end together, or two of them arrive last at the same time, so they may be in different groups; ' +
+        `no rank is named as late at such collectives, which affects ${duration(doubtful.time / 1000)} of communication ` +
         `(${percent(doubtful.time, wall)} of wall time, over all ranks)`,
       doubtful.collectives,
       'doubtful',
@@ -329,7 +331,7 @@ function allSteps({ ranks, names }: Timeline, warnings: Warnings): readonly (rea
 
 /**
  * Returns the window of a rank that is audited: the chosen steps, or the whole recording. The window is empty if the
- * rank has no device work in it.
+ * rank has no device work in the chosen steps.
  */
 function chosenSpan(
   rank: RankTimeline,
@@ -376,8 +378,8 @@ function chosenSpan(
       'before-recording',
       rank.rank,
       ({ ranks, count, amount, of }) =>
-        `${rankNames(ranks)}: ${count} ${count === 1 ? 'kernel or copy that was' : 'kernels and copies that were'} enqueued ` +
-        `before the recording began ${count === 1 ? 'is' : 'are'} left out: ${duration(amount / 1000)}, ` +
+        `${rankNames(ranks)}: ${count} ${count === 1 ? 'kernel or copy that was' : 'kernels and copies that were'} ` +
+        `enqueued before the recording began ${count === 1 ? 'is' : 'are'} left out: ${duration(amount / 1000)}, ` +
         `${percent(amount, of)} of the recorded time of ${ranks.length === 1 ? 'this rank' : 'these ranks'} (--window all keeps them)`,
       { count: before, amount: span[0] - from, of: to - from },
     )
@@ -430,8 +432,8 @@ function* ledgersOf(
 }
 
 /**
- * The start times of the device work of each launch, sorted. If a launch has work on several streams, the first stream
- * counts.
+ * The start times of the device work of each launch, sorted. If a launch has work on several streams, only the work on
+ * the first stream counts.
  */
 function launchTimes(rank: RankTimeline): Float64Array {
   const { start, kind, launch, length } = rank.events

@@ -3,10 +3,11 @@
  * buffer (input or output) of one rank: the whole buffer for all-reduce, broadcast and reduce, the gathered buffer for
  * all-gather, the input for reduce-scatter, and all sent data of a rank for all-to-all. The algorithm bandwidth is size
  * divided by time. The bus bandwidth is the algorithm bandwidth times the traffic that each link must carry per byte,
- * so it can be compared with the bandwidth of a link for any number of ranks:
+ * so for any number of ranks it can be compared with the bandwidth of a link:
  * https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md
  *
- * The time of a collective is measured from the arrival of the last rank, since the other ranks only wait until then.
+ * The time of a collective is measured from the arrival of the last rank, since the other ranks only wait before that
+ * arrival.
  */
 import type { Communication, Timeline } from '../timeline/timeline.ts'
 import { communicationOf } from './calls.ts'
@@ -14,18 +15,18 @@ import type { Collectives } from './collectiveTable.ts'
 import { linkBandwidth } from './devices.ts'
 import { elementType } from './dtypes.ts'
 
-/** Collectives of the same kind, group and size. Times are in nanoseconds, bandwidths in bytes per second. */
+/** All collectives of one kind, group and size. Times are in nanoseconds, bandwidths in bytes per second. */
 export interface CollectiveRow {
   readonly kind: string
   readonly group: string | null
   readonly dtype: string | null
-  /** The number of ranks that take part, or null if it is unknown. */
+  /** The number of ranks that take part in each collective, or null if it is unknown. */
   readonly ranks: number | null
   readonly count: number
   readonly bytes: number | null
   /**
-   * The number of collectives whose last arrival is known, and the sum and the median of their times after the last
-   * arrival.
+   * The number of collectives whose last arrival is known, and the sum and the median of the times from their last
+   * arrival to their end.
    */
   readonly timed: number
   readonly transfer: number
@@ -48,7 +49,7 @@ export function sizeOf({ collective, dtype, elementsIn, elementsOut }: Communica
   return type && elements !== null && elements > 0 ? elements * type.bytes : null
 }
 
-/** The bus bandwidth per algorithm bandwidth, or null for an unknown collective. */
+/** The ratio of bus bandwidth to algorithm bandwidth, or null for an unknown kind of collective. */
 export function busFactor(collective: string, ranks: number): number | null {
   switch (collective) {
     case 'allReduce':
@@ -66,7 +67,9 @@ export function busFactor(collective: string, ranks: number): number | null {
   }
 }
 
-/** A machine has at most this many devices, and its ranks are numbered in order. */
+/**
+ * The assumed maximum number of devices per machine. The ranks of one machine are assumed to have consecutive numbers.
+ */
 const MACHINE = 8
 
 export function bandwidthsOf({ ranks }: Timeline, collectives: Collectives): CollectiveRow[] {

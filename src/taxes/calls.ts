@@ -1,6 +1,6 @@
 /**
- * Sorts communication calls into lanes. A lane holds calls of all ranks that can match only calls of the same lane, in
- * the order in which each rank made them. A lane is a communicator or a process group if the trace names one. If the
+ * Sorts communication calls into lanes. A lane holds calls of all ranks, in the order in which each rank made them. A
+ * call can match only calls of its own lane. A lane is a communicator or a process group if the trace names one. If the
  * trace names no group, a lane is a stream with communication kernels.
  */
 import {
@@ -19,9 +19,9 @@ export interface Calls {
   /** The index of the rank in the timeline. */
   readonly rank: number
   readonly events: Int32Array
-  /** Calls with different signatures cannot belong to one collective. */
+  /** The signature of each call. Calls with different signatures cannot belong to one collective. */
   readonly signatures: Int32Array
-  /** 1 if a rank may leave the call before all ranks have arrived. */
+  /** For each call: 1 if a rank may leave the call before all ranks have arrived. */
   readonly loose: Uint8Array
   readonly starts: Float64Array
   readonly ends: Float64Array
@@ -42,8 +42,8 @@ export interface Lane {
 }
 
 /**
- * No rank completes one of these collectives before all ranks have arrived. In collectives of other kinds, a sender or
- * a root rank may leave early.
+ * The kinds of collectives that no rank completes before all ranks have arrived. In collectives of other kinds, a
+ * sender or a root rank may leave before others arrive.
  */
 const synchronisingKinds: ReadonlySet<string> = new Set([
   'allReduce',
@@ -66,7 +66,7 @@ export const communicationOf = (rank: RankTimeline, event: number): Communicatio
 /** The rank numbers of a point-to-point message, or null if the trace does not state them. */
 function peersOf(call: Communication, self: number): readonly [source: number, destination: number] | null {
   if (call.source === null && call.destination === null) return null
-  // Some profilers number the ranks of a message within its group.
+  // Some profilers state the ranks of a message by their positions in the process group.
   const numbered = (rank: number | null): number =>
     rank === null
       ? self
@@ -109,8 +109,8 @@ export function lanesOf(timeline: Timeline): Lane[] {
   ranks.forEach((rank, index) => {
     const { kind, communication } = rank.events
     /**
-     * The lanes of calls with a sequence number and of calls without one are cached per record; null means that the
-     * record names no group.
+     * A cache with two lanes per communication record: one for calls with a sequence number and one for calls without.
+     * Null means that the record names no group.
      */
     const byRecord: (Draft | null | undefined)[] = []
     rank.tracks.forEach((track, trackIndex) => {
@@ -146,7 +146,7 @@ export function lanesOf(timeline: Timeline): Lane[] {
   }))
 }
 
-/** The lane that the metadata of a call names, or null if the metadata names none. */
+/** The lane of a call according to its metadata, or null if the metadata names no communicator and no group. */
 function describe(
   call: Communication,
   self: number,
@@ -180,8 +180,8 @@ function describe(
 }
 
 /**
- * True if the same communicator id occurs on several ranks. In some traces the communicator id is a pointer of the
- * process, which means nothing on other ranks.
+ * True if the same communicator id occurs on several ranks. In some traces the communicator id is a pointer, which
+ * means nothing in the processes of other ranks.
  */
 function communicatorsAreShared({ ranks }: Timeline): boolean {
   const seen = new Set<string>()
@@ -197,8 +197,8 @@ function communicatorsAreShared({ ranks }: Timeline): boolean {
 }
 
 /**
- * Names for streams, such that corresponding streams of all ranks have equal names: the stream id, or the position
- * among the rank's streams with communication.
+ * Names streams such that corresponding streams of all ranks have equal names. The name is the stream id, or the
+ * position among the rank's streams with communication.
  */
 function streamNames({ ranks }: Timeline): (rank: number, track: number) => string {
   const communicating = ranks.map(({ tracks, events }) =>
@@ -207,7 +207,7 @@ function streamNames({ ranks }: Timeline): (rank: number, track: number) => stri
       .filter(({ role, from, to }) => role === 'stream' && holdsCommunication(events.kind, from, to))
       .sort((a, b) => a.owner - b.owner || a.id - b.id),
   )
-  // Stream ids are comparable if every rank shares at least one id with another rank.
+  // Stream ids of different ranks are comparable if every rank has at least one stream id in common with another rank.
   const uses = new Map<number, number>()
   for (const tracks of communicating)
     for (const id of new Set(tracks.map((track) => track.id))) uses.set(id, (uses.get(id) ?? 0) + 1)

@@ -4,9 +4,9 @@
  * feeds it and the compute that uses it (chains.ts), runs of small kernels (runs.ts), and kernels that pass data to
  * each other through memory (handovers.ts). Equal chains of operators count as one candidate across steps and ranks.
  *
- * Each saving is time that the ledger counts in the same tax. Each saving is an upper bound, since a fused kernel still
- * moves the data and takes at least as long as its slowest step. No nanosecond counts twice within one candidate, or in
- * two candidates of the same kind.
+ * The saving in a tax is time that the ledger counts in this tax. Each saving is an upper bound, since a fused kernel
+ * still moves the data and takes at least as long as its slowest step. No nanosecond counts twice within one candidate,
+ * or in two candidates of the same kind.
  */
 import { union } from '../timeline/intervals.ts'
 import type { Timeline } from '../timeline/timeline.ts'
@@ -24,7 +24,7 @@ import { runsOf } from './runs.ts'
 export interface Savings {
   /** The idle time inside the chain that the ledger counts as launch tax. */
   readonly launch: number
-  /** The exposed time, or null if wait and transfer cannot be separated. */
+  /** The exposed waiting and transfer time, or null if wait and transfer cannot be separated. */
   readonly wait: number | null
   readonly transfer: number | null
   /** Exposed communication that cannot be split into wait and transfer. */
@@ -42,15 +42,15 @@ export interface Candidate {
   readonly chain: readonly string[]
   /** The number of occurrences of the chain on all ranks together. */
   readonly count: number
-  /** The indices of the ranks in the timeline. */
+  /** The indices, in the timeline, of the ranks on which the chain occurs. */
   readonly ranks: readonly number[]
   /** The sum of the savings, in nanoseconds. */
   readonly saves: number
   readonly savings: Savings
   readonly localityBytes: number | null
   /**
-   * The operation of Arke that replaces the chain, with the shapes of the costliest occurrence and the number of other
-   * shapes that occur.
+   * The operation of Arke that can replace the chain, with the shapes of the costliest occurrence and the number of
+   * other shapes with which the chain occurs.
    */
   readonly operation: (RecognisedOperation & { readonly otherShapes: number }) | null
   /** The costliest occurrence of the chain: the index of its rank in the timeline, and its time on that rank. */
@@ -70,7 +70,7 @@ export interface Occurrence {
 
 const MOST = 50
 
-/** The generator yields after this many occurrences, so that callers can do other work. */
+/** The number of occurrences after which the generator yields, so that callers can do other work. */
 const ofAPiece = 256
 
 /** Collects the candidates rank by rank. */
@@ -101,8 +101,8 @@ export class Candidates {
   }
 
   /**
-   * Adds the candidates of a rank, given by its index in the timeline. Ranks must be added in order. This generator
-   * yields every few occurrences, so that callers can do other work.
+   * Adds the candidates of a rank, given by its index in the timeline. Ranks must be added in the order of the
+   * timeline. The generator yields after every `ofAPiece` occurrences, so that callers can do other work.
    */
   *addRank(index: number, locality: Locality | null): Generator<void, void> {
     const partition = this.partitions[index]
@@ -180,7 +180,7 @@ class Group {
     this.costliest = first
   }
 
-  /** Adds an occurrence. Ranks must be added in order. */
+  /** Adds an occurrence of the chain. Occurrences must be added in the order of their ranks. */
   add(rank: number, occurrence: Occurrence): void {
     const { savings, localityBytes, operation } = occurrence
     const saves = sumOf(savings)

@@ -1,8 +1,8 @@
 /**
  * Decides whether the worst straggler may be named if the traces do not list process groups. If groups are not listed,
  * the last rank of some calls is unknown, and any rank of these calls may have caused the waiting. The worst straggler
- * is named only if it has caused more waiting than any other rank may have caused, including the waiting whose cause is
- * unknown.
+ * is named only if it has caused more waiting than any other rank may have caused. Waiting with an unknown cause counts
+ * for every rank that may have caused it.
  */
 import { NONE, type Timeline } from '../timeline/timeline.ts'
 import { endTolerance } from './align.ts'
@@ -12,9 +12,9 @@ import type { Collectives } from './collectiveTable.ts'
 import type { Straggler } from './stragglers.ts'
 
 /**
- * Returns the stragglers, or none if the first one is uncertain. If the first straggler is uncertain, the last rank of
- * every collective whose ranks the trace does not list becomes unknown. `missing` is true if some ranks of the job have
- * no trace.
+ * Returns the stragglers, or none if the worst straggler is uncertain. If the worst straggler is uncertain, the last
+ * rank of every collective whose ranks the trace does not list becomes unknown. `missing` is true if some ranks of the
+ * job have no trace.
  */
 export function certainStragglers(
   timeline: Timeline,
@@ -43,7 +43,7 @@ function isUnlisted({ ranks }: Timeline, { first, rank, event }: Collectives, in
 /**
  * Returns the waiting time in calls whose last rank is unknown, in nanoseconds: for each rank the waiting that this
  * rank may have caused, and the waiting that any rank may have caused. If several ranks arrived last at the same time,
- * each is charged with an equal share.
+ * an equal share of the waiting is charged to each of them.
  */
 function unknownWaiting(
   timeline: Timeline,

@@ -1,14 +1,14 @@
 /**
- * Finds the collectives of one rank, together with the compute kernels before and after each of them. If the locality
- * analysis knows the data flow, the kernel before is the kernel that wrote the data to send, and the kernel after is
- * the kernel that reads the received data. If the data flow is unknown, the kernel before is the last kernel that ended
- * before the collective began, and the kernel after is the first kernel that starts after the collective has ended.
- * Collectives between the same two kernels form one chain.
+ * Finds the collectives of one rank, together with the compute kernels before and after each collective. If the
+ * locality analysis knows the data flow, the kernel before is the kernel that wrote the data to send, and the kernel
+ * after is the kernel that reads the received data. If the data flow is unknown, the kernel before is the last kernel
+ * that ended before the collective began, and the kernel after is the first kernel that starts after the collective has
+ * ended. Collectives between the same two kernels form one chain.
  *
  * Fusing a chain saves the launch tax between its members, the exposed time of its collectives, and the locality tax
  * between the collectives and their neighbours. Time that two chains or two collectives have in common counts only for
- * the first of them. An idle interval with more than one millisecond of launch tax is not counted, since in such an
- * interval the host did more than launch the next kernel.
+ * the first chain or collective. An idle interval with more than one millisecond of launch tax is not counted, since in
+ * such an interval the host did more than launch the next kernel.
  */
 import { countBefore } from '../timeline/search.ts'
 import { sortBy } from '../timeline/sort.ts'
@@ -25,7 +25,7 @@ import { recognised, type Recogniser } from './recognition.ts'
 
 /**
  * The largest launch tax of one idle interval that fusion can save: one millisecond, in nanoseconds, the cost of about
- * a hundred launches. An interval with more launch tax has another cause.
+ * a hundred launches. A longer launch tax has another cause than the launch of the next kernel.
  */
 export const FAR = 1_000_000
 
@@ -35,7 +35,7 @@ export interface Members {
   /** The kind of each call, stored as an index into `kinds`. */
   readonly kind: Uint16Array
   /**
-   * Is 1 if the waiting time in the call is known, either from other ranks or from the events recorded inside the
+   * For each call: 1 if its waiting time is known, either from other ranks or from the events recorded inside the
    * kernel.
    */
   readonly split: Uint8Array
@@ -238,7 +238,7 @@ function computeStreams({ tracks, events: { kind } }: RankTimeline): ComputeStre
   return found
 }
 
-/** The kernel that ended last among those that ended at `time` or earlier, or `NONE`. */
+/** The kernel with the latest end among the kernels that ended at `time` or earlier, or `NONE`. */
 function lastBefore({ events }: RankTimeline, streams: readonly ComputeStream[], time: number): number {
   const { start, duration } = events
   let [best, latest] = [NONE, -Infinity]

@@ -1,16 +1,15 @@
 /**
- * If a trace does not list the ranks of a group, this module decides whether the ends of collectives prove that a clock
- * is wrong.
+ * Decides whether the ends of collectives prove that a clock is wrong, if the trace does not list the ranks of a group.
  *
  * Two groups that run the same program look like one group with a wrong clock. The calls of two such groups have the
  * same order, and if one group is late, all its calls end later by about the same time. One effect distinguishes two
  * groups from one group with a wrong clock. Within one collective, a rank that arrives early waits for the others.
- * Arrivals therefore vary from call to call, while end times agree. If the ranks are in two separate groups, no rank
- * waits for the other group, so end times vary as much as arrivals.
+ * In one group, arrivals therefore vary from call to call, while end times agree. In two separate groups, no rank waits
+ * for the other group, so end times vary as much as arrivals.
  *
  * A clock correction is therefore kept only if three conditions hold: the end times are much closer with the correction
- * than without it; most of the end times agree; and they also agree for calls at which one side arrived unusually early
- * or late.
+ * than without it; most of the end times agree; and the end times also agree for calls at which one set of ranks
+ * arrived unusually early or late.
  */
 import { Column, float64 } from '../timeline/columns.ts'
 import type { Timeline } from '../timeline/timeline.ts'
@@ -32,10 +31,10 @@ export interface ProposedClock {
   block: number
 }
 
-/** At least this fraction of the calls must end together. */
+/** The minimum fraction of calls whose ends must agree. */
 const MOST = 0.75
 /**
- * At this fraction of the calls or more, one side must arrive unusually early or late. Fewer unusual arrivals may occur
+ * The minimum fraction of calls at which one side must arrive unusually early or late. Fewer unusual arrivals may occur
  * by chance.
  */
 const TELLING = 0.1
@@ -62,7 +61,7 @@ export function keepTraceClocks(
   const isMoved = (block: number): boolean =>
     clocks[block].root !== block &&
     (Math.abs(corrections[block]) > 0.5 || clocks[block].drift !== 0) &&
-    // Beyond this limit, times are not exact and the trace's clock is useless.
+    // If two clocks are more than 2^52 ns apart, times are not exact and the trace's clock is useless.
     Math.abs(corrections[block]) < 2 ** 52
   const sides = sidesOf(clocks, corrections)
   const moved = sides.map((ranks) => ranks.some((rank) => isMoved(clocks[rank].block)))
@@ -114,8 +113,8 @@ function sidesOf(clocks: readonly ProposedClock[], corrections: readonly number[
 }
 
 /**
- * For each call that a side shares with other sides: how much later than the other sides it arrived and ended, in
- * nanoseconds.
+ * For each call that a side shares with other sides: how much later than the other sides this side arrived and ended,
+ * in nanoseconds.
  */
 interface Proof {
   readonly arrivals: Column<Float64Array>
@@ -144,7 +143,7 @@ function proofsOf(
   for (const { members, events, source } of matches.shared()) {
     if (source === 'listed' || source === 'corrected' || members.every((rank) => !moved[sideOf[rank]]))
       continue
-    // Ranks that may leave a collective early need not end together with the others.
+    // Ranks that may leave a collective before others have arrived need not end together with the others.
     const call = communicationOf(ranks[members[0]], events[0])
     if (call !== null && call.collective !== null && !isSynchronising(call)) continue
     const arrivals = new Latest()

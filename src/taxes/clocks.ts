@@ -2,13 +2,14 @@
  * Aligns the clocks of all ranks to the clock of the first rank. All ranks leave a synchronising collective at nearly
  * the same time, so the ends of shared collectives show the offset between two clocks. If the measured offsets agree
  * with the trace's clocks within the usual scatter of end times, the trace's clocks are kept. If the measured offsets
- * disagree with the trace's clocks, a clock is corrected by the median distance of the end times. A clock drift is
- * added to the correction if the sum fits clearly better.
+ * disagree with the trace's clocks, a clock is corrected by the median distance of the end times. The correction also
+ * contains a drift if the end times then agree clearly better.
  *
  * Ranks that share no collective with the first rank are aligned through other ranks, along a spanning tree of the
  * pairs with the most shared collectives. Ranks that are not connected to the first rank keep the trace's clock. If the
- * trace clock of an unconnected rank is years away, the rank is assumed to start together with the first rank, and a
- * warning says so. An unconnected rank does not count as corrected, since no collective shows its true clock.
+ * trace clock of an unconnected rank differs by years, the rank is assumed to start together with the first rank, and a
+ * warning states this assumption. An unconnected rank does not count as corrected, since no collective shows its true
+ * clock.
  *
  * If the trace does not list the ranks of a group, a clock is corrected only if the data prove it wrong
  * (`clockProof.ts`).
@@ -25,7 +26,7 @@ import { keepTraceClocks, type ProposedClock } from './clockProof.ts'
 import type { Clock } from './collective.ts'
 import type { Matches } from './matches.ts'
 
-/** A difference is significant if it exceeds this multiple of the median scatter of end times. */
+/** A difference between clocks is significant if it exceeds this multiple of the median scatter of end times. */
 const SIGNIFICANCE = 3
 /**
  * A clock is corrected if, without a correction, a rank would leave more than this fraction of collectives before
@@ -33,12 +34,15 @@ const SIGNIFICANCE = 3
  */
 const MAXIMUM_VIOLATIONS = 0.05
 /**
- * A drift is fitted only within these limits: the least number of end times, the least time span and effect in
- * nanoseconds, and the largest drift.
+ * The conditions for fitting a drift: the minimum number of end times, the minimum time span and the minimum effect in
+ * nanoseconds, and the maximum drift.
  */
 const DRIFT = { ends: 16, span: 1e8, effect: 1_000, largest: 1e-3 } as const
 
-/** If there are more end times than this, medians are computed from this many evenly chosen ones. */
+/**
+ * The maximum number of end times from which a median is computed. If there are more, end times at equal distances are
+ * used.
+ */
 const ENDS = 1 << 13
 
 function evenly(values: Float64Array): Float64Array {
@@ -47,8 +51,8 @@ function evenly(values: Float64Array): Float64Array {
 }
 
 /**
- * The nanoseconds to add to a time of the rank to place it on the other rank's clock, according to the trace's clocks;
- * null beyond 2^52 ns.
+ * The nanoseconds to add to a time of the rank to place it on the other rank's clock, according to the trace's clocks,
+ * or null if the clocks are more than 2^52 ns apart.
  */
 function traceOffset({ ranks }: Timeline, rank: number, other = 0): number | null {
   const offset = ranks[rank].base - ranks[other].base
@@ -61,7 +65,8 @@ interface Edge {
   readonly near: number
   readonly far: number
   /**
-   * End times on the far clock, usually ascending, and for each the nanoseconds to add to place it on the near clock.
+   * End times on the clock of `far`, usually ascending, and for each end time the nanoseconds to add to place it on the
+   * clock of `near`.
    */
   readonly times: Float64Array
   readonly distances: Float64Array
@@ -69,8 +74,8 @@ interface Edge {
   readonly least: Float64Array
   readonly most: Float64Array
   /**
-   * True if a rank may leave these calls early. If a rank may leave these calls early, differing end times are no
-   * evidence against the trace's clocks.
+   * True if a rank may leave the calls of this edge before the other rank has arrived. Differing end times of such
+   * calls are no evidence against the trace's clocks.
    */
   readonly loose: boolean
   /** True if neither the trace states nor an estimate shows that the two ranks are in one group. */
@@ -129,7 +134,9 @@ export function clocksOf(timeline: Timeline, matches: Matches, warnings: Warning
   return made
 }
 
-/** Every shared collective connects all its ranks to its first rank. */
+/**
+ * Builds the graph of ranks: every collective of several ranks adds edges from its first rank to all its other ranks.
+ */
 function edgesOf(timeline: Timeline, matches: Matches): Edge[] {
   const { ranks } = timeline
   // Known groups are preferred to guessed groups. Collectives that a rank may leave early are used only if nothing
@@ -140,7 +147,8 @@ function edgesOf(timeline: Timeline, matches: Matches): Edge[] {
     const near = members[0]
     const first = ranks[near].events
     const call = communicationOf(ranks[near], events[0])
-    // The calls of estimated groups of any kind were observed to end together.
+    // Calls of estimated groups were observed to end together, even if their kind of collective does not synchronise
+    // ranks.
     const loose = !isSynchronising(call) && source !== 'estimated' && source !== 'corrected'
     const edges = kinds[2 * Number(loose) + Number(guessed)]
     const nearStart = first.start[events[0]]
@@ -187,8 +195,8 @@ class GrowingEdge {
   }
 
   /**
-   * Sorts the end times, since matches arrive lane by lane and a drift is fitted along time. The edge under
-   * construction is empty after this call.
+   * Sorts the end times, since matches arrive lane by lane and a drift is fitted along time. After this call, the
+   * growing edge is empty.
    */
   inOrder(): Edge {
     const { near, far, loose, guessed, times } = this
@@ -237,8 +245,8 @@ const reversed = ({ near, far, times, distances, most, least, loose, guessed }: 
 })
 
 /**
- * The clock correction of the far rank: the trace's offset (`expected`), or the fit to the end times if the two
- * disagree.
+ * The clock correction of the rank `far`: the trace's offset (`expected`), or the fit to the end times if the trace's
+ * offset disagrees with the fit.
  */
 function fitClock(edge: Edge, expected: number | null): { offset: number; drift: number } {
   const times = evenly(edge.times)
@@ -258,7 +266,8 @@ function fitClock(edge: Edge, expected: number | null): { offset: number; drift:
   for (let i = 0; i < length; i++)
     errors[i] = Math.abs(distances[i] - fitted.offset - fitted.drift * times[i])
   const scatter = median(errors)
-  // The correction is checked at both ends of the trace, so that a drift counts even if it is zero in the middle.
+  // The fit is compared with the trace's offset at both ends of the trace, so that a drift counts even if the two agree
+  // in the middle.
   let furthest = 0
   for (const at of [times[0], times[length - 1]])
     furthest = Math.max(furthest, Math.abs(fitted.offset + fitted.drift * at - expected))
@@ -266,8 +275,8 @@ function fitClock(edge: Edge, expected: number | null): { offset: number; drift:
 }
 
 /**
- * Fits a line through the clock distances, such that a minority of outliers does not matter. The slope of the fitted
- * line is 0 unless a clock drift fits clearly better.
+ * Fits a line through the clock distances by medians, so that a minority of outliers does not change the line. The
+ * slope of the fitted line is 0 unless a clock drift fits clearly better.
  */
 function fitLine(times: Float64Array, distances: Float64Array): { offset: number; drift: number } {
   const length = times.length
@@ -328,8 +337,8 @@ function residualsOf(
 }
 
 /**
- * Up to this many values, insertion sort is faster than the sort method of typed arrays. The sort runs once per
- * collective.
+ * The number of values up to which insertion sort is faster than the sort method of typed arrays. Values are sorted
+ * once per collective.
  */
 const FEW = 16
 
@@ -368,8 +377,8 @@ function warn(
     warnings.add(
       'clock',
       () =>
-        `no matched collective connects ${rankNames(placed)} to rank ${clocks[0].rank}, and by the trace's clocks they were ` +
-        `recorded weeks or years apart; they are shown with the same start time`,
+        `no matched collective connects ${rankNames(placed)} to rank ${clocks[0].rank}, ` +
+        `and by the trace's clocks they were recorded weeks or years apart; they are shown with the same start time`,
       placed.length,
       'placed',
     )
@@ -397,8 +406,8 @@ function warn(
         (aligned.length === 1
           ? `the clock of rank ${worst.rank} disagrees with collective ends by `
           : `the clocks of ${aligned.length} ranks disagree with collective ends, rank ${worst.rank}'s by `) +
-        `${microseconds(Math.abs(worst.correction))}; after alignment, the median distance from ` +
-        `the common end is ${microseconds(residual)}`,
+        `${microseconds(Math.abs(worst.correction))}; ` +
+        `after alignment, the median distance from the common end is ${microseconds(residual)}`,
       aligned.length,
     )
   }

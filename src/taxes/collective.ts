@@ -1,6 +1,6 @@
 /**
- * One collective across several ranks, and the time that each rank spent in it: first it waits for the last rank, then
- * it moves data.
+ * One collective across several ranks, and the time that each rank spent in it: a rank first waits for the last rank,
+ * and then moves data.
  */
 
 /** The method by which the calls of several ranks were matched, from the most reliable to the least reliable. */
@@ -29,7 +29,7 @@ export interface Collective {
   readonly library: string | null
   readonly group: string | null
   readonly groupDescription: string | null
-  /** The number of ranks that take part, or null if the trace does not state it. */
+  /** The number of ranks in the process group, or null if the trace does not state it. */
   readonly groupSize: number | null
   /** The matching method, or null if only one rank of the collective is known. */
   readonly matchedBy: MatchedBy | null
@@ -46,15 +46,15 @@ export interface Collective {
    */
   readonly last: number | null
   /**
-   * The time between the first and the last end of the collective on the aligned clocks, in nanoseconds. A small time
-   * between the ends supports the match.
+   * The time between the first and the last end of the collective on the aligned clocks, in nanoseconds. If the ends
+   * are close together, the calls were probably matched correctly.
    */
   readonly endSkew: number
 }
 
 /**
  * The clock of a rank. A time `t` on the rank's clock is `t + offset + drift * t` on the clock of the first rank,
- * relative to that rank's base.
+ * relative to the base of the first rank.
  */
 export interface Clock {
   readonly rank: number
@@ -62,7 +62,7 @@ export interface Clock {
   readonly drift: number
   /** True if the clock was corrected because the ends of collectives disagreed with the trace's clock. */
   readonly aligned: boolean
-  /** The correction in nanoseconds, at the middle of the trace. */
+  /** The correction of the clock in nanoseconds, at the middle of the trace. */
   readonly correction: number
   /**
    * The median distance of the rank's collective ends from the common ends after alignment, or null if the rank has no

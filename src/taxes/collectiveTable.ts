@@ -15,7 +15,7 @@ const means: readonly (MatchedBy | null)[] = [
   'group and order',
   'order on the stream',
 ]
-/** Converts the matching method to a number, and the number back to the method. */
+/** Two functions that convert a matching method to a number, and a number to a matching method. */
 export const numberOfMeans = (by: MatchedBy | null): number => means.indexOf(by)
 export const meansOfNumber = (number: number): MatchedBy | null => means[number]
 
@@ -23,13 +23,13 @@ export const meansOfNumber = (number: number): MatchedBy | null => means[number]
 export const Unblamed = {
   /** The last rank caused the waiting, or only one rank of the collective is known. */
   no: 0,
-  /** The trace does not list the group, and the calls may belong to different groups. */
+  /** The trace does not list the ranks of the group, and the calls may belong to different groups. */
   doubtful: 1,
   /** Two ranks arrived last, and their arrivals differ by less than the residual of their clocks. */
   tied: 2,
   /**
-   * No rank is to blame, because the collective is the first one that connects these ranks. The ranks may have begun
-   * recording at different times, so the last arrival says nothing about the work before it.
+   * No rank is to blame, because the collective is the first one that links its ranks. The ranks may have begun
+   * recording at different times, so the order of arrivals says nothing about their work.
    */
   first: 3,
 } as const
@@ -37,7 +37,7 @@ export const Unblamed = {
 export class Collectives implements Iterable<Collective> {
   readonly length: number
   readonly calls: readonly CollectiveCall[]
-  /** These columns have one entry per collective. */
+  /** The columns from `call` to `first` have one entry per collective. */
   readonly call: Uint32Array
   readonly matchedBy: Uint8Array
   readonly complete: Uint8Array
@@ -47,10 +47,10 @@ export class Collectives implements Iterable<Collective> {
   readonly unblamed: Uint8Array
   readonly endSkew: Float64Array
   readonly first: Uint32Array
-  /** These columns have one entry per member. */
+  /** The columns from `rank` to `transfer` have one entry per member of a collective. */
   readonly rank: Int32Array
   readonly event: Int32Array
-  /** Times in nanoseconds, or NaN if they are unknown. */
+  /** The waiting and transfer times in nanoseconds, or NaN if they are unknown. */
   readonly wait: Float64Array
   readonly transfer: Float64Array
 
@@ -93,7 +93,7 @@ export class Collectives implements Iterable<Collective> {
     return made
   }
 
-  /** Returns the collectives with these indices, in this order. */
+  /** Returns the collectives with the indices `chosen`, in the order of `chosen`. */
   select(chosen: Uint32Array): Collectives {
     let members = 0
     for (const i of chosen) members += this.first[i + 1] - this.first[i]

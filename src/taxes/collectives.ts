@@ -1,12 +1,12 @@
 /**
- * Finds the collectives of all ranks. The analysis of collectives matches their calls, aligns the clocks, and splits
- * each rank's time in a collective. A rank waits from its own arrival to the last arrival, but not longer than it was
- * inside the collective. In the remaining time in a collective, a rank moves data. If groups are guessed and the end
- * times do not agree, neither the last rank nor the waiting time is known.
+ * Finds the collectives of all ranks. The analysis matches the calls of each collective, aligns the clocks, and splits
+ * each rank's time in a collective into wait and transfer. A rank waits from its own arrival to the last arrival, but
+ * no longer than the rank was inside the collective. In the remaining time in a collective, a rank moves data. If
+ * groups are guessed and the end times do not agree, neither the last rank nor the waiting time is known.
  *
- * No rank is blamed in two further cases, in which the waiting time is known. If the last two arrivals differ by no more
- * than the residual of the clocks, they are a tie. At the first collective that connects two sets of ranks, the order of
- * arrivals depends on when the ranks began recording.
+ * In two cases, the waiting time is known but no rank is blamed for it. In the first case, the last two arrivals differ
+ * by no more than the residual of the clocks, so they are a tie. In the second case, no earlier collective links all
+ * ranks of the collective, so the order of arrivals depends on when the ranks began recording.
  */
 import { duration, percent } from '../timeline/figures.ts'
 import { rankNames } from '../timeline/ranges.ts'
@@ -71,7 +71,7 @@ export function collectivesOf(
   return { collectives, clocks, guessed: doubts.guessed, estimate }
 }
 
-/** The sets of ranks that collectives have connected so far. */
+/** The sets of ranks that the collectives so far have linked, directly or through other ranks. */
 class Met {
   private readonly parent: Int32Array
 
@@ -79,7 +79,7 @@ class Met {
     this.parent = Int32Array.from({ length: ranks }, (_, rank) => rank)
   }
 
-  /** Connects the ranks. Returns true if they were connected before. */
+  /** Links the ranks. Returns true if all of them were linked before. */
   connect(members: readonly number[]): boolean {
     let known = true
     const first = this.top(members[0])
@@ -100,8 +100,8 @@ class Met {
 }
 
 /**
- * Sets the members of a collective, the last rank, and the waiting time of each rank. `isFirst` is true if no earlier
- * collective connects all members.
+ * Sets the members of a collective, the last rank, and the waiting time of each rank. `isFirst` is true if earlier
+ * collectives do not link all ranks of this collective, directly or through other ranks.
  */
 function split(
   collectives: Collectives,
@@ -133,7 +133,8 @@ function split(
     lastEnd = Math.max(lastEnd, leave)
   }
 
-  // All ranks of an estimated group leave a call together, so their arrivals are known without their clocks.
+  // All ranks of an estimated group leave a call together, so the durations of the calls give the order of arrivals
+  // without the clocks.
   const together = match.source === 'estimated' || match.source === 'corrected'
   if (together) [last, lastArrival, secondArrival] = arrivalsBefore(lastEnd, ranks, match)
 
@@ -178,7 +179,7 @@ function split(
   }
 }
 
-/** The last rank, its arrival and the arrival before, if all ranks leave a call at `end`. */
+/** The last rank, its arrival and the second-latest arrival, if all ranks leave a call at `end`. */
 function arrivalsBefore(
   end: number,
   ranks: Timeline['ranks'],
@@ -194,20 +195,20 @@ function arrivalsBefore(
 }
 
 /**
- * Two arrivals in a collective that may be two groups are a tie if they differ by at most this, in nanoseconds, since
- * the transfers of two groups differ by as much.
+ * The largest difference between two arrivals, in nanoseconds, that counts as a tie in a collective that may really be
+ * two groups. The transfers of two groups may differ by this time.
  */
 export const tieIn = (transfer: number): number => Math.max(6_000, 0.05 * transfer)
 
 /**
- * If the end times of more than this fraction of collectives in guessed groups disagree, none of these collectives is
- * trusted.
+ * The maximum fraction of collectives in guessed groups whose end times may disagree. Beyond it, no collective of a
+ * guessed group is trusted.
  */
 const FEW = 0.05
 
 /**
- * Identifies collectives of guessed groups whose ranks do not end together. The calls of these ranks may belong to
- * different groups, so the last rank is unknown.
+ * Identifies collectives of guessed groups whose ranks do not end together. The calls of such a collective may belong
+ * to different groups, so its last rank is unknown.
  */
 class Doubts {
   private readonly timeline: Timeline
@@ -223,7 +224,8 @@ class Doubts {
     for (const match of matches.shared()) {
       if (match.source === 'listed') continue
       guessed++
-      // The end times of estimated groups have been judged for all calls together.
+      // For estimated groups, the estimate has already compared the end times of all calls, so single calls are not
+      // checked.
       if (match.source !== 'guessed') continue
       single++
       if (!this.endsAgree(match)) apart++
@@ -253,7 +255,7 @@ class Doubts {
 
 /**
  * The number of collectives of several ranks whose last rank is unknown because their group is guessed, and the time
- * that ranks spent in these collectives.
+ * that ranks spent in such collectives.
  */
 export function doubtfulOf(
   { ranks }: Timeline,
@@ -285,7 +287,7 @@ class Calls {
   }
 }
 
-/** The ranks that take part in a call according to the trace. */
+/** The ranks of the process group of a call, as far as the trace states them. */
 interface Group {
   readonly size: number | null
   /** The number of the group's ranks that have a trace. */
@@ -334,13 +336,15 @@ class Groups {
     const groupSize = group.size
     if (members.length >= (groupSize ?? this.world)) return { complete: true, groupSize }
 
-    // Each group is counted only once. Most collectives belong to groups that have already been counted.
+    // The missing ranks of each group are counted only once. Most collectives belong to groups that have already been
+    // counted.
     if (!this.counted.has(group)) {
       this.counted.add(group)
       for (const one of group.missing) this.missing.add(one)
     }
     this.unlisted = Math.max(this.unlisted, group.unlisted)
-    // The size of an estimated group is unknown, but its known ranks end all of their calls together.
+    // The size of an estimated group is unknown. Its known ranks end all of their calls together, so none of them is
+    // missing.
     if (members.length > 1 && (source === 'estimated' || source === 'corrected'))
       return { complete: group.unlisted === 0, groupSize }
     if (members.length < group.present) {
@@ -380,8 +384,8 @@ class Groups {
           ' no counterpart on other ranks that have a trace' +
           `${this.unmatched === 1 ? '' : `, first ${this.example}`}; ` +
           `${this.unmatched === 1 ? 'it takes' : 'they take'} ${duration(this.unmatchedTime / 1000)} ` +
-          `(${percent(this.unmatchedTime, this.recorded())} of the recorded time, over all ranks); the waiting time in such calls ` +
-          'is a lower bound or unknown',
+          `(${percent(this.unmatchedTime, this.recorded())} of the recorded time, over all ranks); ` +
+          'the waiting time in such calls is a lower bound or unknown',
         this.unmatched,
       )
     if (world !== null && this.unlisted > 0)

@@ -16,8 +16,8 @@ const GB = 1e9
 const MiB = 2 ** 20
 
 /**
- * The first matching pattern is used, so variants of a device come before the plain name. Bandwidth is in GB/s, cache
- * size in MiB.
+ * The first pattern that matches a device name is used, so patterns for variants of a device come before the plain
+ * name. Bandwidth is in GB/s, cache size in MiB.
  */
 const devices: readonly (readonly [name: RegExp, bandwidth: number, cache: number])[] = [
   [/\bG?B(100|200|300)\b/, 8000, 126],
@@ -49,7 +49,7 @@ const devices: readonly (readonly [name: RegExp, bandwidth: number, cache: numbe
   [/\bMI35[05]X?\b/, 8000, 256],
   [/\bMI325X?\b/, 6000, 256],
   [/\bMI300[XA]?\b/, 5300, 256],
-  // In a trace, each of the two dies of an MI250 is a device of its own.
+  // In a trace, each of the two dies of an MI250 is a separate device.
   [/\bMI2[15]0X?\b/, 1638, 8],
   [/\bMI100\b/, 1229, 8],
 ]
@@ -63,7 +63,7 @@ export function deviceMemory(name: string): DeviceMemory | null {
 /**
  * The bandwidth of all links between devices of one machine, in GB/s and in one direction, from the vendors' public
  * datasheets: NVLink for the SXM and NVL forms, Infinity Fabric for MI300. The bus bandwidth of a collective cannot
- * exceed it. Devices that also exist without such links are listed only if their name states the form.
+ * exceed the link bandwidth. A device that also exists without NVLink is listed only if its name states the form.
  */
 const links: readonly (readonly [name: RegExp, bandwidth: number])[] = [
   [/PCIe/i, 0],

@@ -1,4 +1,4 @@
-/** Normalises the element types that PyTorch traces and NCCL metadata write, and knows their sizes. */
+/** Normalises the names of element types in PyTorch traces and NCCL metadata, and defines the sizes of the types. */
 
 /**
  * The category of a numeric type, as in PyTorch's type promotion. The result of an operator has the widest category
@@ -69,7 +69,7 @@ const types: Readonly<Record<string, ElementType>> = {
 }
 
 /**
- * The element type that has this name in a trace. Returns null for operands that are not tensors (`Scalar`,
+ * The element type that has the name `written` in a trace. Returns null for operands that are not tensors (`Scalar`,
  * `ScalarList`, empty), for lists of tensors, and for unknown types.
  */
 export function elementType(written: string): ElementType | null {
@@ -80,8 +80,8 @@ export function elementType(written: string): ElementType | null {
 const width: Readonly<Record<Category, number>> = { boolean: 0, integer: 1, float: 2, complex: 3 }
 
 /**
- * The result type of two operand types in PyTorch, or null if the result is not simply the wider of two types of one
- * category.
+ * The result type of an operator with two operand types in PyTorch: the wider type, or `float32` for two different
+ * 16-bit floating-point types. Returns null for other types of equal category and width.
  */
 export function promote(a: ElementType, b: ElementType): ElementType | null {
   if (a === b) return a

@@ -13,7 +13,7 @@ import { RankTraffic } from './rankTraffic.ts'
 
 /** By how much longer the late rank took than the second-latest rank, in nanoseconds, and why. */
 export interface Slowness {
-  /** The time that follows from more work. */
+  /** The additional time that follows from more work. */
   readonly more: number
   /** The additional time for equal work. */
   readonly slower: number
@@ -36,14 +36,17 @@ export interface Slowness {
      * is unknown.
      */
     readonly pace: number | null
-    /** The first operand of the largest call on the late rank and on the other rank. */
+    /** The shape of the first operand in the largest call on the late rank and on the other rank. */
     readonly shapes: readonly [late: string, other: string] | null
   }[]
 }
 
 /** The maximum number of collectives that are compared. The collectives at which the rank was latest are chosen. */
 const COMPARED = 128
-/** The search for a previous collective with the same two ranks ends after this many collectives. */
+/**
+ * The maximum number of collectives that are searched for the previous collective in which the same two ranks take
+ * part.
+ */
 const BACK = 256
 const SHOWN = 3
 
@@ -57,7 +60,7 @@ interface Segment {
   readonly by: number
 }
 
-/** Returns null if the ranks share no collective before the collectives at which the rank was late. */
+/** Compares a late rank with the second-latest rank, or returns null if no earlier collective has both ranks. */
 export function slownessOf(
   timeline: Timeline,
   collectives: Collectives,
@@ -93,7 +96,10 @@ export function slownessOf(
   }
 }
 
-/** The times since the previous common collective, on the late and on the second-latest rank. */
+/**
+ * The intervals from the previous common collective to the collective at which the rank was late, on the late rank and
+ * on the second-latest rank.
+ */
 function segmentsOf(
   { ranks }: Timeline,
   { length, first, rank: rankOf, event: eventOf, last, unblamed }: Collectives,
@@ -144,7 +150,7 @@ function segmentsOf(
 interface Sum {
   time: number
   count: number
-  /** The amount of work, or NaN if it is unknown for one of the calls. */
+  /** The amount of work of all calls of a kernel, or NaN if it is unknown for one of the calls. */
   work: number
   largest: number
   shape: readonly number[] | null
@@ -164,7 +170,7 @@ class RankWork {
     this.traffic = new RankTraffic(rank, names)
   }
 
-  /** Adds the kernels that start in the interval. Returns the time during which they ran. */
+  /** Adds the kernels that start in the interval. Returns the time during which these kernels ran. */
   add(sums: Map<string, [Sum, Sum]>, side: 0 | 1, from: number, to: number): number {
     const { tracks, events } = this.rank
     const { start, kind, name, operator } = events
@@ -232,7 +238,7 @@ function compare(name: string, late: Sum, other: Sum): Slowness['kernels'][numbe
       shapes,
     }
   }
-  // A kernel that only one of the ranks runs is more or less work.
+  // If only one of the two ranks runs a kernel, the whole time of the kernel counts as a difference in work.
   const more =
     other.count === 0 || late.count === 0
       ? late.time - other.time

@@ -1,14 +1,15 @@
 /**
  * Estimates process groups and clock offsets together, for calls whose traces list no groups. The evidence is which
- * ranks end their calls together (ties.ts), in every stream and for every kind of call.
+ * ranks end their calls together (such ranks are tied, see ties.ts), in every stream and for every kind of call.
  *
- * The distance between the end times of two ranks is constant in a group, for any offset of their clocks. The distance
- * is also constant for two groups that run in lockstep, if one group is late by a constant time. Each stream therefore
- * only proposes ties and the clock offsets that follow from them. A pair of ranks has only one clock offset. If two
- * streams disagree on it, one of the two ties is false: the one without which all waiting is still explained.
+ * For two ranks of one group, the distance between the end times of a call is the same for all calls, whatever the
+ * offset of the clocks. The distance is also the same for all calls if the ranks are in two groups that run in
+ * lockstep, with one group late by a constant time. The calls of a stream therefore only propose ties, and clock
+ * offsets that follow from the ties. A pair of ranks has only one clock offset. If the ties of two streams imply
+ * different offsets, one tie is false: the tie without which all waiting is still explained.
  *
- * The trace's own clocks are one of the hypotheses. They are kept unless the estimated clocks explain clearly more of
- * the time in calls.
+ * The trace's own clocks are one of the hypotheses. The trace's clocks are kept unless the estimated clocks explain
+ * clearly more of the time in calls.
  */
 import type { Timeline } from '../timeline/timeline.ts'
 import { AGREEMENT } from './agreement.ts'
@@ -41,7 +42,7 @@ export interface Hypothesis {
 
 export interface Estimate {
   readonly sections: readonly EstimatedSection[]
-  /** True if the estimated clocks explain the calls and the trace's clocks do not. */
+  /** True if the estimated clocks explain the time in the calls and the trace's clocks do not. */
   readonly corrects: boolean
   readonly chosen: Hypothesis
   /**
@@ -49,7 +50,7 @@ export interface Estimate {
    * tried.
    */
   readonly runnerUp: Hypothesis | null
-  /** True if the trace's clocks are kept because they explain the calls. */
+  /** True if the trace's clocks are kept because they explain the time in the calls. */
   readonly isTrusted: boolean
 }
 
@@ -105,7 +106,7 @@ export function estimateGroups(
   }
 }
 
-/** The median distance between the ends of the calls of tied ranks, with or without their clock offsets. */
+/** The median distance between the ends of the calls of tied ranks, with or without the ranks' clock offsets. */
 function residualOf(drafts: readonly Draft[], offset: boolean): number | null {
   const skews: number[] = []
   for (const { section, tied } of drafts)
@@ -125,7 +126,7 @@ function residualOf(drafts: readonly Draft[], offset: boolean): number | null {
   return skews.length > 0 ? median(Float64Array.from(skews)) : null
 }
 
-/** Makes the groups of the sections regular, those with the most calls first. */
+/** Makes the groups of all sections regular, beginning with the section that has the most calls. */
 function regularSections(drafts: readonly Draft[], reach: number): Draft[] {
   const made = drafts.map((draft) => ({ ...draft }))
   const order = [...made].sort((a, b) => b.section.columns.length - a.section.columns.length)
@@ -146,7 +147,8 @@ function draftsOf(
     const fits = new PairFits(Math.max(...program.columns.map(({ length }) => length)))
     const sections = program.columns.flatMap((columns) => sectionsOf(program.rows, columns, fits, reach))
     for (const section of sections) section.tied = section.tied.flatMap((one) => plausible(section, one))
-    // A rank may leave messages early, so they count only if all ranks run one program and all of their calls agree.
+    // A rank may leave a message before the other rank arrives, so messages are used only if all ranks run one program
+    // and the ends of all their calls agree.
     const isWhole = program.rows.length === lane.ranks.length
     if (mayLeaveEarly(program) && (!isWhole || shareOfAll(sections) < EXPLAINED)) {
       for (const section of sections) dropped += explanationOf(section, section.tied).total
@@ -165,16 +167,19 @@ function draftsOf(
 const mayLeaveEarly = ({ calls }: Program): boolean =>
   calls.every(({ loose }) => loose.every((one) => one === 1))
 
-/** At least this share of the time of tied calls must be explained. */
+/** The minimum share of the time in the calls of tied ranks that must be explained. */
 const PLAUSIBLE = 0.8
 
-/** Unties the rows if their waiting is mostly unexplained. The ends of their calls then agree by chance. */
+/** Unties ranks whose waiting is mostly unexplained, since the ends of their calls then agree by chance. */
 function plausible(section: Section, one: Tied): Tied[] {
   if (one.rows.length < 2 || shareOf(explanationOf(section, [one])) >= PLAUSIBLE) return [one]
   return one.rows.map((row) => ({ rows: [row], offsets: [0] }))
 }
 
-/** Estimated clocks are used only if they explain this much more of the time in calls than the trace's clocks. */
+/**
+ * Estimated clocks are used only if the share of the time in calls that they explain is larger than that of the trace's
+ * clocks by this amount.
+ */
 const CLEARLY = 0.02
 
 function sum(drafts: readonly Draft[], dropped: number): { unexplained: number; total: number } {
@@ -195,7 +200,7 @@ function pick({ rows, offsets }: Tied, some: readonly number[]): Tied {
   }
 }
 
-/** The maximum number of ties that are given up because they contradict other ties. */
+/** The maximum number of ties that are removed because they contradict other ties. */
 const ROUNDS = 64
 
 /** Finds clock offsets that agree with as many ties as possible. */
@@ -203,7 +208,10 @@ class Joint {
   private readonly drafts: readonly Draft[]
   private readonly order: readonly number[]
   private readonly tied: Tied[][]
-  /** A union-find forest of ranks. A rank's potential is the nanoseconds to add to its times to get its parent's. */
+  /**
+   * A union-find forest of ranks. A rank's potential is the number of nanoseconds to add to a time of the rank to get
+   * the time of its parent.
+   */
   private readonly parent: Int32Array
   private readonly potential: Float64Array
 
@@ -212,7 +220,8 @@ class Joint {
     this.tied = drafts.map(({ tied }) => [...tied])
     this.parent = new Int32Array(ranks)
     this.potential = new Float64Array(ranks)
-    // The more calls two ranks end together, the less likely is it that they do so by chance.
+    // Sections with many calls come first: the more calls two ranks end together, the less likely is chance as the
+    // reason.
     const calls = drafts.map(({ section }) => section.columns.length)
     this.order = drafts.map((_, i) => i).sort((a, b) => calls[b] - calls[a])
   }
@@ -222,11 +231,11 @@ class Joint {
     return this.drafts.map((draft, i) => ({ ...draft, tied: this.tied[i] }))
   }
 
-  /** Joins ranks by all ties. If two ties contradict each other, gives up the one that is not needed. */
+  /** Joins ranks by all ties. If a tie contradicts others, removes one tie that is not needed and returns true. */
   private giveUpOne(): boolean {
     for (let rank = 0; rank < this.parent.length; rank++) this.parent[rank] = rank
     this.potential.fill(0)
-    // The sides of a contradiction are clearest once all other ties have joined the ranks.
+    // A tie that contradicts others is examined only after all ties without a contradiction have joined their ranks.
     const contradicting: { index: number; which: number }[] = []
     for (const index of this.order)
       for (const [which, one] of this.tied[index].entries()) {
@@ -244,7 +253,7 @@ class Joint {
     return true
   }
 
-  /** Gives up an earlier tie between ranks of different sides that is not needed. */
+  /** Removes a tie of another section that joins ranks of different sides and is not needed. */
   private giveUpEarlier(index: number, one: Tied, sides: readonly (readonly number[])[]): boolean {
     const sideOf = new Map<number, number>()
     sides.forEach((side, i) => {
@@ -276,7 +285,7 @@ class Joint {
       sum += this.potential[root]
       root = this.parent[root]
     }
-    // The path is compressed, so that later searches are short.
+    // The path to the root is compressed, so that later searches are short.
     for (let at = rank, left = sum; this.parent[at] !== at;) {
       const [next, step] = [this.parent[at], this.potential[at]]
       this.parent[at] = root
@@ -288,8 +297,8 @@ class Joint {
   }
 
   /**
-   * If the clocks that are known so far contradict the tie, returns the members by side: the members of one side agree
-   * with each other.
+   * If the clocks that are known so far contradict the tie, divides its members into sides such that the clocks of the
+   * members of one side agree. Otherwise returns null.
    */
   private sidesOf(index: number, one: Tied): number[][] | null {
     const width = 3 * this.drafts[index].section.tolerance
@@ -336,7 +345,7 @@ class Joint {
     }
   }
 
-  /** True if waiting would be unexplained if the tied rows were separate groups. */
+  /** True if too much waiting would be unexplained if `parts` were separate groups. */
   private isNeeded(index: number, whole: Tied, parts: readonly Tied[]): boolean {
     const { section } = this.drafts[index]
     const before = explanationOf(section, [whole]).unexplained
@@ -348,7 +357,7 @@ class Joint {
 /** A tie is needed if it explains this share of the waiting of its ranks. */
 const NEEDED = 0.05
 
-/** The time by which the calls of these rows exceed the transfer, in nanoseconds. */
+/** The time by which the calls of the given rows last longer than the transfer, in nanoseconds. */
 function waitingIn({ rows, columns, transfers, tolerance }: Section, some: readonly number[]): number {
   let waiting = 0
   for (const row of some) {
@@ -364,8 +373,9 @@ function waitingIn({ rows, columns, transfers, tolerance }: Section, some: reado
 }
 
 /**
- * The tied rows that cut across a certain group of another section: they contain several of its ranks, but not all, and
- * also other ranks. Process groups contain each other or share one rank. Rows of this kind are several groups.
+ * The tied rows that cross a certain group of another section: the rows contain several ranks of the group, but not
+ * all, and also other ranks. Of two process groups, one usually contains the other, or they share at most one rank.
+ * Rows that cross a certain group are therefore several groups.
  */
 export function crossing(sections: readonly EstimatedSection[]): ReadonlySet<Tied> {
   const certain = sections.map(({ section, tied }) => {

@@ -54,9 +54,12 @@ export interface Fix {
   readonly cause: Cause
   /** The time that the ledger counts for this cause, in nanoseconds, summed over ranks. */
   readonly time: number
-  /** The most that the fix can save, in nanoseconds, summed over ranks. */
+  /** The upper bound of the time that the fix can save, in nanoseconds, summed over ranks. */
   readonly saves: number
-  /** The least that the cause may cost: 0 or more for the estimate of locality, and `time` for everything else. */
+  /**
+   * The least time that the cause may cost: the lower end of the estimate for the locality tax, and `time` for all
+   * other causes.
+   */
   readonly least: number
   /** The number of occurrences on all ranks. */
   readonly count: number
@@ -66,15 +69,16 @@ export interface Fix {
   readonly once: boolean
   readonly evidence: readonly Evidence[]
   /**
-   * For waiting of the host: the idle time that follows until the host has launched the next work. It belongs to other
-   * fixes, but it also ends if the host does not wait, since the next work would already be enqueued.
+   * If the cause is that the host waits: the idle time from the end of the wait until the host has launched the next
+   * work. This idle time belongs to other fixes, but it would not occur without the wait either, since the next work
+   * would already be enqueued.
    */
   readonly following?: number
 }
 
 /** At most this many observations are listed per fix. */
 export const SHOWN = 8
-/** A one-off event takes at least this many times as long as the others on average. */
+/** A one-off event takes at least this many times as long as the average of the other occurrences. */
 export const OUTLIER = 20
 
 /** A growing fix, and its observations by name. */
@@ -104,9 +108,9 @@ export class Draft {
   }
 
   /**
-   * Takes the longest occurrence out if it is a one-off event: it takes at least `least` and 20 times as long as the
-   * others on average. It is compared with other occurrences of its kind, or in a recording of several steps with all
-   * others.
+   * Removes the longest occurrence if it is a one-off event: an occurrence that takes at least `least`, and at least 20
+   * times as long as the average of the other occurrences. The longest occurrence is compared with the occurrences of
+   * the same name or, in a recording of several steps, with all occurrences of the cause.
    */
   takeOnce(least: (rank: number) => number, steps: number): Evidence | null {
     const [longest] = [...this.seen.values()].sort((a, b) => b.longestTime - a.longestTime)
@@ -122,7 +126,7 @@ export class Draft {
     longest.time -= longestTime
     longest.count--
     longest.running -= longestTime
-    // The next longest occurrence is not known.
+    // After the removal, the longest of the remaining occurrences is unknown.
     longest.longestTime = 0
     longest.longest = { ...longest.longest, to: longest.longest.from }
     if (longest.count === 0) for (const [key, one] of this.seen) if (one === longest) this.seen.delete(key)

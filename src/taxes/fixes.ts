@@ -3,10 +3,11 @@
  * observed calls or kernels, with their number, duration and position) and an upper bound on the time that it saves.
  *
  * The bounds of all fixes are disjoint times of the ledger, so together they never exceed the wall time of the ranks.
- * One-off events are separate fixes, and the other fixes do not include their time. A one-off event is a long idle
- * interval with no other of its kind, or a call of a kernel that took far longer than its other calls.
+ * One-off events are separate fixes, and no other fix includes their time. A one-off event is a long idle interval
+ * without similar intervals, or a call of a kernel that took far longer than the other calls of the kernel.
  *
- * Only locality is an estimate. It is a bound on time inside compute, and it is ranked by the middle of its interval.
+ * Only the fix for the locality tax is an estimate: an interval of time inside compute, by whose middle the fix is
+ * ranked.
  */
 import { Column, float64 } from '../timeline/columns.ts'
 import { difference, intersection, type Intervals, total } from '../timeline/intervals.ts'
@@ -24,7 +25,7 @@ import { followingOf, type Hole, leastOnce, mergedHoles, oneOffHoles, outliersOf
 import { allWork } from './processors.ts'
 import type { Straggler } from './stragglers.ts'
 
-/** A rank was late once if one collective has at least this fraction of the waiting. */
+/** A rank's lateness is a one-off event if one collective has at least this fraction of the waiting for the rank. */
 const MOSTLY = 0.8
 
 /** Collects the fixes rank by rank. */
@@ -34,7 +35,7 @@ export class Fixes {
   private readonly clocks: readonly Clock[]
   private readonly partitions: readonly Partition[]
   private readonly drafts = new Map<string, Draft>()
-  /** What the host of each rank did in its idle time. */
+  /** The activities of each rank's host in the rank's idle time. */
   readonly host: {
     readonly rank: number
     readonly times: readonly HostTime[]
@@ -91,14 +92,15 @@ export class Fixes {
     }
   }
 
-  /** The fixes with the largest first. `stragglers` are the indices of late ranks. */
+  /** Returns the fixes, with the most important first. `stragglers` are the indices of late ranks. */
   list(lateness: Lateness, stragglers: readonly Straggler[]): Fix[] {
     this.addCommunication()
     const fixes: Fix[] = []
     for (const cause of causes) {
       const draft = this.drafts.get(cause)
       if (!draft) continue
-      // Unexplained idle time has one remedy, however it is distributed.
+      // Idle time without a known cause has one remedy (recording launches), so it is not divided into one-off and
+      // other events.
       const once =
         cause === 'unattributed'
           ? null
@@ -191,7 +193,10 @@ export class Fixes {
     return fixes.sort((a, b) => b.saves + b.least - (a.saves + a.least) || b.time - a.time)
   }
 
-  /** Waiting at collectives at which a rank, or several ranks that tie with it, were last. */
+  /**
+   * The observation that other ranks waited at collectives at which this rank arrived last, alone or together with
+   * others.
+   */
   private whileLast(rank: number, time: number): Evidence {
     const { from, to } = this.partitions[rank]
     return {
@@ -416,7 +421,7 @@ export class Fixes {
             longestTime: most,
           })
         }
-        // Own runs record transfers between programs, which belong to no collective.
+        // Arke's own runs record transfers between programs, which belong to no collective.
         if (left > 0.5) this.addRest(cause, index, left, partition.from, partition.to)
       }
     })

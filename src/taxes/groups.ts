@@ -1,8 +1,8 @@
 /**
- * Computes the time that each process group costs each of its ranks. A group is charged only with its own waits and
- * transfers, and only as far as the rank's ledger counts that time as wait or transfer. For example, the ledger does
- * not count a wait that is hidden by another group's transfer. If a rank waits in two groups at the same instant, or
- * transfers in two groups, the instant counts for each group.
+ * Computes the time that each process group costs each of its ranks. A process group is charged only with waits and
+ * transfers in its own collectives, and only as far as the rank's ledger counts their time as wait or transfer. For
+ * example, the ledger does not count a wait that is hidden by another group's transfer. If a rank waits in two groups
+ * at the same instant, or transfers in two groups, the instant counts for each group.
  */
 import { Column, float64 } from '../timeline/columns.ts'
 import { clip, total, unionOf } from '../timeline/intervals.ts'
@@ -27,7 +27,7 @@ export interface GroupRankTime {
   readonly rank: number
   readonly collectives: number
   readonly communication: number
-  /** The exposed time, or null if no time can be split into wait and transfer. */
+  /** The exposed waiting and transfer time, or null if no time can be split into wait and transfer. */
   readonly wait: number | null
   readonly transfer: number | null
 }
@@ -108,8 +108,8 @@ type Identity = string | number
 /**
  * Identifies the group of a collective. Ranks that never communicate with each other may use one name for different
  * groups, so a group is identified by its name and its ranks. If the trace does not list the ranks of a group, its
- * ranks are those that communicate under its name. If a collective has no group name either, the group consists of the
- * ranks of that collective.
+ * ranks are those that communicate under its name. If a collective has neither a list of ranks nor a group name, its
+ * group consists of the ranks that take part in it.
  */
 function identities(
   ranks: readonly RankTimeline[],

@@ -1,11 +1,11 @@
 /**
  * Finds kernels on one rank that pass their results to each other through memory. Each pair found by the locality
  * analysis is a link, and linked pairs are joined to chains. A chain may begin with a matrix product, because the
- * product's epilogue could do the work of the next kernels. A kernel that feeds a matrix product or a collective is not
- * joined with it, since the tensor core needs its operands in memory.
+ * product's epilogue could do the work of the next kernels. A kernel that writes an operand of a matrix product or
+ * collective is not joined with that product or collective, since the tensor core reads its operands from memory.
  *
  * One fused kernel would save the bytes between the kernels, and the launch tax between direct successors. If most
- * kernels of a chain are small, launching is the main cost, and runs.ts handles the chain.
+ * kernels of a chain are small, launching is the main cost of the chain, and runs.ts handles the chain instead.
  */
 import { Column, float64, int32 } from '../timeline/columns.ts'
 import type { Intervals } from '../timeline/intervals.ts'
@@ -70,7 +70,7 @@ class Chains {
   private readonly heads = new Column(int32)
   private readonly tails = new Column(int32)
   private readonly sizes = new Column(int32)
-  /** For each event: its chain, and the previous event in that chain. */
+  /** For each event: its chain, and the previous event in the chain. */
   private readonly chainOf: StreamColumn
   private readonly previous: StreamColumn
 
@@ -106,7 +106,8 @@ class Chains {
     const { chainOf, previous, heads, tails, sizes } = this
     let chain = chainOf.get(writer)
     if (chain === NONE || (sizes.get(chain) >= LONGEST && chainOf.get(reader) !== chain)) {
-      // When a chain is full, its last writer begins a new chain. The writer belongs to both chains.
+      // When a chain is full, its last writer begins a new chain. The last writer of a full chain belongs to two
+      // chains.
       chain = heads.length
       heads.push(writer)
       tails.push(writer)
@@ -125,8 +126,8 @@ class Chains {
 }
 
 /**
- * Assigns each interval of launch tax only once, since all streams of a rank are idle at the same time. Launch tax of
- * more than `FAR` between two kernels is not assigned.
+ * Assigns each interval of launch tax to only one chain, since all streams of a rank are idle in that interval. Launch
+ * tax of more than `FAR` between two kernels is not assigned.
  */
 class Claims {
   private readonly intervals: Intervals

@@ -1,10 +1,10 @@
 /**
  * Finds the host's activity while a rank's device was idle because of the host: the innermost call, operator,
  * annotation or Python frame on the threads that enqueue work. Idle time in which the threads recorded nothing is
- * listed as such, so the times of one part add up to the part.
+ * listed separately, so the listed times add up to the time of each category.
  *
- * The caller may set intervals apart (one-off events). Their time is listed under the number of the interval and is
- * missing from the times of the parts.
+ * The caller may set intervals apart, such as one-off events. The time of such an interval is listed under the number
+ * of the interval and is not included in the times of the categories.
  */
 import { Column, float64, uint32 } from '../timeline/columns.ts'
 import type { Intervals } from '../timeline/intervals.ts'
@@ -44,26 +44,29 @@ export interface HostTime {
   /** The number of the interval that was set apart, or -1. */
   readonly apart: number
   readonly activity: HostActivity
-  /** The name of the call, operator, annotation or frame; null if nothing was recorded. */
+  /** The name of the call, operator, annotation or Python frame; null if the threads recorded nothing. */
   readonly name: string | null
-  /** The operator, annotation or frame of the program around it, or null. */
+  /** The operator, annotation or Python frame that contains the activity, or null. */
   readonly inside: string | null
   readonly time: number
-  /** The number of uninterrupted times. */
+  /** The number of uninterrupted intervals in which the activity ran. */
   readonly count: number
-  /** The longest uninterrupted time. */
+  /** The longest uninterrupted interval. */
   readonly from: number
   readonly to: number
 }
 
-/** What a host event says by its name. */
+/** Bits for the meanings that the name of a host event can have. */
 const LOADING = 1
 const ALLOCATION = 2
 const MODULE = 4
 const FOREIGN = 8
 
 const dataLoading = /data_?load|prefetch|next_?batch|get_?batch|data_?iter/i
-/** Frames of libraries and built-in functions say less than the frame of the program that called them. */
+/**
+ * True for Python frames of libraries and built-in functions, which explain less than the program's own frame that
+ * called them.
+ */
 export const isForeignFrame = (name: string): boolean => foreign.test(name)
 const foreign =
   /^<|^nn\.Module: |site-packages|dist-packages|(^|\/)torch\/|lib\/python|^(threading|contextlib|functools|selectors|queue|socket|enum|typing|copy|inspect|re|os|abc)\.py\(/
@@ -91,7 +94,7 @@ export function hostTimes(
   return sums.list()
 }
 
-/** The threads that enqueue work, with those that enqueue most first. */
+/** The threads that enqueue work, with the thread that enqueues the most work first. */
 function enqueuingThreads({ tracks, events: { kind } }: RankTimeline): Track[] {
   return tracks
     .filter(({ role }) => role === 'thread')
@@ -105,7 +108,7 @@ function enqueuingThreads({ tracks, events: { kind } }: RankTimeline): Track[] {
     .map(({ track }) => track)
 }
 
-/** Marks the operators with device work of their own. */
+/** Marks the operators that enqueue device work themselves, not only through inner operators. */
 function enqueuingOperators({ events: { length, kind, operator } }: RankTimeline): Uint8Array {
   const enqueues = new Uint8Array(length)
   for (let event = 0; event < length; event++)
@@ -113,7 +116,10 @@ function enqueuingOperators({ events: { length, kind, operator } }: RankTimeline
   return enqueues
 }
 
-/** Idle intervals in order. The code of a piece is its part, plus a multiple for the interval that was set apart. */
+/**
+ * Idle intervals in order. The code of an interval is its category, plus a multiple of the number of categories if the
+ * interval was set apart.
+ */
 interface Pieces {
   readonly length: number
   readonly from: Float64Array
@@ -140,7 +146,7 @@ class PiecesWriter {
 
 const PARTS = hostParts.length
 
-/** The parts are disjoint sets in order, so they are merged. */
+/** Merges the categories of idle time, which are disjoint sets of time, into one list of intervals in order. */
 function piecesOf(partition: Partition, apart: Intervals): Pieces {
   const causes = idleTime(partition)
   const sets = hostParts.map((part) => causes[part])
@@ -165,7 +171,10 @@ function piecesOf(partition: Partition, apart: Intervals): Pieces {
   }
 }
 
-/** Adds the time that a thread explains to the sums. Returns the pieces that it does not explain. */
+/**
+ * Adds the idle time that the events of a thread explain to the sums. Returns the idle intervals that they do not
+ * explain.
+ */
 function explain(
   rank: RankTimeline,
   track: Track,
@@ -201,12 +210,13 @@ function explain(
 }
 
 /**
- * Calls `segment` for each time in which the innermost host event of a thread is the same. During a call, `stack` holds
- * the events that run, the innermost one last. `segment` returns the time before which nothing is of interest, so that
- * most events can be skipped.
+ * Calls `segment` for each interval during which the innermost host event of a thread does not change. During a call,
+ * `stack` holds the events that run, the innermost one last. `segment` returns the start of the next idle interval, so
+ * that events before this time can be skipped.
  *
- * Operators and calls inside an operator count as this operator, unless `isNamed` accepts them. A reader may have left
- * them out (`Detail` in timeline/builder.ts), and the result must not depend on that.
+ * Operators and calls inside an operator count as the outer operator, unless `isNamed` accepts them. A trace reader may
+ * have left out inner operators and calls (`Detail` in timeline/builder.ts), and the result must not depend on the
+ * reader's choice.
  */
 function walk(
   { events }: RankTimeline,
@@ -258,7 +268,7 @@ interface Sum {
   count: number
   from: number
   to: number
-  /** The uninterrupted time that was added last. */
+  /** The start and end of the uninterrupted interval that was added last. */
   since: number
   until: number
 }
@@ -274,12 +284,16 @@ class Sums {
     this.names = names
   }
 
-  /** Adds time in which the events of `stack` ran. Returns false if these events do not explain the part. */
+  /**
+   * Adds an interval in which the events of `stack` ran. Returns false if these events do not explain its category of
+   * idle time.
+   */
   add(rank: RankTimeline, stack: readonly number[], code: number, from: number, to: number): boolean {
     const { kind, name } = rank.events
     const part = hostParts[code % PARTS]
     let place = stack.length - 1
-    // While the device waits for the host to return from a synchronisation, the calls inside it say nothing.
+    // If the category is `hostBlocked`, the synchronisation call is the activity, and calls inside the synchronisation
+    // are ignored.
     if (part === 'hostBlocked') while (place >= 0 && kind[stack[place]] !== Kind.synchronize) place--
     if (part === 'dispatch') while (place >= 0 && kind[stack[place]] > Kind.operator) place--
     if (place < 0) return false
@@ -399,7 +413,7 @@ class Sums {
   }
 }
 
-/** What a name says about an event of this kind. All events of a name have practically the same kind. */
+/** Classifies a host event of the given kind by its name. Nearly all events with one name have the same kind. */
 function saysOf(name: string, kind: number): number {
   if (kind <= Kind.runtime) return (isAllocation(name) ? ALLOCATION : 0) | (isModuleLoad(name) ? MODULE : 0)
   return (dataLoading.test(name) ? LOADING : 0) | (kind === Kind.frame && isForeignFrame(name) ? FOREIGN : 0)

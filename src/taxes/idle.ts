@@ -1,10 +1,10 @@
 /**
- * Finds out why a rank's device was idle. An idle interval ends when some device work starts. A host call enqueued that
- * work. After the host call has returned, the work waits either for an event of another stream (part `dependency`) or
- * only for the device (part `gap`). Until the host call returns, the host is the cause of the idle time. If the calling
- * thread was waiting for the device, the idle time belongs to the part `hostBlocked`. If the calling thread was inside
- * operators or calls, the idle time belongs to the part `dispatch`. If neither the calling thread nor any other thread
- * that enqueues work was active, the idle time belongs to the part `hostAbsent`.
+ * Finds out why a rank's device was idle. An idle interval ends when device work starts that a host call had enqueued.
+ * After the host call has returned, the work waits either for an event of another stream (part `dependency`) or only
+ * for the device (part `gap`). Before the host call has returned, the host is the cause of the idle time. If the
+ * calling thread was waiting for the device, the idle time belongs to the part `hostBlocked`. If the calling thread was
+ * inside operators or calls, the idle time belongs to the part `dispatch`. If neither the calling thread nor any other
+ * thread that enqueues work was active, the idle time belongs to the part `hostAbsent`.
  */
 import {
   clip,
@@ -64,7 +64,8 @@ export class IdleTime {
         continue
       }
       const enqueued = Math.min(Math.max(start[call] + duration[call], from), to)
-      // While a call enqueues a copy for which it will wait, it is not waiting yet.
+      // Idle time inside the call of a blocking copy counts as dispatch, because the call enqueues the copy before it
+      // waits.
       const called = kind[call] === Kind.synchronize ? Math.max(start[call], from) : enqueued
       let host = before.get(track[call])
       if (!host) before.set(track[call], (host = new SetWriter()))
@@ -78,8 +79,8 @@ export class IdleTime {
   }
 
   /**
-   * Divides the time before the calls of a thread by the activity of that thread. If the thread was inactive, the
-   * activity of the other threads counts.
+   * Divides the time before the calls of a thread by the activity of that thread. If the thread that made the call was
+   * inactive, the activity of the other threads counts.
    */
   private divideHost(set: Intervals, own: HostTime, parts: Record<IdlePart, Intervals>): void {
     let left = set
@@ -133,17 +134,17 @@ function enqueues({ events: { kind } }: RankTimeline, { from, to }: Track): bool
 class StreamWaits {
   private readonly rank: RankTimeline
   /**
-   * For each name: 1 if the name means that a stream waits for an event, either as a device event or as a host call.
+   * For each name: 1 if a device event or a host call with this name makes a stream wait for an event.
    */
   private readonly isWait: Uint8Array
-  /** For each call: 1 if, since its previous call that enqueued work, the thread made a stream wait. */
+  /** For each call: 1 if its thread has made a stream wait since the thread's previous call that enqueued work. */
   private readonly told: Uint8Array
 
   constructor(rank: RankTimeline, names: readonly string[]) {
     this.rank = rank
     this.isWait = Uint8Array.from(names, (name) => Number(isStreamWait(name)))
     const { length, kind, name, launch } = rank.events
-    // A blocking copy enqueues work, just as a launch does.
+    // Calls of blocking copies count as calls that enqueue work, just as launches do.
     const enqueued = new Uint8Array(length)
     for (let event = 0; event < length; event++) if (launch[event] !== NONE) enqueued[launch[event]] = 1
     this.told = new Uint8Array(length)
@@ -159,8 +160,8 @@ class StreamWaits {
   }
 
   /**
-   * True if the work had to wait for another stream. This is so if a wait lies between the work and the previous work
-   * of its stream, or between its host call and the thread's previous call that enqueued work.
+   * True if the work had to wait for another stream. The work had to wait if a stream wait lies between the work and
+   * the previous work of its stream, or between its host call and the thread's previous call that enqueued work.
    */
   before(work: number, call: number): boolean {
     const { kind, name, track, launch } = this.rank.events

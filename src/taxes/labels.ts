@@ -1,7 +1,7 @@
 /**
  * Names the device work of a chain. The label of device work is the name of its operator, or otherwise the kernel's
  * name without arguments. The operator of a CUDA graph only launched the graph and says nothing about the kernels, so
- * these kernels are labelled with their own names.
+ * the kernels of a CUDA graph are labelled with their own names.
  */
 import { type Events, NONE, type RankTimeline } from '../timeline/timeline.ts'
 
@@ -25,8 +25,8 @@ export function kernelLabel(name: string): string {
 }
 
 /**
- * A node of a prefix tree of chains. The children of a chain are the chains that are longer by one label. The prefix
- * tree avoids building a text for each lookup.
+ * A node of a prefix tree of chains. The children of a chain are the chains that are longer by one label. With a prefix
+ * tree, a lookup need not build a text from the labels.
  */
 interface Prefix {
   readonly longer: Map<number, Prefix>
@@ -66,7 +66,7 @@ export class Labels {
     return (this.kernels[name[event]] ??= this.intern(kernelLabel(this.names[name[event]])))
   }
 
-  /** Returns the same array for equal lists of labels, since chains repeat. */
+  /** Returns the same array object for equal lists of labels, since most chains repeat. */
   chain(labels: ArrayLike<number>): readonly number[] {
     let prefix = this.chains
     for (let i = 0; i < labels.length; i++) {

@@ -1,9 +1,9 @@
 /**
- * Divides the exposed waiting of each rank according to the change that would end it. A late rank costs the others, at
- * a collective, the time from the arrival of the second-latest rank to its own arrival: if only the late rank were
- * faster, the other ranks would still wait for the second-latest rank. Waiting in the first collective of a recording
- * is set apart, since it depends on when the ranks began recording. All other waiting ends only if several ranks arrive
- * earlier.
+ * Divides the exposed waiting of each rank according to the change that would end it. At a collective, the last rank
+ * costs the other ranks the time from the arrival of the second-latest rank to its own arrival: if only the last rank
+ * were faster, the other ranks would still wait for the second-latest rank. Waiting in the first collective of a
+ * recording is counted separately, since it depends on when the ranks began recording. All remaining waiting ends only
+ * if several ranks arrive earlier.
  *
  * No instant of a rank's exposed waiting counts twice, even if the rank waits in two collectives at once.
  */
@@ -18,12 +18,12 @@ import { MeanMeasured } from './measured.ts'
 
 /** Times are in nanoseconds, summed over the ranks that wait. */
 export interface Lateness {
-  /** For each rank of the timeline: the exposed waiting that ends if this rank alone is never the last one. */
+  /** For each rank of the timeline: the exposed waiting that would not occur if this rank alone never arrived last. */
   readonly saves: Float64Array
   /**
-   * The exposed waiting that remains if one rank alone arrives earlier, by the rank that arrived last: the waiting for
-   * the second-latest rank, and all waiting at ties. An instant at which a rank waits in two collectives counts for
-   * each.
+   * The exposed waiting that remains even if one rank alone arrives earlier, indexed by the rank that arrived last: the
+   * waiting for the second-latest rank, and all waiting at ties. An instant at which a rank waits in two collectives
+   * counts for each collective.
    */
   readonly others: Float64Array
   /** The exposed waiting of each rank in first collectives, and the longest such wait. */
@@ -31,7 +31,7 @@ export interface Lateness {
   readonly longestFirst: { readonly rank: number; readonly from: number; readonly to: number } | null
 }
 
-/** The owner of a wait in a first collective. */
+/** The number that is used in place of a rank to blame for a wait in a first collective. */
 const FIRST = -2
 
 export function latenessOf(

@@ -1,11 +1,10 @@
 /**
- * Makes the tied ranks of a section regular. Groups that run in lockstep end their calls together, so time alone does
- * not show which rank belongs to which group. Process groups usually have one size, and their ranks are neighbours or
- * equally far apart. A regular layout is used if it contains all groups that are certain and if the ends of the calls
- * in each of its groups agree.
+ * Replaces the tied ranks of a section by groups in a regular layout. Groups that run in lockstep end their calls
+ * together, so time alone does not show which rank belongs to which group. Process groups usually have equal sizes, and
+ * the rank numbers of a group are consecutive or at equal distances. A regular layout is used if it contains all groups
+ * that are certain and if the ends of the calls in each of its groups agree.
  *
- * A wrong layout does little harm. A wrong layout differs from the right layout only in ranks that arrive and leave
- * together.
+ * A wrong layout does little harm, since it differs from the right layout only in ranks that arrive and leave together.
  */
 import { type PairFits } from './pairFit.ts'
 import { explanationOf, isProven, type Section, shareOf, type Tied } from './ties.ts'
@@ -32,7 +31,7 @@ export function regular(
   return tied
 }
 
-/** Returns the number of the group of each row. */
+/** The number of the group of each row. */
 type Layout = Int32Array
 
 function* layoutsOf(
@@ -49,7 +48,7 @@ function* layoutsOf(
       )
       if (isKept && proven.some((one) => one.rows.length === size)) yield layout
     }
-  // A wanted group consists of the ranks that have the same position in the groups of another section.
+  // A candidate for a group consists of the ranks that have the same position in the groups of another section.
   for (const other of others) {
     const places = placesIn(section, other)
     if (places === null) continue
@@ -71,7 +70,7 @@ const meshGroup = (row: number, size: number, stride: number): number =>
   Math.floor(row / (size * stride)) * stride + (row % stride)
 
 /**
- * Returns the position of each rank in its group of the other section, or null if not all groups are certain and
+ * Returns the position of each rank in its group of the other section, or null unless all groups are certain and
  * equally large.
  */
 function placesIn(
@@ -90,7 +89,10 @@ function placesIn(
   return places.includes(-1) ? null : Int32Array.from(places)
 }
 
-/** The groups of a layout with the offsets of their clocks, or null if the ends of a group do not agree. */
+/**
+ * The groups of a layout with the clock offsets of their ranks, or null if the ends of the calls of a group do not
+ * agree.
+ */
 function groupsOf(section: Section, layout: Layout, fits: PairFits, reach: number): Tied[] | null {
   const groups = new Map<number, Tied>()
   for (let row = 0; row < layout.length; row++) {

@@ -7,9 +7,9 @@
 import type { Intervals } from '../timeline/intervals.ts'
 
 /**
- * The categories of the wall time, each with its definition. An instant belongs to the first category in this order
- * that claims it. Compute hides communication, and communication hides copies. Time in which no compute, communication
- * or copy runs is idle time.
+ * The categories of the wall time, each with its definition. The categories are in order of precedence: an instant
+ * belongs to the first category that claims it. Compute hides communication, and communication hides copies. Time in
+ * which no compute, communication or copy runs is idle time.
  */
 export const parts = {
   compute: 'a kernel or a fill runs and is not known to be blocked',

@@ -8,16 +8,17 @@
  *   communication. Copies to and from the host are not operations.
  * - An intermediate is a tensor that an operation writes and one of the next four operations of its stream reads. The
  *   written and the read tensor must have the same number of elements and the same type. For a communication on a
- *   stream of its own, the four operations are those of the compute stream that ended before it or that start after it.
- *   Two communications never share an intermediate. Two matrix products are assumed not to share one: queries, keys and
- *   values, or the two gradients of a layer, have a common operand and results of the same size.
+ *   separate stream, the four operations are operations of the compute stream that ended before the communication or
+ *   that start after it. Two communications never share an intermediate. Two matrix products are assumed not to share
+ *   an intermediate: queries, keys and values, or the two gradients of a layer, have a common operand and results of
+ *   the same size.
  * - A written tensor counts only once, for its first reader. A read tensor counts only once, for its nearest writer. The
  *   bytes therefore never exceed the written bytes or the read bytes, and a tensor with several readers counts once.
  *
  * The estimate is too low for operators without a rule, for operators of several kernels (such as a split GEMM and its
  * reduction), for a matrix product that reads the result of another matrix product, and for CUDA graphs, whose kernels
  * have no operator of their own. The estimate is too high if a tensor is mistaken for another one of the same size and
- * type. The coverage of the estimate is `known` out of `operations`.
+ * type. The estimate covers `known` out of `operations` operations.
  *
  * Expressed as time, the tax is an interval inside busy time. The upper end of the interval is all bytes divided by the
  * memory bandwidth. The lower end counts only intermediates larger than the last-level cache, since smaller
@@ -45,7 +46,7 @@ export interface Locality {
   readonly producer: Int32Array
   readonly consumer: Int32Array
   readonly bytes: Float64Array
-  /** Is 1 if the consumer is a matrix product or attention. */
+  /** For each intermediate: 1 if its consumer is a matrix product or attention. */
   readonly intoProduct: Uint8Array
   /** The start times of the consumers. */
   readonly start: Float64Array
@@ -80,9 +81,9 @@ export function localityOf(
         rank.rank,
         ({ ranks }) =>
           (ranks.length === 1
-            ? `the trace of ${rankNames(ranks)} has no operand shapes, so its`
-            : `the traces of ${rankNames(ranks)} have no operand shapes, so their`) +
-          ' locality tax is unknown; record with record_shapes=True',
+            ? `the trace of ${rankNames(ranks)} has no operand shapes, so its locality tax is unknown`
+            : `the traces of ${rankNames(ranks)} have no operand shapes, so their locality tax is unknown`) +
+          '; record with record_shapes=True',
         { count: 0 },
         'absent',
       )
@@ -96,8 +97,8 @@ export function localityOf(
       'shapes',
       rank.rank,
       ({ ranks, amount: unknown, of }) =>
-        `${rankNames(ranks)}: the reads and writes of ${unknown} of ${of} operations are unknown (no operator, no shapes, or ` +
-        'no rule for the operator); the locality tax excludes these operations',
+        `${rankNames(ranks)}: the reads and writes of ${unknown} of ${of} operations are unknown ` +
+        '(no operator, no shapes, or no rule for the operator); the locality tax excludes these operations',
       { count: 0, amount: found.operations - found.known, of: found.operations },
       'few',
     )
@@ -167,7 +168,7 @@ interface Cursor {
   readonly to: number
   /** The next event. */
   next: number
-  /** At most `REACH` operations of the stream, the latest at the end. */
+  /** The last operations of the stream, at most `REACH`, with the latest one at the end. */
   readonly recent: Operation[]
 }
 
@@ -176,11 +177,11 @@ interface Operation {
   readonly communicates: boolean
   readonly start: number
   end: number
-  /** The last kernel of the operation; the results are complete when it ends. */
+  /** The last kernel of the operation. The results of the operation are complete when this kernel ends. */
   last: number
   readonly traffic: Traffic | null
   /**
-   * A bit mask of the written tensors that have found a reader. The mask is wide enough, because an operator writes
+   * A bit mask of the written tensors that have found a reader. The number of bits suffices, because an operator writes
    * only a few tensors.
    */
   taken: number
@@ -281,8 +282,8 @@ class Matcher {
   }
 
   /**
-   * Pairs tensors that `writer` wrote with reads that are still unpaired. Returns the bit mask of the reads that remain
-   * unpaired.
+   * Pairs tensors that `writer` wrote with reads of `reader` that are still unpaired. Returns the bit mask of the reads
+   * that remain unpaired.
    */
   private pair(
     event: number,

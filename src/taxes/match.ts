@@ -1,8 +1,8 @@
 /**
  * Matches the calls of several ranks that belong to one collective. Calls are matched by communicator and sequence
- * number if the trace has both, else by process group and order, else by order on the stream. Orders are aligned
- * (`align.ts`), because recordings begin and end at different calls. Calls match only if all of their ranks were inside
- * the call at the same time.
+ * number if the trace has both, else by process group and order, else by order on the stream. The sequences of calls
+ * are aligned first (`align.ts`), because the recordings of two ranks begin and end at different calls. Calls match
+ * only if all of their ranks were inside a call at the same time.
  */
 import { Column, int32 } from '../timeline/columns.ts'
 import { sequenceOf, type Timeline } from '../timeline/timeline.ts'
@@ -16,15 +16,18 @@ import { takeEstimated, takeMessages } from './unlisted.ts'
 
 /** Lanes with fewer calls than this number are matched last, when the clocks are known from the other lanes. */
 const SHORT = 16
-/** If there are at most this many ranks, all pairs of ranks are compared to find groups that look alike. */
+/** The maximum number of ranks for which all pairs of ranks are compared to find groups whose calls look alike. */
 const ALL_PAIRS = 16
 /** The number of calls per rank that are used to compare two ranks. */
 const SAMPLE = 128
 /** The largest average number of kernels per call with a sequence number. */
 const KERNELS_PER_CALL = 8
-/** If the end times of most calls differ by at most this, in nanoseconds, the ranks are certainly in one group. */
+/**
+ * If the end times of most calls of two ranks differ by at most this time, in nanoseconds, the ranks are certainly in
+ * one group.
+ */
 const CERTAIN = 4e3
-/** If only few calls match, the match is accepted only if its probability by chance is below this. */
+/** If only few calls match, the match is accepted only if it would occur by chance with less than this probability. */
 const CHANCE = 1e-4
 
 /** The minimum fraction of calls that must match and end together for two ranks to be in one group. */
@@ -36,8 +39,8 @@ export function matchCalls(timeline: Timeline): Matches {
 }
 
 /**
- * Matches all communication calls, and returns the estimated process groups as well. Nothing is estimated (null) if the
- * traces list the ranks of all process groups.
+ * Matches all communication calls, and returns the estimated process groups as well. The estimate is null if the traces
+ * list the ranks of all process groups.
  */
 export function estimateMatches(timeline: Timeline): { matches: Matches; estimate: Estimate | null } {
   const lanes = lanesOf(timeline)
@@ -89,8 +92,7 @@ const isGuessed = ({ oneGroup, size }: Lane, { ranks }: Timeline): boolean =>
   !oneGroup && size !== ranks.length
 
 /**
- * True if the sequence numbers distinguish calls. If most calls have the same sequence number, it does not identify a
- * call.
+ * True if the sequence numbers distinguish calls. A sequence number that most calls have does not identify a call.
  */
 function numbersTell({ ranks }: Timeline, lane: Lane): boolean {
   return lane.ranks.every(({ rank, events }) => {
@@ -129,7 +131,9 @@ function matchNumbers({ ranks }: Timeline, lane: Lane, matches: Matches): void {
 class KnownClocks {
   private readonly clocks: readonly Clock[]
   private readonly timeline: Timeline
-  /** For each rank: an id that is equal for all ranks that are connected by matched collectives. */
+  /**
+   * For each rank: an id that is equal for all ranks that matched collectives link, directly or through other ranks.
+   */
   private readonly tied: number[]
 
   constructor(timeline: Timeline, matches: Matches) {
@@ -139,7 +143,7 @@ class KnownClocks {
     for (const { members } of matches.shared()) for (const member of members) this.tie(members[0], member)
   }
 
-  /** True if matched collectives connect the two ranks. */
+  /** True if matched collectives link the two ranks, directly or through other ranks. */
   isTied(a: number, b: number): boolean {
     return this.tied[a] === this.tied[b]
   }
@@ -150,7 +154,7 @@ class KnownClocks {
       for (let rank = 0; rank < this.tied.length; rank++) if (this.tied[rank] === other) this.tied[rank] = one
   }
 
-  /** The nanoseconds to add to a time of `from` near `at` to place it on the clock of `to`. */
+  /** The nanoseconds to add to a time of rank `from` near time `at` to place it on the clock of rank `to`. */
   hint(from: number, to: number, at: number): Hint | null {
     const [one, other] = [this.clocks[from], this.clocks[to]]
     const trusted = this.tied[from] === this.tied[to]
@@ -184,7 +188,7 @@ function disagreement(a: Calls, b: Calls, clocks: KnownClocks): number {
   return holds(found, one, other) ? found.skew : Infinity
 }
 
-/** Forms groups of at most the given size. The ranks whose end times agree best are merged first. */
+/** Forms groups of at most `size` ranks. The ranks whose end times agree best are merged first. */
 function groupsByPairs(ranks: readonly Calls[], size: number, clocks: KnownClocks): Calls[][] {
   const pairs: { a: number; b: number; skew: number }[] = []
   for (let a = 0; a < ranks.length; a++)
@@ -206,8 +210,8 @@ function groupsByPairs(ranks: readonly Calls[], size: number, clocks: KnownClock
 }
 
 /**
- * Forms groups either of neighbouring ranks or of ranks at equal distances. The layout whose end times agree better is
- * used. Process groups usually have one of these two layouts.
+ * Forms groups either of neighbouring ranks or of ranks at equal distances, which are the usual layouts of process
+ * groups. Of the two layouts, the one in which end times agree better is used.
  */
 function groupsByPlace(ranks: readonly Calls[], size: number, clocks: KnownClocks): Calls[][] {
   const groups = Math.ceil(ranks.length / size)
@@ -226,7 +230,10 @@ function groupsByPlace(ranks: readonly Calls[], size: number, clocks: KnownClock
   return tried[0].sum <= tried[1].sum ? tried[0].made : tried[1].made
 }
 
-/** True if the alignment of two ranks is better than chance, in the case that the ranks need not be in one group. */
+/**
+ * True if the calls of two ranks, which need not be in one group, match better than calls of unrelated ranks would by
+ * chance.
+ */
 function holds({ matched, together, maximumSkew }: Alignment, a: Spans, b: Spans): boolean {
   const [na, nb] = [a.ends.length, b.ends.length]
   if (matched === 0 || together < MOST * matched) return false
@@ -242,8 +249,8 @@ function holds({ matched, together, maximumSkew }: Alignment, a: Spans, b: Spans
 }
 
 /**
- * Adds the ranks one after the other, each to the matches of the group or to the matches of another group that looks
- * alike.
+ * Adds the ranks one after the other, each to the matches of the given group or to the matches of another group whose
+ * calls look alike.
  */
 function matchOrder(
   lane: Lane,
@@ -278,7 +285,7 @@ function matchOrder(
 const isBetter = (one: Alignment, other: Alignment): boolean =>
   one.matched > 1.1 * other.matched || (one.matched > 0.9 * other.matched && one.skew < other.skew)
 
-/** The calls of several ranks, merged into one order, on the clock of the first rank. */
+/** The calls of several ranks, merged into one sequence, with times on the clock of the first rank. */
 class Merged {
   readonly rank: number
   spans: Spans
@@ -302,10 +309,10 @@ class Merged {
     if (matched < pairs.length) this.insert(calls, pairs, distances)
   }
 
-  /** Inserts the calls that only this rank has into the order, so that later ranks can match them. */
+  /** Inserts the calls that only the given rank has into the sequence, so that calls of later ranks can match them. */
   private insert(calls: Calls, pairs: Int32Array, distances: Float64Array): void {
     const old = this.spans
-    // An entry is either the index of a call in the old order, or the bitwise complement of a new call's index.
+    // An entry is either the index of a call in the old sequence, or the bitwise complement of a new call's index.
     const entries = new Column(int32)
     const following = new Int32Array(pairs.length + 1).fill(old.ends.length)
     for (let j = pairs.length - 1; j >= 0; j--) following[j] = pairs[j] < 0 ? following[j + 1] : pairs[j]

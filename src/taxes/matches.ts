@@ -1,6 +1,6 @@
 /**
- * Stores the matches of calls across ranks in columns. A rank may have hundreds of thousands of collectives. As
- * separate objects, they would take more memory than the rank's events.
+ * Stores the matches of calls across ranks in columns. A rank may have hundreds of thousands of collectives. If each
+ * collective were an object, the collectives would take more memory than the rank's events.
  */
 import { Column, int32, uint8 } from '../timeline/columns.ts'
 import { NONE } from '../timeline/timeline.ts'
@@ -8,10 +8,10 @@ import type { MatchedBy } from './collective.ts'
 import { meansOfNumber, numberOfMeans } from './collectiveTable.ts'
 
 /**
- * How the ranks of a collective are known. `listed`: the trace lists them. `guessed`: they follow from the order and
- * the end times of single calls. `estimated`: they end all of their calls together by the trace's clocks. `corrected`:
- * they end all of their calls together by estimated clocks, and the trace's clocks do not explain the calls.
- * `doubtful`: they are probably several groups.
+ * How the ranks of a collective are known. `listed`: the trace lists the ranks. `guessed`: the ranks follow from the
+ * order and the end times of single calls. `estimated`: by the trace's clocks, the ranks end all of their calls
+ * together. `corrected`: by estimated clocks, the ranks end all of their calls together, and the trace's clocks do not
+ * explain the calls. `doubtful`: the ranks are probably several groups.
  */
 export const groupSources = ['listed', 'guessed', 'estimated', 'corrected', 'doubtful'] as const
 export type GroupSource = (typeof groupSources)[number]
@@ -27,8 +27,8 @@ export interface Match {
   /** If the trace does not list the ranks of the group, the match may be wrong. */
   readonly source: GroupSource
   /**
-   * True if these ranks are certainly one group. If this is false, the ranks may be several groups that end all of
-   * their calls at the same time.
+   * True if the ranks are certainly one group. Otherwise the ranks may be several groups that end all of their calls at
+   * the same time.
    */
   readonly single: boolean
 }
@@ -36,7 +36,7 @@ export interface Match {
 export class Matches {
   private readonly by = new Column(uint8)
   private readonly sources = new Column(uint8)
-  /** The index after the last member of each collective in the columns below. */
+  /** For each collective: the index after its last member in the columns of members. */
   private readonly ends = new Column(int32)
   private readonly members = new Column(int32)
   private readonly events = new Column(int32)

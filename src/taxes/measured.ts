@@ -7,7 +7,7 @@ const BLOCK = 16
 
 export class Measured {
   readonly intervals: Intervals
-  /** For each block: the total length of all intervals before it. */
+  /** For each block of intervals: the total length of all intervals before the block. */
   private readonly sums: Float64Array
 
   constructor(intervals: Intervals) {
@@ -22,7 +22,7 @@ export class Measured {
     return from < to ? this.before(to) - this.before(from) : 0
   }
 
-  /** The total time that this set has in common with another set. */
+  /** The total time that belongs both to this set and to another set. */
   of(other: Intervals): number {
     let sum = 0
     for (let i = 0; i < other.length; i += 2) sum += this.within(other[i], other[i + 1])

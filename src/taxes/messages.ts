@@ -1,8 +1,9 @@
 /**
  * Finds the two ranks of each message in streams whose ranks run different programs, such as the stages of a pipeline.
- * Two ranks that exchange messages leave them together, so the distance between their end times is always the same.
- * Ranks that do not exchange messages may end a call at the same time by chance, or always if they run in lockstep.
- * Pairs of ranks in which the later rank of each message takes no longer than the transfer are chosen first.
+ * Two ranks that exchange a message leave it together, so the distance between their end times is the same for all
+ * their messages. Ranks that do not exchange messages may end a call at the same time by chance, or end all calls
+ * together if they run in lockstep. The search first chooses pairs of ranks in which, for each message, the rank that
+ * arrives later takes no longer than the transfer.
  */
 import { lowerBound } from '../timeline/search.ts'
 import type { Calls, Lane } from './calls.ts'
@@ -12,14 +13,14 @@ import { EXPLAINED } from './ties.ts'
 export interface Messages {
   readonly a: Calls
   readonly b: Calls
-  /** The indices of the calls of `a` and of `b` that are one message. */
+  /** For each message: the index of its call on rank `a` and on rank `b`. */
   readonly calls: readonly (readonly [number, number])[]
-  /** True if the later rank of nearly every message takes no longer than the transfer. */
+  /** True if, for nearly every message, the rank that arrives later takes no longer than the transfer. */
   readonly isExplained: boolean
 }
 
 export interface MessageOptions {
-  /** The clocks, as far as they are known. */
+  /** The clocks of the ranks, as far as they are known. */
   readonly clocks: readonly Clock[]
   /** True if the clocks of the two ranks agree to within `AGREEMENT`. */
   readonly isTrusted: (a: number, b: number) => boolean
@@ -27,19 +28,24 @@ export interface MessageOptions {
   readonly agreement: number
 }
 
-/** Distances that differ by at most this, in nanoseconds, count as the same. */
+/** The width of the window in which distances between end times count as the same, in nanoseconds. */
 const WINDOW = 6_000
-/** Ranks exchange at least this share of the messages of the rank with fewer calls, and at least so many. */
+/**
+ * Two ranks are paired only if they exchange at least this share of the calls of the rank with fewer calls, and at
+ * least `FEWEST` messages.
+ */
 const SHARE = 0.15
 const FEWEST = 4
-/** A message counts as waiting if its duration exceeds the duration of the shortest message by more than this. */
+/**
+ * A rank counts as waiting in a message if its call takes longer than the shortest message by more than this fraction.
+ */
 const UNEVEN = 0.25
-/** Messages are not searched for if this many pairs of calls would have to be looked up. */
+/** The number of pairs of calls above which messages are not searched for. */
 const MOST_LOOKUPS = 1e8
 
 interface Times {
   readonly calls: Calls
-  /** The ends on the common clock, in ascending order, and for each the index of its call. */
+  /** The end times on the common clock, in ascending order, and for each end time the index of its call. */
   readonly ends: Float64Array
   readonly order: Uint32Array
   readonly free: Uint8Array
@@ -124,7 +130,7 @@ function candidateOf(a: Times, b: Times, transfer: number, options: MessageOptio
   return { a, b, calls, explained: explained / calls.length }
 }
 
-/** The middle of the window that holds the most values. */
+/** The middle of the window, of width `WINDOW`, that contains the most values. */
 function mostCommon(values: readonly number[]): number {
   const sorted = Float64Array.from(values).sort()
   let [best, middle] = [0, sorted[0]]

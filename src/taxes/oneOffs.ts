@@ -1,6 +1,6 @@
 /**
- * Finds one-off events, which say nothing about the other steps: long idle intervals that have no other of their kind, and
- * calls of kernels that took far longer than their other calls.
+ * Finds one-off events, which say nothing about the other steps: long idle intervals without similar intervals, and
+ * calls of kernels that took far longer than the other calls of the same kernel.
  */
 import { difference, type Intervals, union } from '../timeline/intervals.ts'
 import { end, Kind, NONE, type RankTimeline } from '../timeline/timeline.ts'
@@ -8,18 +8,18 @@ import { Draft, type Evidence, type Fix, OUTLIER } from './fix.ts'
 import { idleParts, idleTime, type Partition } from './ledger.ts'
 import { type MeanMeasured, Measured } from './measured.ts'
 
-/** The largest number of one-off holes per rank. */
+/** The largest number of one-off idle intervals (holes) per rank. */
 const HOLES = 3
-/** An event can be a one-off only if it takes at least this fraction of the wall time and this many nanoseconds. */
+/** A one-off event takes at least the fraction `LARGE` of the wall time, and at least `LONG` nanoseconds. */
 const LARGE = 0.02
 const LONG = 1_000_000
-/** A cause that occurs in at most one of this many steps is a one-off event. */
+/** A one-off event occurs in at most one of this many steps. */
 const RECURS = 8
 
-/** The least time of a one-off event of a rank. */
+/** The minimum duration of a one-off event of a rank, in nanoseconds. */
 export const leastOnce = ({ from, to }: Partition): number => Math.max(LONG, LARGE * (to - from))
 
-/** A one-off hole of one rank. */
+/** A one-off idle interval of one rank. */
 export interface Hole {
   readonly rank: number
   readonly from: number
@@ -30,7 +30,7 @@ export interface Hole {
   readonly evidence: readonly Evidence[]
 }
 
-/** The kernels that took far longer once than otherwise, and the compute time that they claim. */
+/** The kernels of which one call took far longer than the others, and the compute time of these long calls. */
 export function outliersOf(
   rank: RankTimeline,
   names: readonly string[],
@@ -77,7 +77,7 @@ export function outliersOf(
   const found = [...candidates.values()].sort((a, b) => start[a.event] - start[b.event])
   for (const { count, sum, event, second } of found) {
     const long = duration[event]
-    // Without shapes, only a recording of several steps shows that the calls did the same work.
+    // Without operand shapes, only a recording of several steps shows that the calls of a kernel did the same work.
     const comparable = steps >= 2 || (operator[event] !== NONE && operands[operator[event]] !== NONE)
     if (count < 4 || !comparable || long < OUTLIER * ((sum - long) / (count - 1)) || second > long / 2)
       continue
@@ -116,7 +116,7 @@ export function outliersOf(
   return { outliers, claimed }
 }
 
-/** One-off holes of several ranks that overlap are one event. */
+/** One-off idle intervals of several ranks that overlap in time are one event. */
 export function mergedHoles(all: readonly Hole[]): Fix[] {
   const holes = [...all].sort((a, b) => a.start - b.start)
   const fixes: Fix[] = []
@@ -162,8 +162,8 @@ export function mergedHoles(all: readonly Hole[]): Fix[] {
 }
 
 /**
- * The idle time after the host waited for the device, until the next work starts. It counts only where the device became
- * idle while the host waited, and not in intervals that were set apart.
+ * The idle time after the host waited for the device, until the next work starts. The idle time counts only if the
+ * device became idle while the host waited, and not in intervals that were set apart.
  */
 export function followingOf(partition: Partition, apart: Intervals): number {
   const parts = idleTime(partition)
@@ -180,8 +180,8 @@ export function followingOf(partition: Partition, apart: Intervals): number {
 }
 
 /**
- * The idle intervals that have no other of their kind: hardly any other idle interval of the rank is even half as long.
- * In a recording of many steps, a one-off event may occur in a few of them.
+ * The one-off idle intervals of a rank: long intervals such that hardly any other idle interval of the rank is even
+ * half as long. In a recording of many steps, a few idle intervals of similar length are allowed.
  */
 export function oneOffHoles(partition: Partition, steps: number): Intervals {
   const parts = idleTime(partition)
@@ -191,7 +191,8 @@ export function oneOffHoles(partition: Partition, steps: number): Intervals {
   const least = Math.max(LONG, LARGE * (partition.to - partition.from))
   const long: (readonly [from: number, to: number])[] = []
   for (let i = 0; i < idle.length; i += 2)
-    // Idle time whose launches are missing has one remedy, however it is distributed: record the launches.
+    // Idle time before work without a recorded launch has one remedy (recording launches), so it is never a one-off
+    // event.
     if (
       idle[i + 1] - idle[i] >= least / 2 &&
       unexplained.within(idle[i], idle[i + 1]) <= (idle[i + 1] - idle[i]) / 2

@@ -7,8 +7,8 @@
 import { median } from './align.ts'
 
 /**
- * The calls of one rank in a lane, on the trace's clock of the first rank. `first` is the column of its first call:
- * calls of several ranks in one column are at the same position in the program.
+ * The calls of one rank in a lane, on the trace's clock of the first rank. Calls of several ranks at the same position
+ * in the program are in one column, and `first` is the column of the rank's first call.
  */
 export interface Row {
   /** The index of the rank in the timeline. */
@@ -21,19 +21,19 @@ export interface Row {
 export interface PairFit {
   /** The nanoseconds to add to the end times of `b` to get the end times of `a`, at the middle of the common calls. */
   readonly offset: number
-  /** Nine of ten distances deviate from the fitted line by at most this, in nanoseconds. */
+  /** Nine of ten distances between end times deviate from the fitted line by at most this time, in nanoseconds. */
   readonly scatter: number
 }
 
-/** Clocks of two machines drift apart by less than this fraction of the elapsed time. */
+/** The clocks of two machines are assumed to drift apart by less than this fraction of the elapsed time. */
 const MAXIMUM_DRIFT = 1e-4
-/** A drift is fitted if there are at least this many calls over at least this many nanoseconds. */
+/** A drift is fitted only to at least `DRIFT_CALLS` calls over at least `DRIFT_SPAN` nanoseconds. */
 const DRIFT_CALLS = 12
 const DRIFT_SPAN = 2e7
-/** The distances of this many calls are compared first, because most pairs of ranks differ obviously. */
+/** The number of calls whose distances are compared first. They suffice to reject most pairs of ranks. */
 const PROBES = 6
 
-/** Reuses its arrays, because a job of 512 ranks has 130,000 pairs. */
+/** Compares many pairs of ranks with reused arrays, because a job of 512 ranks has 130,000 pairs. */
 export class PairFits {
   private readonly distances: Float64Array
   private readonly times: Float64Array
@@ -45,7 +45,10 @@ export class PairFits {
     this.sorted = new Float64Array(columns)
   }
 
-  /** The fit over these columns, or null if the scatter exceeds `most`, or if the rows share less than two calls. */
+  /**
+   * The fit of two ranks over `columns`, or null if the scatter exceeds `most`, or if the ranks have fewer than two
+   * columns in common.
+   */
   fit(a: Row, b: Row, columns: ArrayLike<number>, most: number): PairFit | null {
     if (!this.probe(a, b, columns, most)) return null
     const { distances, times, sorted } = this
@@ -61,7 +64,7 @@ export class PairFits {
     const slope = this.slope(count)
     for (let k = 0; k < count; k++) sorted[k] = distances[k] - slope * (times[k] - middle)
     const offset = median(sorted.subarray(0, count))
-    // Most pairs are rejected by counting, which is faster than sorting.
+    // Most pairs of ranks are rejected by counting outliers, which is faster than sorting distances.
     const allowed = count - 1 - Math.min(count - 1, Math.floor(0.9 * count))
     let outside = 0
     for (let k = 0; k < count; k++) {
@@ -92,7 +95,7 @@ export class PairFits {
       low = Math.min(low, distance)
       high = Math.max(high, distance)
     }
-    // One of the probes may be an outlier, which only the whole fit can tell.
+    // One of the few calls may be an outlier, and only the fit over all calls can tell.
     return misses > 0 || high - low <= 8 * most + MAXIMUM_DRIFT * (last - first)
   }
 

@@ -1,6 +1,6 @@
 /**
- * Attributes time to the processors of a rank. The ledgers of Arke's own runs and the audit of any trace both use this
- * file.
+ * Attributes time to the processors of a rank. The functions of this file serve the ledgers of Arke's own runs and the
+ * audit of any trace.
  *
  * If the programs of the rank's kernels recorded events, each worker or multiprocessor of the rank is a processor. A
  * processor computes while one of its programs is not blocked. If the programs recorded no events, the rank is one
@@ -14,13 +14,13 @@ import { attribute, type Claims } from './attribution.ts'
 import { IdleTime } from './idle.ts'
 import type { ProcessorTime } from './ledger.ts'
 
-/** The device work of a rank that counts, such as all of its work or the kernels of one execution. */
+/** A selection of a rank's device work, such as all of its work or the kernels of one execution. */
 export interface DeviceWork {
-  /** The time during which work of one of these kinds runs, clipped to a window. */
+  /** The time during which work of one of the given kinds runs, clipped to a window. */
   readonly during: (from: number, to: number, ...kinds: readonly Kind[]) => Intervals
   /**
    * Returns a function that finds the work that starts at a given time, at which the device becomes busy. Times must
-   * ascend. If several works start at that time, one with a known launch is preferred.
+   * ascend. If several works start at the given time, work with a known launch is preferred.
    */
   readonly starts: () => (time: number) => number
 }
@@ -43,8 +43,8 @@ export interface WindowTime {
 }
 
 /**
- * Attributes the time of a rank from `from` to `to`. `communication` is known from all ranks together and is used where
- * the rank's programs recorded nothing.
+ * Attributes the time of a rank from `from` to `to`. `communication` follows from the traces of all ranks and is used
+ * if the rank's programs recorded no events.
  */
 export function windowTime(
   rank: RankTimeline,
@@ -133,7 +133,7 @@ export function chosenWork({ events }: RankTimeline, chosen: readonly number[]):
   }
 }
 
-/** Finds work of all streams, for which the streams are read once. */
+/** Returns a function that finds work by its start time. Because times ascend, each stream is read only once. */
 function startsOf({ events, tracks }: RankTimeline): (time: number) => number {
   const { start, kind } = events
   const streams = tracks.filter(({ role }) => role === 'stream')
@@ -150,11 +150,11 @@ function startsOf({ events, tracks }: RankTimeline): (time: number) => number {
   }
 }
 
-/** Work without a duration makes no device busy. */
+/** Work without a duration does not make a device busy, so it is not chosen. */
 const preferred = ({ duration, launch }: RankTimeline['events'], event: number, found: number): number =>
   duration[event] > 0 && (found === NONE || launch[found] === NONE) ? event : found
 
-/** All windows of one rank share the analysis of the rank's host calls. */
+/** A cache: the analysis of a rank's host calls is shared by all windows of the rank. */
 const known = new WeakMap<RankTimeline, IdleTime>()
 function idleTimeOf(rank: RankTimeline, names: readonly string[]): IdleTime {
   let idle = known.get(rank)

@@ -1,7 +1,7 @@
 /**
- * Finds the ranks of a lane that run the same program, and aligns their calls. The recordings of ranks may begin and
- * end a few calls apart. The alignment does not need correct clocks: it compares the times between calls, which are
- * long at the boundaries of steps on all ranks.
+ * Finds the ranks of a lane that run the same program, and aligns their calls. The recording of one rank may begin and
+ * end a few calls earlier or later than that of another rank. The alignment does not need correct clocks, because it
+ * compares the times between consecutive calls, which are long at the boundaries of steps on all ranks.
  */
 import type { Calls, Lane } from './calls.ts'
 import type { Row } from './pairFit.ts'
@@ -13,12 +13,12 @@ export interface Program {
   readonly columns: readonly Uint32Array[]
 }
 
-/** Recordings of ranks that run one program differ by at most this many calls. */
+/** The recordings of ranks that run one program are assumed to differ by at most this many calls. */
 const SHIFT = 16
 
 /**
- * The programs of a lane. `zero` is the time to add to a rank's own times to place them on the trace's clock of the
- * first rank.
+ * The programs of a lane. `zero` contains, for each rank, the time to add to the rank's times to place them on the
+ * first rank's clock according to the trace.
  */
 export function programsOf({ ranks }: Lane, zero: readonly number[]): Program[] {
   const programs: Calls[][] = []
@@ -51,7 +51,7 @@ function aligned(members: readonly Calls[], zero: readonly number[]): Program {
   return { calls, rows, columns: Array.from(byKind.values(), (columns) => Uint32Array.from(columns)) }
 }
 
-/** The columns of the longest recording at which this recording may begin. */
+/** The columns of the longest recording at which the recording with the given calls may begin. */
 function shiftsOf(longest: Calls, calls: Calls): number[] {
   const spare = longest.events.length - calls.events.length
   if (spare > Math.min(SHIFT, longest.events.length / 4)) return []
@@ -72,7 +72,8 @@ function firstOf(longest: Calls, calls: Calls, zero: readonly number[]): number 
   const apart = zero[longest.rank] - zero[calls.rank]
   for (const shift of shifts) {
     const count = calls.ends.length
-    // The mean is sensitive to the few long times at the boundaries of steps.
+    // Recordings are compared by the mean difference of times, since it is sensitive to the few long times between
+    // steps.
     let difference = 0
     for (let i = 0; i + 1 < count; i++)
       difference += Math.abs(

@@ -1,8 +1,8 @@
 /**
- * Finds the operation of Arke that can replace a chain. The audit itself knows no operations. Each operation provides a
- * recogniser. A recogniser receives the computations of the chain's kernels and returns the options of its operation,
- * or null if the shapes or types do not fit. If several operations recognise a chain, the operation that replaces the
- * most kernels is used.
+ * Finds the operation of Arke that can replace a chain. The code of the audit contains no knowledge of operations, so
+ * each operation provides a recogniser. A recogniser receives the computations of the chain's kernels and returns the
+ * options of its operation, or null if the shapes or types do not fit. If several operations recognise a chain, the
+ * operation that replaces the most kernels is used.
  */
 import { NONE, type RankTimeline } from '../timeline/timeline.ts'
 import type { RankTraffic } from './rankTraffic.ts'
@@ -19,8 +19,8 @@ export interface FoundChain {
     readonly sends: readonly Tensor[]
     readonly brings: readonly Tensor[]
     /**
-     * The shapes that the data sent by a rank may have, since the message itself has no shape. The candidates are the
-     * operands of the communication's operator and the tensors that the kernel before it wrote.
+     * The shapes that the data sent by a rank may have, since a trace states no shape of a message. The possible shapes
+     * are those of the communication's operands and of the tensors that the kernel before the communication wrote.
      */
     readonly slices: readonly (readonly number[])[]
   }
@@ -52,8 +52,8 @@ export interface RecognisedOperation {
 }
 
 /**
- * Recognises the operation that can replace a kernel, a collective of this kind and a second kernel, which are given as
- * events of the rank.
+ * Recognises the operation that can replace a kernel, a collective and a second kernel, which are given as events of
+ * the rank.
  */
 export function recognised(
   recognisers: readonly Recogniser[],

@@ -1,4 +1,4 @@
-/** Finds immediate repetitions in a sequence, from left to right. */
+/** Finds sections of a sequence that consist of immediate repetitions of a shorter sequence, from left to right. */
 
 export interface Repetition {
   readonly from: number
@@ -8,9 +8,9 @@ export interface Repetition {
 }
 
 /**
- * At each position, the chosen period is the one that covers the most positions, or the shortest of several such
- * periods. After a repetition, the search continues behind it. Periods are at most `longest`, and a repetition covers
- * at least `fewest` positions.
+ * At each position, the search chooses the period whose repetition covers the most positions, or the shortest of
+ * several such periods. The search then continues after the repetition. Periods have at most `longest` positions, and a
+ * repetition covers at least `fewest` positions.
  */
 export function repetitions(sequence: Int32Array, longest: number, fewest: number): Repetition[] {
   const found: Repetition[] = []

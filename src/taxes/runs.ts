@@ -5,10 +5,11 @@
  * interval with more than a millisecond of launch tax, since in such an interval the host did more than launch the next
  * kernel. Time in which the host is absent does not end a run.
  *
- * Kernels are labelled by their operator. If an operator has three or more kernels, they are labelled by their own
- * names. A sequence that repeats within a run, such as the layers of a model, is one chain with that many occurrences.
- * The time between two occurrences of a chain is not counted as saved. Fusing a chain saves the launch tax and the
- * locality tax between its kernels. Idle time that several streams have in common counts only for the first stream.
+ * Kernels are labelled by their operator. The kernels of an operator with three or more kernels are labelled by their
+ * own names. A sequence that repeats within a run, such as the layers of a model, is one chain, and each repetition is
+ * an occurrence of the chain. The time between two occurrences of a chain is not counted as saved. Fusing a chain saves
+ * the launch tax and the locality tax between its kernels. Idle time that several streams have in common counts only
+ * for the first stream.
  */
 import { Column, float64, int32 } from '../timeline/columns.ts'
 import { difference, union, unionOf } from '../timeline/intervals.ts'
@@ -126,7 +127,7 @@ function kernelsPerCall({ events: { length, kind, operator } }: RankTimeline): U
   return counts
 }
 
-/** The small kernels of a stream, and the runs among them as pairs of start and end. */
+/** The small kernels of a stream, and the runs of small kernels as pairs of start and end. */
 function findRuns(
   { events }: RankTimeline,
   { from, to }: Track,
@@ -158,7 +159,10 @@ function findRuns(
   return { kernels, runs: runs.all() }
 }
 
-/** Splits a run into chains: each repetition is a chain, and so are the kernels between two repetitions. */
+/**
+ * Splits a run into chains: each repetition of a sequence is a chain, and the kernels between two repetitions are a
+ * chain.
+ */
 function split(run: Int32Array, again: number, labels: Labels): Piece[] {
   const pieces: Piece[] = []
   const piece = (from: number, to: number, kernels: number): void => {
@@ -184,7 +188,7 @@ function split(run: Int32Array, again: number, labels: Labels): Piece[] {
   return pieces
 }
 
-/** The launch tax between consecutive kernels. The intervals that were counted are added to `saved`. */
+/** The launch tax between consecutive kernels. Adds the intervals of launch tax that were counted to `saved`. */
 function measure(
   { events }: RankTimeline,
   kernels: Int32Array,

@@ -108,8 +108,8 @@ const made = (shape: readonly number[] | null, type: ElementType | null): Tensor
   shape && type ? [tensor(shape, type)] : []
 
 /**
- * The operation has one result, with the broadcast shape of all tensors. The type of the result is the promoted type,
- * or `always` if it is given.
+ * The rule of an operator with one result that has the broadcast shape of all tensors. The result has the type `always`
+ * if it is given, and otherwise the promoted type.
  */
 const elementwise =
   (always?: ElementType, from = 0): Rule =>
@@ -136,14 +136,16 @@ const floating: Rule = (inputs) => {
 }
 
 /**
- * The operator reads all operands. The operator overwrites some of its operands, or creates tensors of the same shape
- * and type.
+ * The rule of an operator that reads all operands, and overwrites some of them or creates tensors of the same shape and
+ * type.
  */
 const over =
   (...written: readonly number[]): Rule =>
   (inputs) => ({ reads: present(inputs), writes: known(...written.map((position) => at(inputs, position))) })
 
-/** The operator reads the operands at the positions `reads` and writes the operands at the positions `writes`. */
+/**
+ * The rule of an operator that reads the operands at the positions `reads` and writes those at the positions `writes`.
+ */
 const between =
   (reads: readonly number[], writes: readonly number[]): Rule =>
   (inputs) => ({
@@ -151,20 +153,21 @@ const between =
     writes: known(...writes.map((position) => at(inputs, position))),
   })
 
-/** The operator overwrites the first operand and reads the others. */
+/** The traffic of an operator that overwrites the first operand and reads the others. */
 const intoFirst = (inputs: Inputs): Traffic => ({
   reads: present(inputs.slice(1)),
   writes: known(at(inputs, 0)),
 })
 
 /**
- * Reads all tensors. The written tensors are unknown, since they depend on arguments that the trace does not record.
+ * The rule of an operator that reads all tensors. The tensors that it writes are unknown, since they depend on
+ * arguments that the trace does not record.
  */
 const reading: Rule = (inputs) => ({ reads: present(inputs), writes: [] })
 
 /**
- * The operator multiplies the operands at positions `a` and `b`, whose last two dimensions form matrices. The
- * dimensions before the last two are broadcast.
+ * The rule of an operator that multiplies the operands at positions `a` and `b`, whose last two dimensions form
+ * matrices. The dimensions before the last two are broadcast.
  */
 const product =
   (a: number, b: number, transposed = false): Rule =>
@@ -211,8 +214,8 @@ const headsFirst: HeadLayout = { heads: 1, tokens: 2 }
 const tokensFirst: HeadLayout = { heads: 2, tokens: 1 }
 
 /**
- * The operator is attention with queries, keys and values at these positions. The result has the shape of the queries,
- * except that its last extent is the head size of the values.
+ * The rule of attention with queries at position `q` and values at position `v`. The result has the shape of the
+ * queries, except that its last extent is the head size of the values.
  */
 const attention =
   (q: number, v: number, layout?: HeadLayout): Rule =>
@@ -230,7 +233,7 @@ const attention =
   }
 
 /**
- * The operator is paged attention with one query token per sequence. In a page of the cache, the heads are the second
+ * The rule of paged attention with one query token per sequence. In a page of the cache, the heads are the second
  * dimension, after the page number.
  */
 const pagedAttention =
@@ -266,8 +269,8 @@ const normalisation: Rule = (inputs) => {
 }
 
 /**
- * A normalisation. The weights follow the list of normalised extents. The weights show whether only the last dimension
- * is normalised.
+ * A normalisation. The weights follow the list of normalised extents. The shape of the weights shows whether only the
+ * last dimension is normalised.
  */
 const norm =
   (norm: Norm['norm']): Rule =>
@@ -284,7 +287,7 @@ const normalising = (norm: Norm['norm'], input: Tensor, { shape }: Tensor): Norm
     ? { kind: 'norm', norm, input }
     : undefined
 
-/** The operator looks up rows of a table. Only the looked-up rows of the table are read. */
+/** The rule of an operator that looks up rows of a table. Of the table, only the looked-up rows are read. */
 const embedding: Rule = (inputs) => {
   const [table, indices] = [at(inputs, 0), inputs.length > 1 ? inputs[1] : null]
   if (!table || !indices || table.shape.length !== 2) return null
@@ -387,7 +390,7 @@ const others = new Map<string, Rule>([
   ...all('sgl_kernel::silu_and_mul sgl_kernel::gelu_and_mul', between([1], [0])),
   ...all('_C::rotary_embedding', between([0, 1, 2], [1, 2])),
   ...all('_C_cache_ops::reshape_and_cache_flash _C_cache_ops::reshape_and_cache', between([0, 1], [])),
-  // Of the key-value cache, only the pages of the running sequences are read.
+  // Paged attention reads only the pages of the key-value cache that belong to the running sequences.
   ...all('_C::paged_attention_v1', pagedAttention(1)),
   ...all('_C::paged_attention_v2', pagedAttention(4)),
   ...all('vllm::unified_attention_with_output', between([0, 1, 2], [3])),
@@ -400,8 +403,7 @@ const others = new Map<string, Rule>([
 ])
 
 /**
- * The traffic of an operator call. The traffic is null if the operator has no rule, or if the rule does not fit the
- * operands.
+ * The traffic of an operator call. Returns null if the operator has no rule, or if the rule does not fit the operands.
  */
 export function trafficOf(operator: string, { shapes, types }: Operands): Traffic | null {
   const rule = ruleOf(operator)
@@ -413,7 +415,10 @@ export function trafficOf(operator: string, { shapes, types }: Operands): Traffi
   return sane(rule(inputs))
 }
 
-/** The largest number of bytes in a tensor. No device holds a larger tensor, so larger extents are damaged data. */
+/**
+ * The largest number of bytes in a tensor. No device has memory for a larger tensor, so a larger tensor follows from
+ * damaged data.
+ */
 const MOST = 2 ** 46
 
 /** Removes tensors of impossible size, and returns null if no tensor is left. */
@@ -435,7 +440,7 @@ function ruleOf(operator: string): Rule | undefined {
   return aten.has(name.slice(0, -1)) ? over(0) : undefined
 }
 
-/** The data that a rank sends to and receives from a communication, or null if the trace does not state it. */
+/** The tensors that a rank sends and receives in a communication, or null if the trace does not state them. */
 export function communicationTraffic({ dtype, elementsIn, elementsOut }: Communication): Traffic | null {
   const type = elementType(dtype ?? '')
   if (!type) return null

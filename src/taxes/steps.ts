@@ -120,14 +120,17 @@ interface Period {
   readonly length: number
 }
 
-/** At least this fraction of the kernels must equal the kernel one period earlier. */
+/** The minimum fraction of kernels that must have the same name as the kernel one period earlier. */
 const ALIKE = 0.95
-/** At most this fraction of the kernel names may occur less often than once per period. */
+/** The maximum fraction of kernel names that may occur less often than once per period. */
 const RARE = 0.15
-/** Sequences shorter than this repeat by chance, and so does any sequence that occurs only twice. */
+/**
+ * A period has at least `LEAST_KERNELS` kernels and occurs at least `LEAST_PERIODS` times, since shorter or rarer
+ * sequences repeat by chance.
+ */
 const LEAST_KERNELS = 4
 const LEAST_PERIODS = 3
-/** At most this many periods are tried, since each one costs a pass over the kernels. */
+/** The maximum number of periods that are tried, since each trial costs a pass over the kernels. */
 const MOST_TRIED = 64
 
 function periodOf(rank: RankTimeline): Period | null {

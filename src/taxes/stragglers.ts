@@ -1,10 +1,11 @@
 /**
  * Finds the stragglers, which are the ranks for which other ranks waited. All waiting in a collective is charged to the
- * rank that arrived last, unless nobody is to blame (`Unblamed` in collectiveTable.ts). The waiting time charged to all
- * stragglers is therefore all other waiting time in the windows of the ranks that waited. Only exposed waiting costs
- * time, so stragglers are sorted by the exposed waiting time that they caused. The activity of a straggler is recorded
- * for the time in which another rank waited for it. The activity of a straggler is the activity of its device or, while
- * the device was idle, of its host.
+ * rank that arrived last, unless nobody is to blame (`Unblamed` in collectiveTable.ts). The sum of the waiting time
+ * that is charged to stragglers is therefore all waiting time for which a rank is to blame, within the windows of the
+ * ranks that waited. Only exposed waiting costs time, so stragglers are sorted by the exposed waiting time that they
+ * caused. The activity of a straggler is determined for the time in which another rank waited for it. While the
+ * straggler's device was busy, the device's work is the activity; while the device was idle, the host's activity
+ * counts.
  */
 import { Column, float64, uint32 } from '../timeline/columns.ts'
 import { difference, intersection, total, type Intervals, unionOf } from '../timeline/intervals.ts'
@@ -26,12 +27,12 @@ export interface Straggler {
   readonly keptWaiting: number
   /**
    * The time within `keptWaiting` that the ledger of the waiting rank counts as wait, because neither compute nor a
-   * transfer hides it. An instant at which a rank waits in two collectives counts for each of them.
+   * transfer hides it. An instant at which a rank waits in two collectives counts for each collective.
    */
   readonly exposed: number
   /**
-   * The time from the previous arrival to the arrival of this rank, summed over the collectives at which this rank was
-   * last.
+   * The time from the second-latest arrival to the arrival of this rank, summed over the collectives at which this rank
+   * was last.
    */
   readonly late: number
   /** The number of collectives at which another rank waited for this rank. */
@@ -63,7 +64,7 @@ export interface Meanwhile {
   readonly time: number
 }
 
-/** At most this many of the worst collectives are listed. */
+/** The maximum number of worst collectives that are listed per straggler. */
 const WORST = 10
 
 /**
@@ -150,10 +151,10 @@ class Draft {
   late = 0
   count = 0
   readonly worst: { collective: number; keptWaiting: number; late: number }[] = []
-  /** Waiting times, indexed by the rank that waited. */
+  /** The time for which each rank waited for this rank, indexed by the rank that waited. */
   private readonly waits: Float64Array
   private readonly exposedWaits: Float64Array
-  /** Times are stored as pairs of start and end. */
+  /** The intervals in which another rank waited, as pairs of start and end. */
   private readonly waited = new Column(float64)
 
   constructor(ranks: number) {
@@ -194,8 +195,8 @@ class Draft {
 }
 
 /**
- * What the rank did in the windows. Compute hides communication, and communication hides copies. The remaining time is
- * idle time, divided by its cause.
+ * The activities of a straggler while others waited for it. Compute hides communication, and communication hides
+ * copies. The remaining time is idle time, divided by its cause.
  */
 function meanwhileOf(
   timeline: Timeline,
@@ -273,10 +274,10 @@ function memberOf({ first, rank }: Collectives, collective: number, wanted: numb
   return NONE
 }
 
-/** For the events of one rank: the collective of each event, and the rank's waiting time in it. */
+/** For the events of one rank: the collective of each event, and the rank's waiting time in the collective. */
 class Inside {
   private readonly collectives: Collectives
-  /** For each event: its member of a collective, or `NONE`. */
+  /** For each event: the index of the collective's member that it represents, or `NONE`. */
   private readonly member: StreamColumn
 
   constructor({ ranks }: Timeline, collectives: Collectives, wanted: number) {
@@ -301,8 +302,8 @@ class Inside {
 }
 
 /**
- * Calls `visit` for each interval of `open` that an event of these kinds covers. Each instant is assigned to only one
- * event, which is the one that began first. Returns the time that no event of these kinds covers.
+ * Calls `visit` for each interval of `open` that an event of the given kinds covers. Each instant is assigned to only
+ * one event, the one that began first. Returns the time of `open` that no event of the given kinds covers.
  */
 function sweep(
   { events, tracks }: RankTimeline,

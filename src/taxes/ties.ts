@@ -3,10 +3,11 @@
  * the same order, so that the k-th calls of two ranks either belong to one collective or to two collectives at the same
  * position in the program.
  *
- * Ranks of one group satisfy two laws. The ends of the calls agree: the distance between the end times of two ranks is
- * constant. The waiting in the calls is explained: the last rank of a group does not wait, so in each call, one rank of
- * the group takes no longer than the transfer. A set of ranks that is too large breaks the first law as soon as one of
- * its groups is late. A set of ranks that is too small breaks the second law as soon as a rank outside is late.
+ * Ranks of one group satisfy two laws. First, the ends of the calls agree: the distance between the end times of two
+ * ranks is constant. Second, the waiting in the calls is explained: the last rank of a group does not wait, so in each
+ * call, one rank of the group takes no longer than the transfer. A set of ranks from several groups breaks the first
+ * law as soon as one of its groups is late. A set with only some ranks of a group breaks the second law as soon as a
+ * rank outside the set is late.
  */
 import { endTolerance, median } from './align.ts'
 import { PairFits, type Row } from './pairFit.ts'
@@ -15,7 +16,10 @@ import { PairFits, type Row } from './pairFit.ts'
 export interface Tied {
   /** The rows of the ranks in the section. */
   readonly rows: number[]
-  /** For each row: the nanoseconds to add to its end times to get the end times of the first row. */
+  /**
+   * For each row (the calls of one rank): the nanoseconds to add to its end times to get the end times of the first
+   * row.
+   */
   readonly offsets: number[]
 }
 
@@ -25,20 +29,20 @@ export interface Section {
   /** The duration of the transfer in each column: the shortest call of all rows, in nanoseconds. */
   readonly transfers: Float64Array
   tied: Tied[]
-  /** Two end times agree if they differ by at most this, in nanoseconds. */
+  /** Two end times agree if they differ by at most this time, in nanoseconds. */
   tolerance: number
 }
 
-/** The tolerances for end times in nanoseconds. The smallest one that explains the waiting is used. */
+/** The tolerances for end times in nanoseconds. The smallest tolerance at which the waiting is explained is used. */
 const TOLERANCES = [3_000, 6_000, 12_000, 24_000] as const
-/** At least this share of the time in calls must be explained. */
+/** The minimum share of the time in calls that must be explained. */
 export const EXPLAINED = 0.95
 /** The duration of a transfer may differ between groups by this fraction. */
 const UNEVEN = 0.25
 
 /** The time in the calls of a section, in nanoseconds. */
 export interface Explanation {
-  /** Time in calls whose rank is tied to no other rank, or waits for no rank that it is tied to. */
+  /** The time in calls of ranks without tied ranks, and the time in which tied ranks wait for none of each other. */
   readonly unexplained: number
   readonly total: number
 }
@@ -47,8 +51,8 @@ export const shareOf = ({ unexplained, total }: Explanation): number =>
   total > 0 ? 1 - unexplained / total : 1
 
 /**
- * Divides the columns into sections in which each rank is in one group, and finds the ranks that are tied. The clocks of
- * tied ranks differ by at most `reach` nanoseconds.
+ * Divides the columns into sections in which each rank is in one group, and finds the ranks whose calls end together
+ * (tied ranks). The clocks of tied ranks differ by at most `reach` nanoseconds.
  */
 export function sectionsOf(
   rows: readonly Row[],
@@ -59,7 +63,7 @@ export function sectionsOf(
 ): Section[] {
   const section = bestTies(rows, columns, fits, reach)
   if (depth === 2 || shareOf(explanationOf(section, section.tied)) >= EXPLAINED) return [section]
-  // Groups that communicate on one stream make calls that look alike.
+  // The calls of different groups that communicate on one stream look alike, so the columns may have to be divided.
   for (const split of [splitByExplanation(section), splitByDistance(rows, columns)]) {
     if (split.some(({ length }) => length < 2)) continue
     const found = split.flatMap((some) => sectionsOf(rows, some, fits, reach, depth + 1))
@@ -78,10 +82,10 @@ export function shareOfAll(sections: readonly Section[]): number {
   return shareOf({ unexplained, total })
 }
 
-/** At most this share of the time in a column of calls is unexplained if its ranks are in the tied groups. */
+/** The maximum share of unexplained time in a column of calls for the column to belong to the groups of tied ranks. */
 const FOREIGN = 0.3
 
-/** Separates the calls whose waiting the tied ranks explain from the other calls. */
+/** Separates the columns of calls in which the ties explain the waiting from the other columns. */
 function splitByExplanation(section: Section): [Uint32Array, Uint32Array] {
   const { columns, transfers } = section
   const tied = section.tied.filter(({ rows }) => rows.length > 1)
@@ -109,7 +113,8 @@ function bestTies(rows: readonly Row[], columns: Uint32Array, fits: PairFits, re
       tolerance,
     }
     const share = shareOf(explanationOf(section, section.tied))
-    // A larger tolerance must explain clearly more, since it confuses more groups.
+    // A larger tolerance is used only if it explains clearly more of the time, since it joins more ranks of different
+    // groups.
     if (best === null || share > most + 0.02) [best, most] = [section, share]
     if (most >= EXPLAINED) break
   }
@@ -126,7 +131,7 @@ function transfersOf(rows: readonly Row[], columns: Uint32Array): Float64Array {
   return transfers
 }
 
-/** Puts each row with the rows whose ends agree best. */
+/** Ties each row to the rows with which the ends of its calls agree best. */
 function tiedRows(
   rows: readonly Row[],
   columns: Uint32Array,
@@ -159,7 +164,7 @@ function tiedRows(
 export const slackOf = (transfer: number, tolerance: number): number =>
   Math.max(2 * tolerance, UNEVEN * transfer)
 
-/** How much of the time in calls is explained if these rows are the groups. */
+/** How much of the time in calls is explained if each entry of `tied` is a group. */
 export function explanationOf(
   { rows, columns, transfers, tolerance }: Section,
   tied: readonly Tied[],
@@ -185,14 +190,14 @@ export function explanationOf(
   return { unexplained, total }
 }
 
-/** In how many calls of a pair the distance of the ends must be the same, as a fraction. */
+/** The minimum fraction of the calls of two ranks in which the distance between the end times must be the same. */
 const OFTEN = 0.3
 /** The width of the window in which distances count as the same, in nanoseconds. */
 const WINDOW = 6_000
 
 /**
- * Separates the calls of the group that communicates most often from the other calls of the lane. In those calls, the
- * distance between two ranks of the group is always the same.
+ * Separates the calls of the group that communicates most often from the other calls of the lane. In the calls of this
+ * group, the distance between the end times of two of its ranks is always the same.
  */
 function splitByDistance(rows: readonly Row[], columns: Uint32Array): [Uint32Array, Uint32Array] {
   const distances = new Float64Array(columns.length)
@@ -224,7 +229,7 @@ function splitByDistance(rows: readonly Row[], columns: Uint32Array): [Uint32Arr
   return [columns.filter(isOwn), columns.filter((column, k) => !isOwn(column, k))]
 }
 
-/** The middle of the window that holds the most distances, or null if it holds too few of them. */
+/** The middle of the window that contains the most distances, or null if it contains less than the fraction `OFTEN`. */
 function mostCommon(distances: Float64Array, sorted: Float64Array, width: number): number | null {
   let count = 0
   for (const distance of distances) if (!Number.isNaN(distance)) sorted[count++] = distance
@@ -237,15 +242,18 @@ function mostCommon(distances: Float64Array, sorted: Float64Array, width: number
   return best >= Math.max(4, OFTEN * count) ? median(values.slice(from, to)) : null
 }
 
-/** A group is certainly a single one if at least this share of its calls, and so many of them, show that. */
+/**
+ * A set of ranks is certainly one group if at least the share `CLEAR` of its calls, and at least `CLEAR_CALLS` calls,
+ * show it.
+ */
 const CLEAR = 0.04
 const CLEAR_CALLS = 3
-/** The transfers of two groups that look like one differ by less than this fraction. */
+/** The transfer times of two groups whose calls look like calls of one group differ by less than this fraction. */
 const ALIKE = 0.1
 
 /**
- * True if these rows are certainly one group. If the ranks were two groups, each group would have a last rank, which
- * does not wait. In some calls of a single group, all ranks but one have to wait.
+ * True if the ranks are certainly one group. If the ranks were two groups, each group would have a last rank, which
+ * does not wait, so a call in which all ranks but one wait shows a single group.
  */
 export const isSingle = (section: Section, members: readonly number[]): boolean =>
   members.length < 4 || isProven(section, members)
@@ -269,9 +277,15 @@ export function isProven({ rows, columns, tolerance }: Section, members: readonl
   return clear >= Math.max(CLEAR_CALLS, CLEAR * calls)
 }
 
-/** The distance of two ranks in a call is compared with its median over so many calls before and after. */
+/**
+ * The distance between the end times of two ranks in a call is compared with its median over this many calls before and
+ * after the call.
+ */
 const AROUND = 4
-/** A distance that differs by at most this from that of the whole recording is not compared, in nanoseconds. */
+/**
+ * A distance that differs by at most this time, in nanoseconds, from the distance in the whole recording is not
+ * compared.
+ */
 const USUAL = 5_000
 
 /**
@@ -281,7 +295,10 @@ const USUAL = 5_000
 export class EndingTogether {
   private readonly section: Section
   private readonly tied: Tied
-  /** For each row, the distance of its end from the end of the first row in each column; NaN where there is none. */
+  /**
+   * For each row and column: the distance of the row's end time from the end time of the first row, or NaN if one of
+   * the rows has no call in the column.
+   */
   private readonly distances: readonly Float64Array[]
 
   constructor(section: Section, tied: Tied) {
@@ -303,7 +320,8 @@ export class EndingTogether {
       if (call < 0 || call >= ends.length) return []
       return [{ row, off: this.deviation(i, k), duration: ends[call] - starts[call] }]
     })
-    // If the first row has another call in this column, all others deviate by the same time.
+    // If the call of the first row does not belong to the column, the distances of all other rows deviate by the same
+    // time.
     const common = median(Float64Array.from(here, ({ off }) => off))
     const tolerance = endTolerance(Math.min(...here.map(({ duration }) => duration)))
     return new Set(here.filter(({ off }) => Math.abs(off - common) <= tolerance).map(({ row }) => row))

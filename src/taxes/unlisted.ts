@@ -1,6 +1,6 @@
 /**
  * Adds estimated collectives to the matches: the calls of tied ranks (ties.ts) and the messages between two ranks
- * (messages.ts). What belongs to neither is left to the matching of single calls (match.ts).
+ * (messages.ts). The remaining calls are matched one by one (match.ts).
  */
 import { AGREEMENT } from './agreement.ts'
 import type { Calls, Lane } from './calls.ts'
@@ -10,7 +10,9 @@ import type { Matches } from './matches.ts'
 import { type Messages, messagesOf } from './messages.ts'
 import { EndingTogether, isSingle } from './ties.ts'
 
-/** Adds the estimated collectives of the lane. Returns the lane with the calls that belong to none of them. */
+/**
+ * Adds the estimated collectives of the lane. Returns the lane with the calls that belong to no estimated collective.
+ */
 export function takeEstimated(lane: Lane, estimate: Estimate, matches: Matches): Lane {
   const source = estimate.corrects ? 'corrected' : 'estimated'
   const doubtful = crossing(estimate.sections)
@@ -42,9 +44,15 @@ export function takeEstimated(lane: Lane, estimate: Estimate, matches: Matches):
   return { ...lane, ranks: lane.ranks.flatMap((calls) => without(calls, taken.get(calls))) }
 }
 
-/** If fewer calls of a lane than this share have a partner, the order of its calls is not the same on all ranks. */
+/**
+ * The minimum share of a lane's calls that must have a call on another rank. With a smaller share, the order of calls
+ * is not the same on all ranks.
+ */
 const COVERED = 0.95
-/** Lanes of up to this many ranks are then matched call by call, which is too slow for more ranks. */
+/**
+ * The maximum number of ranks of a lane that is matched call by call if too few of its calls are covered. With more
+ * ranks, matching call by call is too slow.
+ */
 const FEW_RANKS = 16
 
 function isCovered(lane: Lane, { sections }: Estimate): boolean {
@@ -65,7 +73,7 @@ function isCovered(lane: Lane, { sections }: Estimate): boolean {
   return covered >= COVERED * all
 }
 
-/** Adds the messages between two ranks. Returns the lanes with the calls that are left. */
+/** Adds the messages between two ranks to the matches. Returns the lanes that do not consist of messages. */
 export function takeMessages(
   lanes: readonly Lane[],
   estimate: Estimate,
@@ -81,7 +89,7 @@ export function takeMessages(
     if (!mayLeaveEarly || lane.ranks.length < 2 || isOfAll(lane, clocks)) return [lane]
     let isSure = isTrusted
     let found = messagesOf(lane, { clocks, isTrusted, agreement: AGREEMENT })
-    // The trace's clocks are tried first.
+    // If the trace's clocks match nearly all messages, they are preferred to unknown clocks.
     if (!estimate.corrects && !estimate.isTrusted) {
       const own = messagesOf(lane, { clocks, isTrusted: () => true, agreement: AGREEMENT })
       const count = (some: readonly Messages[]): number =>
@@ -111,7 +119,7 @@ export function takeMessages(
 
 /**
  * True if the calls of a lane are collectives of all its ranks and not messages: more than two ranks leave each call
- * together. Kernels that send and receive carry out collectives such as all-to-all, too.
+ * together. Kernels that send and receive are used not only for messages but also for collectives such as all-to-all.
  */
 function isOfAll({ ranks }: Lane, clocks: readonly Clock[]): boolean {
   const [{ ends }] = ranks
@@ -123,10 +131,15 @@ function isOfAll({ ranks }: Lane, clocks: readonly Clock[]): boolean {
   return true
 }
 
-/** The trace's clocks are used for messages if they match at least this share of the messages. */
+/**
+ * The trace's clocks are used for messages if, compared with unknown clocks, at least this share of messages is found.
+ */
 const MOST_MESSAGES = 0.9
 
-/** The calls that are not taken, or nothing if all are taken. */
+/**
+ * The calls that belong to no estimated collective or message, as a list of one element, or an empty list if there are
+ * none.
+ */
 function without(calls: Calls, taken: Uint8Array | undefined): Calls[] {
   const left = (_: number, i: number): boolean => taken?.[i] !== 1
   const some = {

@@ -1,7 +1,7 @@
 /**
- * Finds the collectives of several recorded ranks of which other ranks have no recorded work. The last recorded rank may
- * have waited itself for a rank without recorded work. The waiting in such a collective is therefore a lower bound, and
- * its transfer is an upper bound.
+ * Finds the collectives in which, besides several recorded ranks, ranks without recorded work take part. The last of
+ * the recorded ranks may have waited for a rank without recorded work. The waiting in such a collective is therefore a
+ * lower bound, and its transfer is an upper bound.
  */
 import type { Timeline } from '../timeline/timeline.ts'
 import { communicationOf, participantsOf } from './calls.ts'
@@ -12,7 +12,10 @@ export interface Untraced {
   readonly ranks: readonly number[]
   /** The number of further ranks without recorded work, if the traces do not list the groups. */
   readonly unlisted: number
-  /** The number of collectives with such a rank, and the number without. Both count collectives of several ranks only. */
+  /**
+   * The number of collectives with a rank without recorded work, and the number of other collectives. Both numbers
+   * count only collectives of several recorded ranks.
+   */
   readonly collectives: number
   readonly complete: number
 }

@@ -7,10 +7,10 @@
 import { isDeviceWork, type Kind, NONE, type RankTimeline } from '../timeline/timeline.ts'
 import type { Partition } from './ledger.ts'
 
-/** Times are in nanoseconds, summed over ranks. Concurrent work counts for each of its kernels. */
+/** Times are in nanoseconds, summed over ranks. The time in which two kernels run concurrently counts for both. */
 export interface WorkRow {
   readonly name: string
-  /** The kind of the device work. For an operator, this is the kind of its first device work. */
+  /** The kind of the device work. An operator has the kind of its first device work. */
   readonly kind: Kind
   readonly time: number
   readonly calls: number
@@ -50,7 +50,7 @@ export class WorkTable {
     }
   }
 
-  /** The rows by time, with the longest first. */
+  /** The rows sorted by time, with the longest time first. */
   list(names: readonly string[]): { readonly kernels: WorkRow[]; readonly operators: WorkRow[] } {
     const rows = (sums: ReadonlyMap<number, Sum>): WorkRow[] =>
       [...sums]

@@ -48,15 +48,15 @@ export class TimelineBuilder {
   }
 
   /**
-   * Adds `events` as the rank with this number. A trace reader uses this function if it learns the rank number only at
-   * the end.
+   * Adds `events` as the rank with the number `rank`. A trace reader uses this function if it learns the rank number
+   * only at the end.
    */
   adopt(rank: number, events: Pick<RankBuilder, 'freeze'>): void {
     if (this.ranks.has(rank)) throw new Error(`rank ${rank} is already in the timeline; merge or renumber it`)
     this.ranks.set(rank, events)
   }
 
-  /** Returns the finished timeline. The builder and its ranks are empty after this call. */
+  /** Returns the finished timeline. After this call, the builder and its ranks are empty. */
   freeze(): Timeline {
     const ranks = [...this.ranks].sort(([a], [b]) => a - b).map(([rank, events]) => events.freeze(rank))
     this.ranks.clear()
@@ -107,11 +107,11 @@ export class RankBuilder {
   private readonly trackOf = new Column(uint32)
   private readonly launches = new Column(int32)
   private readonly operators = new Column(int32)
-  /** The number after the largest name id. */
+  /** The largest name id plus 1. */
   private nameCount = 0
   /**
-   * The arguments of all calls of `setCommunication`, in order. If several calls concern the same event, the last one
-   * counts.
+   * The arguments of all calls of `setCommunication`, in order. If `setCommunication` is called several times for one
+   * event, the last call counts.
    */
   private readonly communicating = new Column(uint32)
   private readonly communicationOf = new Column(int32)
@@ -300,7 +300,8 @@ export class RankBuilder {
   }
 
   /**
-   * Writes the communication record of each event into the column. Returns the sequence numbers of the communications.
+   * Writes the index of each event's communication record into the column. Returns the sequence numbers of the
+   * communications.
    */
   private settle(communication: Signed, position: Int32Array): Sequence {
     const { communicating, communicationOf, sequences } = this

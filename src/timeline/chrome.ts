@@ -7,14 +7,14 @@
  *     "traceEvents": [...] }
  *
  * `ts` is the time in decimal microseconds on the common clock, counted from the earliest base of all ranks. The time
- * `ts` is exact to the nanosecond. The field `base` is the time on the common clock that is the rank's time 0. The
- * field `offset` is the difference between `base` and the rank's own base, in nanoseconds. The field `drift` is the
- * fraction by which the rank's times were stretched. The category of a trace event is the kind of the timeline event.
+ * `ts` is exact to the nanosecond. The field `base` of a rank is its time 0, expressed on the common clock. The field
+ * `offset` is the difference between `base` and the rank's own base, in nanoseconds. The field `drift` is the fraction
+ * by which the rank's times were stretched. The category of a trace event is the kind of the timeline event.
  *
- * Ids in the trace are used in the same way as in Kineto traces. A host call has its own `correlation`, and device work
- * has the `correlation` of its launch. An operator has its own `External id`, and all other events have the `External
- * id` of their operator. Communication records are written as metadata events, identified by their index. The `traffic`
- * of a kernel lists [tensor, name, size, written, read], with the last three in bytes.
+ * Ids link events of the trace in the same way as in Kineto traces. A host call has its own `correlation`, and device
+ * work has the `correlation` of its launch. An operator has its own `External id`, and all other events have the
+ * `External id` of their operator. Communication records are written as metadata events, identified by their index. The
+ * `traffic` of a kernel lists [tensor, name, size, written, read], with the last three in bytes.
  */
 import { Kind, NONE, sequenceOf } from './timeline.ts'
 import type { RankTimeline, TensorBytes, Timeline, Track } from './timeline.ts'

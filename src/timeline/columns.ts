@@ -4,8 +4,8 @@
  * megabytes, and a pass over one field reads only that field.
  *
  * The chunks of a long column are in resizable buffers. Resizing a buffer to 0 returns its memory to the operating
- * system at once. Other memory is returned only by the garbage collector and the memory allocator. Resizable buffers
- * are slower to write, so each chunk is first filled in an ordinary buffer.
+ * system at once. Memory that is not in resizable buffers is returned only by the garbage collector and the memory
+ * allocator. Resizable buffers are slower to write, so each chunk is first filled in an ordinary buffer.
  */
 
 /**
@@ -20,7 +20,7 @@ const BITS = 16
 const PIECE = 1 << BITS
 const MASK = PIECE - 1
 const SMALLEST = 64
-/** A column with more chunks than this number counts as long. */
+/** A column with more than this number of chunks counts as long, so its full chunks are in resizable buffers. */
 const FEW = 1
 
 export class Column<T extends Numbers> {
@@ -149,7 +149,7 @@ export const unsigned = (count: number): Type<Unsigned> =>
 export const signed = (count: number): Type<Signed> =>
   count <= 1 << 7 ? Int8Array : count <= 1 << 15 ? Int16Array : Int32Array
 
-/** A new, zero-filled array of the same type. */
+/** Returns a new, zero-filled array of the same type as `column`. */
 export const another = <T extends Numbers>(column: T, length: number): T =>
   new (column.constructor as Type<T>)(length)
 

@@ -1,4 +1,4 @@
-/** What calls of the CUDA and HIP runtime and driver do, as far as their names tell. */
+/** Classifies calls of the CUDA and HIP runtime and driver by their names. */
 
 import { isStreamWait } from './timeline.ts'
 

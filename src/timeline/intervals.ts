@@ -147,7 +147,7 @@ export function intersection(a: Intervals, b: Intervals): Intervals {
   })
 }
 
-/** The time of the window that is not in `a`. */
+/** The complement of a set: the time of the window that is not in `a`. */
 export function complement(a: Intervals, from: number, to: number): Intervals {
   return exactly((out) => {
     let length = 0

@@ -23,7 +23,7 @@ export function joinTimelines(parts: readonly Timeline[]): Timeline {
     })
     for (const rank of part.ranks) {
       const { events } = rank
-      // If all names keep their ids, the column of names remains unchanged.
+      // If all names of a rank keep their ids, the rank's column of names remains unchanged.
       if (same) {
         ranks.push(rank)
         continue

@@ -5,9 +5,9 @@
  *
  * All times of a timeline are integer nanoseconds. The `start` of an event is relative to the `base` of its rank. The
  * `base` is a bigint, because profilers write nanoseconds since 1970, which a double cannot hold exactly. Times within
- * 26 days (2^51 ns) of the base are exact, and so are sums of a few such times. Trace readers omit events that are
- * further than 26 days from the base. Different ranks have different bases, so times of two ranks are compared by means
- * of `offsetBetween`.
+ * 26 days (2^51 ns) of the base are exact, and sums of a few of these times are exact, too. Trace readers omit events
+ * that are further than 26 days from the base. Different ranks have different bases, so times of two ranks are compared
+ * by means of `offsetBetween`.
  *
  * Events are stored in columns, which are only as wide as their numbers need. An event usually takes 26 bytes in total.
  * An event is identified by its index within its rank. The events of one track are contiguous in the columns. A
@@ -35,7 +35,7 @@ export const Kind = {
   launch: 6,
   /** A host call that blocks until device work is done, such as a blocking copy. */
   synchronize: 7,
-  /** Any other call of the CUDA runtime or the driver. */
+  /** A call of the CUDA runtime or driver that is neither a `launch` nor a `synchronize`. */
   runtime: 8,
   operator: 9,
   annotation: 10,
@@ -55,7 +55,7 @@ export const isStreamWait = (name: string): boolean => /stream\s?wait/i.test(nam
 /** The display name of an event, for use in a sentence. */
 export const calledEvent = (name: string): string => name.trim().slice(0, 60) || 'an event without a name'
 
-/** The value that means no event, no communication or no sequence number. */
+/** The value that stands for no event, no communication or no sequence number. */
 export const NONE = -1
 
 export interface Track {
@@ -68,7 +68,7 @@ export interface Track {
   readonly owner: number
   /** The number of the stream or of the thread. */
   readonly id: number
-  /** The events of the track are those with index at least `from` and less than `to`. */
+  /** The events of the track have the indices from `from` up to, but excluding, `to`. */
   readonly from: number
   readonly to: number
 }
@@ -100,8 +100,8 @@ export interface Communication {
 }
 
 /**
- * Libraries of communication kernels that Arke recognises by the name of the kernel only. When a rank may leave a kernel
- * of these libraries is unknown.
+ * Libraries of communication kernels that Arke recognises by the name of the kernel only. It is unknown whether a rank
+ * may leave a kernel of such a library before all ranks have arrived.
  */
 export const unverifiedLibraries: ReadonlySet<string> = new Set(['custom', 'named by --comm'])
 
@@ -143,8 +143,7 @@ export interface TensorBytes {
   /** The size of the rank's copy of the tensor in bytes. */
   readonly size: number
   /**
-   * The bytes that the launch writes to the rank's copy, counting the programs of the rank itself and those of its
-   * peers.
+   * The bytes that the programs of a launch, on this rank and on its peers, write to the rank's copy of a tensor.
    */
   readonly written: number
   /** The bytes of a tensor that the rank's own programs read. */
@@ -184,8 +183,8 @@ export interface Events {
   /** The index of the event's communication record in the rank's communications, or `NONE`. */
   readonly communication: Signed
   /**
-   * The sequence numbers of communications on their communicator, for the events that have one. The function
-   * `sequenceOf` looks up the sequence number of an event.
+   * The sequence number of each communication on its communicator, for the events that have a sequence number. The
+   * function `sequenceOf` looks up the sequence number of an event.
    */
   readonly sequence: Sequence
   /** The index of an operator's operand record in the rank's operands, or `NONE`. */
@@ -199,7 +198,7 @@ export interface Events {
 
 export interface RankTimeline {
   readonly rank: number
-  /** The time on the machine's clock, in nanoseconds, at which `start` is 0. */
+  /** The time on the machine's clock, in nanoseconds, that corresponds to `start` 0. */
   readonly base: bigint
   readonly tracks: readonly Track[]
   readonly events: Events
@@ -246,7 +245,10 @@ const furthest = 2 ** 51
 export const isInReach = (start: number, duration: number): boolean =>
   Number.isInteger(start) && start >= -furthest && Number.isInteger(duration) && start + duration <= furthest
 
-/** The number of nanoseconds to add to a time of rank `from` to make it relative to the base of rank `to`. */
+/**
+ * The nanoseconds to add to a time of rank `from`, relative to its own base, to get the time relative to the base of
+ * rank `to`.
+ */
 export function offsetBetween(from: RankTimeline, to: RankTimeline): number {
   const offset = from.base - to.base
   const exact = Number(offset)

@@ -118,7 +118,7 @@ describe('files of two jobs are refused', () => {
     put('a.json', { rank: 0, world: 2, process: 1 })
     put('b.json', { rank: 0, world: 2, process: 1, kernels: [4, 9, 2] })
     expect(await refused()).toContain(
-      'a.json and b.json both have work of rank 0 at the same time, and it differs',
+      'a.json and b.json both have work of rank 0 at the same time, and the work differs',
     )
   })
 
@@ -255,8 +255,8 @@ describe('files of one job are not refused', () => {
     const read = await readTraces([folder])
     expect(audited(read).map(([rank]) => rank)).toEqual([2, 3])
     expect(said(read, 'duplicate-rank')).toEqual([
-      'rank0.json: rank1.json also has work of rank 1 at the same time, and it differs; one of the two rank numbers is wrong, so both files are left out',
-      'rank1.json: rank0.json also has work of rank 1 at the same time, and it differs; one of the two rank numbers is wrong, so both files are left out',
+      'rank0.json: rank1.json also has work of rank 1 at the same time, and the work differs; one of the two rank numbers is wrong, so both files are left out',
+      'rank1.json: rank0.json also has work of rank 1 at the same time, and the work differs; one of the two rank numbers is wrong, so both files are left out',
     ])
   })
 

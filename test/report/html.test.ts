@@ -116,7 +116,7 @@ describe('the report', () => {
     const seen = plain(
       [...writeReport({ document, timeline: { ranks: [], names: [] }, clocks: [], partitions: [] })].join(''),
     )
-    expect(seen).toContain('No rank kept another waiting')
+    expect(seen).toContain('no rank kept another rank waiting')
     expect(seen).toContain('No chain of kernels stands out')
   })
 })

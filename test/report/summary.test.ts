@@ -168,7 +168,7 @@ describe('the headline', () => {
     expect(said(two, { stragglers: [straggler(1, 50, 0)] })).toMatch(
       /all waiting for other ranks is hidden\.$/,
     )
-    expect(said(two, { doubtful })).toMatch(/which rank causes the waiting is unknown\.$/)
+    expect(said(two, { doubtful })).toMatch(/the rank that causes the waiting is unknown\.$/)
     expect(said(two, { doubtful, stragglers: [straggler(1, 50, 40)] })).toMatch(
       /rank 1 causes 100\.0 % of the waiting whose cause is known\.$/,
     )
@@ -210,7 +210,7 @@ describe('the culprit', () => {
     const [, culprit] = sentences(ranks, { stragglers: [straggler(1, 900, 300), straggler(2, 5000, 100)] })
     expect(culprit).toBe(
       'Rank 1 arrived last at 1 collective; the other ranks together waited 300 µs for it (75.0 % of all exposed ' +
-        'waiting). While they waited, it was mostly running aten::mm (gemm_kernel) (40.0 µs).',
+        'waiting). While the others waited, rank 1 was mostly running aten::mm (gemm_kernel) (40.0 µs).',
     )
   })
 
@@ -264,7 +264,7 @@ describe('the first fix', () => {
       fix({ savesUs: 400 }),
     ]
     expect(sentences(ranks, { fixes })[2]).toBe(
-      'Fix first: the devices wait for input data; load batches ahead of time. This saves at most 250 µs per rank ' +
+      'Fix first: the devices wait for input data; load batches ahead of time. The fix saves at most 250 µs per rank ' +
         '(2.5 % of wall).',
     )
   })
@@ -377,7 +377,7 @@ describe('what a fix says', () => {
       describeFix(figures({}), { ...context, candidates: [candidate({ launch }, { operation })] })
     expect(described(200).advice).toBe(
       'use CUDA graphs or torch.compile, or fewer and larger kernels; for example, fuse aten::mm → allReduce → ' +
-        'aten::add (3 times), as gemmReduceScatter does, which saves at most 200 µs of this per rank',
+        'aten::add (3 times), as gemmReduceScatter does, which saves at most 200 µs of the cost per rank',
     )
     expect([described(200).fusionSavesUs, described(199).fusionSavesUs]).toEqual([200, undefined])
     expect(described(199).advice).not.toContain('fuse')

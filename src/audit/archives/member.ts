@@ -1,29 +1,35 @@
 /**
- * A file inside an archive, and the limits on unpacking. Names of members are never used as paths: nothing is written to
- * disk under them. Members that a careless program would unpack outside of its folder are refused all the same, since an
- * archive of traces has no reason to hold them.
+ * A file inside an archive, and the limits on unpacking. Names of members are never used as paths, so no member is
+ * written to disk under its name. Members whose names lead out of the archive's folder are refused all the same, since
+ * an archive of traces has no reason to hold such members.
  */
 import { AuditError } from '../auditError.ts'
 
 export interface Member {
   readonly name: string
-  /** The unpacked bytes. They must be read, or skipped by `return`, before the next member is requested. */
+  /**
+   * The unpacked bytes. The bytes of a member must be read, or skipped by `return`, before the next member is
+   * requested.
+   */
   readonly bytes: AsyncIterable<Uint8Array>
 }
 
 export interface UnpackLimits {
-  /** The most bytes that are unpacked from all archives together. */
+  /** The maximum number of bytes that are unpacked from all archives together. */
   readonly bytes: number
 }
 
-/** The limit if the user gives none, in bytes. */
+/** The maximum number of unpacked bytes if the user sets no limit. */
 export const UNPACK_BYTES = 64e9
 
-/** Traces compress to a tenth, and very regular ones to a fiftieth. */
+/**
+ * The largest ratio of unpacked to packed bytes. Traces compress to a tenth of their size, regular traces to a
+ * fiftieth.
+ */
 const RATIO = 300
-/** The ratio is checked beyond this many unpacked bytes. */
+/** The compression ratio of a member is checked only after this many unpacked bytes. */
 const FREE = 64 << 20
-/** No job has more ranks and files than this. */
+/** The maximum number of members of an archive. No job has more ranks and files. */
 const MEMBERS = 100_000
 
 /** Counts the unpacked bytes and throws an `AuditError` if they exceed the limits. */

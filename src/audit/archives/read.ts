@@ -3,7 +3,7 @@
  * written to a temporary file, because its pages are read in any order.
  *
  * An archive is refused with an `AuditError` if a member is a link, leads out of the archive or is an archive itself,
- * and if it unpacks to more than the limits allow. Damage is reported in the warnings.
+ * and if it unpacks to more than the limits allow. Damage of the archive is reported in the warnings.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { open } from 'node:fs/promises'
@@ -27,7 +27,7 @@ export interface ArchiveOptions {
   readonly budget: UnpackBudget
   readonly detail?: HostDetail
   readonly communication?: string
-  /** Called with the number of bytes of the archive that were read so far. */
+  /** Called with the number of bytes that have been read from the archive so far. */
   readonly onProgress?: (bytes: number) => void
 }
 
@@ -132,7 +132,7 @@ async function readMember(archive: string, member: Member, options: ArchiveOptio
   const start = unpackedHead(head)
   if (isArchiveHead(start)) throw nested(archive, member.name)
   const format = formatOf(start)
-  // The gzip inside is counted, too, since a bomb may be nested.
+  // The output of gzip inside a member counts as unpacked, too, since a decompression bomb may be nested.
   const onUnpacked = (length: number, total: number, packed: number): void =>
     budget.add(`${archive}/${member.name}`, length, total, packed)
   const found =
@@ -142,7 +142,7 @@ async function readMember(archive: string, member: Member, options: ArchiveOptio
   return { ...found, head: start }
 }
 
-/** The first bytes, and all bytes including the first ones. */
+/** Returns the first bytes of a stream, and a stream of all its bytes including the first ones. */
 async function peeked(
   bytes: AsyncIterable<Uint8Array>,
 ): Promise<{ head: Uint8Array; bytes: AsyncIterable<Uint8Array> }> {

@@ -7,10 +7,10 @@ import type { Warnings } from '../../timeline/warnings.ts'
 import { checkName, type Member, refuseLink, type UnpackBudget } from './member.ts'
 
 const BLOCK = 512
-/** The largest extended header or long name. */
+/** The maximum size of an extended header or long name, in bytes. */
 const META = 1 << 20
 
-/** `warnings` receives the damage of the archive. The members before the damage are yielded. */
+/** Yields the members of a tar archive. If the archive is damaged, yields the members before the damage and warns. */
 export async function* tarMembers(
   archive: string,
   input: AsyncIterable<Uint8Array>,
@@ -27,13 +27,14 @@ export async function* tarMembers(
         warnings.add('truncated', () => 'the archive has no end mark; its last members may be missing')
         return
       }
-      // Two blocks of zeros end the archive. Some programs write only one.
+      // Two blocks of zeros end a tar archive, but some programs write only one block.
       if (block.every((byte) => byte === 0)) return
       const header = parseHeader(block)
       if (header === null) {
         warnings.add(
           'garbage',
-          () => 'the archive is damaged: the header of a member is unreadable; the rest is left out',
+          () =>
+            'the archive is damaged: the header of a member is unreadable; the rest of the archive is left out',
         )
         return
       }
@@ -112,7 +113,7 @@ function parseHeader(block: Uint8Array): Header | null {
   return { name: prefix === '' ? name : `${prefix}/${name}`, size, type: String.fromCharCode(block[156]) }
 }
 
-/** An octal number, or a base-256 number as GNU tar writes sizes of 8 GB and more. Null if it is unreadable. */
+/** An octal number, or a base-256 number as GNU tar writes sizes of 8 GB and more; null if the number is unreadable. */
 function numberOf(field: Uint8Array): number | null {
   if (field[0] & 0x80) {
     let value = field[0] & 0x7f
@@ -123,7 +124,7 @@ function numberOf(field: Uint8Array): number | null {
   return text === '' ? 0 : /^[0-7]+$/.test(text) ? parseInt(text, 8) : null
 }
 
-/** Records of the form `LENGTH KEY=VALUE\n`. Unreadable records are ignored. */
+/** Parses records of the form `LENGTH KEY=VALUE\n`. Unreadable records are ignored. */
 function parsePax(data: Uint8Array): Extended {
   const found: Extended = {}
   for (let at = 0; at < data.length;) {
@@ -151,7 +152,7 @@ class ByteReader {
     this.input = input[Symbol.asyncIterator]()
   }
 
-  /** Returns null if the stream ends before. */
+  /** Returns the next `length` bytes, or null if the stream has fewer bytes left. */
   async take(length: number): Promise<Uint8Array | null> {
     const taken = new Uint8Array(length)
     let at = 0
@@ -169,7 +170,9 @@ class ByteReader {
     for await (const _ of this.piecesOf(length));
   }
 
-  /** Yields the next bytes in chunks. Several loops over the result share its position. */
+  /**
+   * Yields the next bytes in chunks. If several loops read the result, each continues where the previous loop stopped.
+   */
   piecesOf(length: number): AsyncIterable<Uint8Array> {
     let left = length
     const next = async (): Promise<IteratorResult<Uint8Array, undefined>> => {

@@ -90,7 +90,10 @@ export async function* zipMembers(
   }
 }
 
-/** Lets several loops share the position of one generator. A loop that ends early does not end the generator. */
+/**
+ * Lets several loops read from one generator, so that each loop continues where the previous loop stopped. A loop that
+ * ends early does not end the generator.
+ */
 function once(bytes: AsyncGenerator<Uint8Array>): AsyncIterable<Uint8Array> {
   return { [Symbol.asyncIterator]: () => ({ next: () => bytes.next() }) }
 }
@@ -148,7 +151,7 @@ function entryAt(view: DataView, at: number, nameLength: number, extraLength: nu
     let value = extra + 4
     const stop = Math.min(value + size, from + extraLength)
     if (id === 1) {
-      // The zip64 field holds only those values that do not fit into 32 bits.
+      // The zip64 field of a member holds only those of its values that do not fit into 32 bits.
       const take = (short: number): number => {
         if (short !== 0xffff_ffff || value + 8 > stop) return short
         value += 8

@@ -22,7 +22,7 @@ export interface DemoOptions {
   seed?: number
   steps?: number
   layers?: number
-  /** All times are multiples of this unit, in nanoseconds. */
+  /** The unit of time in nanoseconds: all times of the demo are multiples of it. */
   unit?: number
   write?: WriteOptions
 }
@@ -82,7 +82,7 @@ export function demoJob({ seed = 7, steps = 3, layers = 4, unit = 1 }: DemoOptio
       operator: operator(name, [TOKENS, columns], [TOKENS, columns]),
     }),
   ]
-  /** The model runs small kernels in a row, as a router or a sampler does. */
+  /** Several small kernels in a row, such as the kernels of a router or a sampler. */
   const statistics = (): Phase[] =>
     ['exp', 'sum', 'div', 'mul', 'to', 'add'].flatMap((name) =>
       pointwise(`aten::${name}`, `${name}_kernel_cuda(at::TensorIteratorBase&)::{lambda(float)#1}`, 64, 3400),
@@ -99,7 +99,7 @@ export function demoJob({ seed = 7, steps = 3, layers = 4, unit = 1 }: DemoOptio
   ]
   /**
    * Each rank holds the columns of its own attention heads. The gathered columns of all ranks are the first operand of
-   * the product.
+   * the matrix product.
    */
   const gatheredHeads = (): Phase[] => [
     dependency(about(1500)),

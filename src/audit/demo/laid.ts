@@ -61,11 +61,11 @@ export interface LaidCollective {
 export interface LaidRank {
   readonly rank: number
   readonly events: readonly LaidEvent[]
-  /** The spans cover the time from the first device work to the last without gaps. */
+  /** The spans cover, without gaps, the time from the first device work to the last device work. */
   readonly spans: readonly Span[]
   /**
-   * For each step: the time at which the host begins the step, and the start of its first device work. All earlier work
-   * is done when the host begins.
+   * For each step: the time at which the host begins the step, and the start of its first device work. When the host
+   * begins a step, the device has finished the work of all earlier steps.
    */
   readonly steps: readonly { readonly host: number; readonly device: number }[]
   readonly end: number

@@ -58,14 +58,17 @@ class RankLayout {
   private readonly spans: Span[] = []
   private readonly steps: { host: number; device: number }[] = []
   private readonly firstStep: number
-  /** The time at which the device has finished all work. All host threads are free by that time, too. */
+  /** The time at which the device has finished all work. No host thread is occupied after this time. */
   private device = 0
   private started = false
   /** The stream whose work ended last, or NaN if two streams ended at the same time. */
   private lastStream = 0
   /** For each host thread: the time until which the thread is occupied. */
   private readonly taken = [0, 0]
-  /** The number of stream-wait calls so far; and, for each stream, the number of such calls before its last launch. */
+  /**
+   * The number of stream-wait calls so far; and, for each stream, the number of stream-wait calls before its last
+   * launch.
+   */
   private waits = 0
   private readonly waitsBefore = new Map<number, number>()
   private correlation: number
@@ -127,7 +130,8 @@ class RankLayout {
     works.forEach((work, i) => {
       const from = start + ofRank(work.offset ?? 0, this.rank)
       const first = i === 0
-      if (first && from !== start) throw new Error('the first of several works must not have an offset')
+      if (first && from !== start)
+        throw new Error('the first work of a phase with several works must not have an offset')
       const operator = operatorOf(work.operator ?? { name: 'aten::op' }, this.rank)
       const stream = work.stream ?? 0
       const thread = work.thread ?? 0
@@ -143,7 +147,7 @@ class RankLayout {
       )
         throw new Error('a gap after a stream-wait call would be recorded as a dependency')
       if (waiting && !waiting[2] && stream === this.lastStream)
-        throw new Error('an unrecorded wait is visible only if the stream changes')
+        throw new Error('a wait that is not recorded is visible only if the next work is on another stream')
       if (first && host.length > 0) link = this.hostBound(host, idleFrom, thread, work, operator, waiting)
       else link = this.ahead(first ? idleFrom : from, thread, work, operator, waiting)
       if (waiting?.[2])
@@ -230,7 +234,7 @@ class RankLayout {
     }
   }
 
-  /** Lays out host activity that starts at `from` while the device is idle. The last host activity is the launch. */
+  /** Lays out host activity that starts at `from` while the device is idle. The last host activity makes the launch. */
   private hostBound(
     host: readonly (readonly [HostActivity, number])[],
     from: number,
@@ -259,7 +263,8 @@ class RankLayout {
           this.idleSpan('dispatch', at, to)
           break
         case 'synchronize': {
-          // The call begins when the host has nothing else to do. This may be long before the device is idle.
+          // The synchronisation call begins as soon as all host threads are free, perhaps long before the device is
+          // idle.
           const begin = i === 0 ? Math.max(...this.taken) : at
           this.hostEvent('call', 'cudaDeviceSynchronize', begin, to - begin, thread)
           this.idleSpan('hostBlocked', at, to)

@@ -52,7 +52,8 @@ export interface Truth {
   readonly collectives: readonly CollectiveTruth[]
   /**
    * Waiting time, indexed by the rank that arrived last and then by the rank that waited. If several ranks arrive last
-   * together, the lowest of them counts. Nobody is charged for the first collective that connects its ranks.
+   * at the same time, the lowest of these ranks counts as the last. No rank is charged for waiting in a collective that
+   * is the first to link its ranks, directly or through other ranks.
    */
   readonly keptWaiting: readonly (readonly number[])[]
 }
@@ -96,7 +97,10 @@ export function truthOf(laid: Laid, known: readonly number[] = laid.ranks.map(({
   }
 }
 
-/** The collectives before which their known ranks were not connected by earlier collectives. */
+/**
+ * The collectives in which some known ranks meet that no earlier collectives had linked, directly or through other
+ * ranks.
+ */
 function firstOf({ collectives, ranks }: Laid, known: readonly number[]): ReadonlySet<number> {
   const arrivals = collectives.map(({ group, starts }) =>
     Math.min(...starts.filter((_, i) => known.includes(group.ranks[i]))),

@@ -14,11 +14,10 @@ export const ofRank = (value: PerRank, rank: number): number =>
 
 /** What the launching thread does while the device is idle. */
 export type HostActivity =
-  /** The thread is inside an operator. This time counts as dispatch. */
+  /** The thread is inside an operator, which counts as dispatch. */
   | 'operator'
   /**
-   * The thread is in a runtime call that neither launches nor waits, and is outside any operator. This time counts as
-   * dispatch.
+   * The thread is outside any operator, in a runtime call that neither launches nor waits. The call counts as dispatch.
    */
   | 'call'
   /** The thread waits for the device. */
@@ -28,31 +27,32 @@ export type HostActivity =
    * after it; both units count as dispatch.
    */
   | 'item'
-  /** The profiler records no activity of the thread in this time. */
+  /** The profiler records no activity of the thread while the device is idle. */
   | 'absent'
-  /** The thread waits for the data loader, which annotates its waiting. This time counts as host absent. */
+  /** The thread waits for the data loader, and an annotation covers the wait. The wait counts as host absent. */
   | 'loading'
-  /** The thread runs Python code of the program, which a trace with stacks shows. This time counts as host absent. */
+  /** The thread runs Python code, which a trace with stacks shows. The Python code counts as host absent. */
   | 'python'
-  /** The thread allocates memory inside an operator. This time counts as dispatch. */
+  /** The thread allocates memory inside an operator, which counts as dispatch. */
   | 'allocate'
 
 /** The device is idle, first because of the host and then for reasons of the device itself. */
 export interface Idle {
   readonly phase: 'idle'
   /**
-   * Host activities in order. The last activity with a non-zero duration must be an operator. The launch is at the end
-   * of this operator. If there are no host activities, the next work was enqueued while the previous work was running.
+   * Host activities in order. The last activity with a non-zero duration must be an operator, and the launch is at the
+   * end of the operator. If there are no host activities, the next work was enqueued while the previous work was
+   * running.
    */
   readonly host?: readonly (readonly [activity: HostActivity, duration: PerRank])[]
   /**
-   * The idle time between the launch and the start of the work. This idle time is a gap between enqueued kernels, or a
-   * wait for an event of another stream.
+   * The idle time between the launch and the start of the work: a gap between enqueued kernels, or a wait for an event
+   * of another stream.
    */
   readonly device?: readonly [why: 'gap' | 'dependency', duration: PerRank]
   /**
    * True if the trace contains the stream's wait itself, and not only the host call that requested it. If `recorded` is
-   * false, the two streams must differ.
+   * false, the work before the wait and the work after it must be on different streams.
    */
   readonly recorded?: boolean
 }
@@ -73,7 +73,7 @@ interface Enqueued {
   readonly stream?: number
   /** The host thread: 0 is the main thread, and 1 is the thread of the backward pass. */
   readonly thread?: number
-  /** The delay of the work after the beginning of its phase. A delay is only allowed in the phase `together`. */
+  /** The delay of the work after the beginning of its phase. Only works of the phase `together` may have a delay. */
   readonly offset?: PerRank
 }
 
@@ -121,7 +121,7 @@ export type Phase =
   | { readonly phase: 'work'; readonly work: AnyWork; readonly ranks?: readonly number[] }
   /**
    * Several works on different streams, in the order in which they are launched. The device must not be idle between
-   * these works.
+   * the works of one phase.
    */
   | { readonly phase: 'together'; readonly works: readonly (Work | CollectiveWork)[] }
 
@@ -144,8 +144,8 @@ export interface Job {
   /** The number of the first step. */
   readonly firstStep?: number
   /**
-   * The time that the host needs to enqueue one operator, in nanoseconds. The host takes less time if the device would
-   * otherwise have to wait.
+   * The time that the host needs to enqueue one operator, in nanoseconds. The host enqueues an operator in less time if
+   * the device would otherwise have to wait.
    */
   readonly hostCost?: number
 }

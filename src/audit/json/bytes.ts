@@ -17,7 +17,7 @@ export const OPEN_ARRAY = 0x5b
 export const CLOSE_ARRAY = 0x5d
 
 /**
- * The deepest nesting that is accepted. No trace event nests deeper than this, and damaged input must not turn the
+ * The deepest nesting of values that is accepted. No trace event nests deeper, and damaged input must not turn the
  * whole file into one value.
  */
 export const DEPTH_LIMIT = 64

@@ -1,7 +1,7 @@
 /**
- * Reads one trace event: the wanted fields of one JSON object, in any order. As soon as its phase and category show
- * that the event is not wanted, all other fields are skipped. One event object is reused for all events, so the
- * receiver must copy what it needs before it returns.
+ * Reads one trace event: the wanted fields of one JSON object, in any order. As soon as the phase and the category of
+ * an event show that the event is not wanted, all its other fields are skipped. One event object is reused for all
+ * events, so the receiver must copy what it needs before it returns.
  */
 import { BAD, CLOSE_OBJECT, COLON, COMMA, MORE, OPEN_ARRAY, OPEN_OBJECT, QUOTE } from './bytes.ts'
 import { endsScalar, skipScalar, skipSpace } from './bytes.ts'
@@ -64,7 +64,7 @@ export class TraceEvent {
   }
 }
 
-/** The fast path for integers reads at most this many digits. */
+/** The maximum number of digits that the fast path for integers reads. */
 const DIGITS = 15
 
 export class EventReader {
@@ -73,15 +73,21 @@ export class EventReader {
   private readonly accept: (phase: string, category: string) => boolean
   /** The phases whose events may be wanted, or null if events of all phases may be wanted. */
   private readonly phases: string | null
-  /** For each category: true if its events of phase X are wanted, or undefined if `accept` was not asked yet. */
+  /**
+   * For each category: true if its events of phase X are wanted, or undefined if `accept` has not been called for it
+   * yet.
+   */
   private readonly wanted: (boolean | undefined)[] = []
-  /** For each category: the shortest wanted duration in nanoseconds, or undefined if `least` was not asked yet. */
+  /**
+   * For each category: the shortest wanted duration in nanoseconds, or undefined if `least` has not been called for it
+   * yet.
+   */
   private readonly shortest: (number | undefined)[] = []
   private readonly least: (category: string) => number
   private readonly span = new Microseconds()
   /**
-   * For each event name: the name and the category of the event that followed it the last time. The reader expects the
-   * same name and category in the next event.
+   * For each event name: the name and the category of the event that followed the last event with this name. The reader
+   * tries this name and category first for the next event.
    */
   private readonly nameAfter: number[] = []
   private readonly categoryAfter: number[] = []
@@ -90,7 +96,7 @@ export class EventReader {
   private readonly argSeparators = new Separators()
   private data: Uint8Array = new Uint8Array(0)
   private view = viewOf(this.data)
-  /** The number that `plain` has read. */
+  /** The number that the last call of `plain` has read. */
   private readonly value = new Float64Array(1)
 
   constructor(
@@ -108,7 +114,7 @@ export class EventReader {
   /** True if the event that `read` has just read is wanted. */
   accepted = false
 
-  /** Reads the object that begins at `at`. Returns the position after it, `MORE` or `BAD`. */
+  /** Reads the object that begins at `at`. Returns the position after the object, `MORE` or `BAD`. */
   read(data: Uint8Array, at: number, end: number): number {
     if (data !== this.data) {
       this.data = data
@@ -147,8 +153,8 @@ export class EventReader {
   }
 
   /**
-   * The results of `key`: true if the object ended, otherwise the byte range of the key. The hash of the key is in
-   * `scanned`.
+   * The results of the method `key`: true if the object ended, otherwise the byte range of the next key. The hash of
+   * the key is in `scanned`.
    */
   private closed = false
   private keyFrom = 0
@@ -190,7 +196,7 @@ export class EventReader {
     return (this.wanted[category + 1] ??= this.accept('X', category < 0 ? '' : this.strings.text(category)))
   }
 
-  /** True if events of this category are wanted only if they are longer. */
+  /** True if the event is shorter than the shortest wanted event of its category. */
   private isShort(): boolean {
     const { phase, category, duration } = this.event
     if (phase !== 'X' || category < 0) return false
@@ -258,7 +264,8 @@ export class EventReader {
   private string(field: number, data: Uint8Array, at: number, end: number): number {
     const { view, strings, lastName } = this
     const { category } = this.event
-    // Most events of such a category are short, and their names are many, so a name waits until the event is wanted.
+    // Most events of a category with a minimum duration are short and have many different names, so a name is interned
+    // only if its event is wanted.
     if (field === Field.name && category >= 0 && this.shortestOf(category) > 0) {
       const to = scanString(data, view, at, end)
       if (to < 0) return to

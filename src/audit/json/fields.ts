@@ -64,8 +64,8 @@ export class Keys {
   private readonly fields: number[] = []
   private readonly hashes: number[] = []
   /**
-   * `slots` holds the last key of each slot, and `before` the previous key in the same slot. The numbers in `slots` and
-   * `before` count from 1, and 0 means no key.
+   * For each slot of the hash table, `slots` holds its last key. For each key, `before` holds the previous key of its
+   * slot. The numbers in `slots` and `before` count from 1, and 0 means no key.
    */
   private readonly slots = new Uint8Array(SLOTS)
   private readonly before: number[] = []
@@ -81,7 +81,7 @@ export class Keys {
     }
   }
 
-  /** The field whose key has this hash and lies between `from` and `to`, or -1 if there is none. */
+  /** The field whose key has the given hash and equals the bytes between `from` and `to`, or -1 if there is none. */
   find(data: Uint8Array, from: number, to: number, hash: number): number {
     for (let i = this.slots[hash & (SLOTS - 1)] - 1; i >= 0; i = this.before[i] - 1)
       if (this.hashes[i] === hash && this.is(this.bytes[i], data, from, to)) return this.fields[i]

@@ -52,8 +52,8 @@ export class Microseconds {
   }
 
   /**
-   * Reads the number in `data` from `at` up to `end`. Returns false if it is not a number or is beyond 2^53
-   * microseconds.
+   * Reads the number in `data` from `at` up to `end`. Returns false if the bytes are not a number or if the number is
+   * beyond 2^53 microseconds.
    */
   read(data: Uint8Array, at: number, end: number): boolean {
     const from = at

@@ -27,12 +27,12 @@ export const VALUE_LIMIT = 8 << 20
 
 export interface TraceSink {
   /**
-   * True if events of this phase and category are wanted. For phase X, `accept` must always give the same answer for
-   * the same category.
+   * True if events of the given phase and category are wanted. For phase X, `accept` must always return the same value
+   * for the same category.
    */
   accept(phase: string, category: string): boolean
   event(event: TraceEvent): void
-  /** The shortest duration in nanoseconds of the wanted events of phase X of a category; 0 if absent. */
+  /** The minimum duration, in nanoseconds, of wanted events of phase X in a category; 0 if the function is absent. */
   least?(category: string): number
   /** The phases whose events may be wanted, one character each; if absent, all phases may be wanted. */
   readonly phases?: string
@@ -179,7 +179,7 @@ export class TraceScanner {
     this.documents.push({})
   }
 
-  /** Scans between the members of a document. */
+  /** Scans the text between two members of a JSON document. */
   private inObject(data: Uint8Array, at: number, end: number): number {
     if (data[at] === CLOSE_OBJECT) {
       this.state = 'outside'

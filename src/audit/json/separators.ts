@@ -5,8 +5,8 @@
  */
 
 /**
- * At most this many distinct separators are stored. Separators beyond this number, and longer separators, are never
- * guessed.
+ * The maximum number of distinct separators that are stored. Further separators, and separators of more than `LONGEST`
+ * bytes, are never guessed.
  */
 const MOST = 250
 const LONGEST = 64
@@ -26,7 +26,7 @@ export class Separators {
   private readonly next = new Uint8Array((MOST + 2) * GUESSES)
   private count = 0
 
-  /** The id of the separator that follows `before` at this position, or 0 if no guess matches. */
+  /** The id of the separator that follows the separator `before` at position `at`, or 0 if no guess matches. */
   guess(before: number, data: DataView, at: number, end: number): number {
     for (let i = before * GUESSES; i < (before + 1) * GUESSES; i++) {
       const guess = this.next[i]
@@ -43,7 +43,7 @@ export class Separators {
     return this.fields[separator]
   }
 
-  /** Stores the separator that follows `before`. Returns its id. */
+  /** Stores the separator that follows the separator `before`. Returns its id. */
   learn(before: number, data: DataView, from: number, to: number, end: number, field: number): number {
     const length = to - from
     if (length < SHORTEST || length > LONGEST) return UNKNOWN
@@ -65,7 +65,7 @@ export class Separators {
     return found
   }
 
-  /** True if the bytes are equal and the next byte starts a value, not further white space. */
+  /** True if the separator's bytes are found at `at`, and the byte after them starts a value and is not white space. */
   private is(separator: number, data: DataView, at: number, end: number): boolean {
     const length = this.lengths[separator]
     if (at + length >= end) return false

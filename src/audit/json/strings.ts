@@ -31,7 +31,7 @@ export class ByteStrings {
   }
 
   /**
-   * The id of the string with these bytes, which are the bytes between the quotes with escape sequences left as they
+   * The id of the string with the bytes from `from` to `to`, between the quotes and with escape sequences left as they
    * are. `hash` is the hash of the bytes.
    */
   intern(data: DataView, from: number, to: number, hash = hashOf(data, from, to)): number {
@@ -53,7 +53,7 @@ export class ByteStrings {
     return this.ends[id] - this.ends[id - 1]
   }
 
-  /** True if the bytes from `at` up to the next quote are this string. */
+  /** True if the bytes from `at` up to the next quote are the string with the given id. */
   isAt(id: number, data: DataView, at: number, end: number): boolean {
     const to = at + this.ends[id] - this.ends[id - 1]
     return to < end && data.getUint8(to) === QUOTE && this.equals(id, data, at, to)

@@ -21,7 +21,9 @@ import {
 import { JoinedPieces, skipSpace, skipString, skipValue, ValueSkipper } from './bytes.ts'
 import { VALUE_LIMIT } from './scanner.ts'
 
-/** What to do with a value: enter an object or array, pass the value whole, or skip it. */
+/**
+ * What the walker does with a value: enter an object or array, pass the whole value to the callback, or skip the value.
+ */
 export type Visit = 'enter' | 'take' | 'skip'
 
 export interface WalkSink {
@@ -35,7 +37,7 @@ export class JsonWalker {
   private readonly sink: WalkSink
   private readonly warnings: Warnings
   private readonly path: string[] = []
-  /** The open containers. An array is represented by the action for its elements, and an object by null. */
+  /** The open containers. The entry of an array is the action for its elements, and the entry of an object is null. */
   private readonly open: (Visit | null)[] = []
   private expect: 'value' | 'key' | 'next' | 'end' | 'lost' = 'value'
   /** True if nothing has been read yet in the innermost open object or array. */
@@ -127,7 +129,7 @@ export class JsonWalker {
     return after
   }
 
-  /** Updates the state after a complete value. */
+  /** Updates the walker's state at the end of a value. */
   private done(): void {
     const inside = this.open.at(-1)
     if (inside === null) this.path.pop()

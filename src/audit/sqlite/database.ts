@@ -71,8 +71,8 @@ export class SqliteDatabase {
   }
 
   /**
-   * Warns if the file is shorter than the number of pages in its header says. That number is valid only if the last
-   * program that changed the file also maintained it.
+   * Warns if the file is shorter than the number of pages in its header says. The number of pages in the header is
+   * valid only if the last program that changed the file also updated the number.
    */
   private expectWhole(header: DataView): void {
     const pages = header.getUint32(28)
@@ -98,8 +98,8 @@ export class SqliteDatabase {
   }
 
   /**
-   * Calls `row` with the values of the columns for each row. If the table lacks a column, its value is null. The same
-   * array is reused for every row.
+   * Calls `row` with the values of the columns for each row. If the table lacks a column, the value of the column is
+   * null. All calls of `row` receive the same array.
    */
   rows(table: string, columns: readonly string[], row: (values: readonly SqlValue[]) => void): void {
     const found = this.tables.get(table)
@@ -107,8 +107,8 @@ export class SqliteDatabase {
   }
 
   /**
-   * The values of the row with this row id, or null if there is no such row. This works only for tables whose primary
-   * key is the row id.
+   * The values of the row with this row id, or null if there is no such row. The search works only for tables whose
+   * primary key is the row id.
    */
   find(table: string, number: number, columns: readonly string[]): SqlValue[] | null {
     const found = this.tables.get(table)

@@ -3,8 +3,8 @@
 export interface Columns {
   readonly names: readonly string[]
   /**
-   * The index of the column that is an alias of the row id, or -1 if there is none. The value of this column is not
-   * stored in the records.
+   * The index of the column that is an alias of the row id, or -1 if there is none. The records do not contain the
+   * value of the alias column.
    */
   readonly rowNumber: number
 }

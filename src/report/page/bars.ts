@@ -16,7 +16,7 @@ interface Bar {
   readonly figures: RankDocument
 }
 
-/** The segments of a bar in microseconds. The segments of a bar add up to its wall time. */
+/** The lengths of the segments of a bar, in microseconds. The segments of a bar add up to its wall time. */
 export function pieces({ computeUs, taxes, other }: RankDocument): Record<CategoryName, number> {
   return {
     compute: computeUs,
@@ -46,8 +46,8 @@ export class Bars {
   private share = false
   private pinned: Chosen | null = null
   /**
-   * Called if the user chooses a step. The rank is given if the bars show the steps of one rank. The step is null for
-   * the whole window.
+   * Called if the user chooses a step. The argument `rank` is null unless the bars show the steps of one rank. The
+   * argument `step` is null if the user chooses the whole window.
    */
   chosen: (step: number | null, rank: number | null) => void = () => undefined
 
@@ -71,7 +71,8 @@ export class Bars {
     })
     this.rows.addEventListener('click', ({ target }) => this.choose(target))
     if (header.steps.length === 0) byId('bars-by').hidden = true
-    // Only one of the bars is a tab stop. The arrow keys move from bar to bar, since there may be hundreds of bars.
+    // The Tab key reaches only one of the bars. The arrow keys move from bar to bar, since there may be hundreds of
+    // bars.
     this.rows.addEventListener('keydown', (event) => {
       if (event.key === 'Enter') this.choose(event.target)
       const step = { ArrowDown: 1, ArrowUp: -1 }[event.key]
@@ -90,7 +91,8 @@ export class Bars {
   }
 
   /**
-   * Fills the selection list. The selection list contains steps if the bars are ranks, and ranks if the bars are steps.
+   * Fills the selection list. The selection list contains steps if each bar shows a rank, and ranks if each bar shows a
+   * step.
    */
   private offer(): void {
     const { figures, steps, culprit } = this.header
@@ -120,7 +122,7 @@ export class Bars {
     })
   }
 
-  /** Chooses the step whose bar contains the target. */
+  /** Chooses the step whose bar contains the given element. */
   private choose(target: EventTarget | null): void {
     const row = target instanceof Element ? target.closest<HTMLElement>('#bars > li') : null
     if (row === null || this.by !== 'step') return
@@ -169,7 +171,7 @@ export class Bars {
         lines: [
           ['time', `${timeOfUs(localityUs[0])} to ${timeOfUs(localityUs[1])}, inside busy time`],
           ...(localityBytes === null ? [] : [['bytes', bytes(localityBytes)] as const]),
-          ['meaning', 'bytes that one kernel writes to device memory for the next to read back'],
+          ['meaning', 'bytes that one kernel writes to device memory for a later kernel to read back'],
         ],
       })
       bar.append(mark)
@@ -221,7 +223,7 @@ export class Bars {
     this.legend.replaceChildren(
       ...shown.map(({ name, label, meaning }) => entry(name, label, meaning)),
       ...(this.header.figures.some(({ taxes }) => taxes.localityUs !== null)
-        ? [entry(LOCALITY, 'of which locality', 'part of busy time: from the lower to the upper bound')]
+        ? [entry(LOCALITY, 'of which locality', 'part of busy time: between the lower and the upper bound')]
         : []),
     )
   }
@@ -249,7 +251,7 @@ export class Bars {
 const explain = (target: HTMLElement, description: Description): void =>
   target.setAttribute('data-tip', JSON.stringify(description))
 
-/** Returns the subdivision of a category of time, if the category has one. */
+/** Returns the times into which a category is divided, or an empty list if the category is not divided. */
 function breakdown(name: CategoryName, { idle, other, taxes }: RankDocument): (readonly [string, string])[] {
   const some = (parts: readonly (readonly [string, number | null])[]): (readonly [string, string])[] =>
     parts.flatMap(([label, us]) => (us !== null && us > 0 ? [[label, timeOfUs(us)] as const] : []))

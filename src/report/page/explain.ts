@@ -1,6 +1,6 @@
 /**
- * Shows the tooltips of elements with `data-tip` when the pointer is over the element, when the reader taps it, and
- * while it has the focus.
+ * Shows the tooltips of elements with `data-tip` when the pointer is over the element, when the reader taps the
+ * element, and while the element has the focus.
  */
 import type { Description, Tooltip } from './dom.ts'
 

@@ -1,6 +1,6 @@
 /**
- * Handles pointer and keys on the tracks, except for moving the view, which steer.ts does. Everything that the pointer
- * can do is also possible with keys.
+ * Handles pointer and key events on the tracks, except those that move the view, which steer.ts handles. Everything
+ * that the pointer can do is also possible with keys.
  */
 import { byId, type Tooltip } from './dom.ts'
 import { rowAt, type Row } from './layout.ts'
@@ -112,7 +112,7 @@ export function listen(tracks: Tracks, panel: Panel, tooltip: Tooltip): void {
     return index < 0 ? end.length - 1 : index
   }
 
-  /** Moves to the next or the previous event of the row. */
+  /** Moves the keyboard cursor to the next or the previous event of its row. */
   function along(by: 1 | -1): void {
     const { cursor } = tracks
     const row = cursor && tracks.rowOf(cursor)
@@ -125,7 +125,7 @@ export function listen(tracks: Tracks, panel: Panel, tooltip: Tooltip): void {
     if (index >= 0 && index < start.length) moveTo(row, index)
   }
 
-  /** Moves to the event at the same time in another row. */
+  /** Moves the keyboard cursor to the row above or below, to the event at the start time of the selected event. */
   function across(by: 1 | -1): void {
     const rows = tracks.layout.rows.filter(
       ({ quiet, lane, rank }) => quiet === 0 && (lane ?? model.ranks[rank].partition).start.length > 0,

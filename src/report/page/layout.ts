@@ -6,12 +6,12 @@ export interface Row {
   /** The index of the row's rank. */
   readonly rank: number
   /**
-   * The lane of the row. It is null for the row of the rank's partition, and for the row that represents quiet streams.
+   * The lane of the row, or null for the row of the rank's partition and for the row that represents several streams.
    */
   readonly lane: Lane | null
-  /** The number of quiet streams, or of host threads, that this row represents. */
+  /** The number of hidden streams (those with little work), or of host threads, that this row represents. */
   readonly quiet: number
-  /** True if the row opens and closes the host threads of its rank. */
+  /** True if the user shows or hides the host threads of a rank by means of this row. */
   readonly isHosts: boolean
   readonly label: string
   readonly top: number
@@ -45,7 +45,7 @@ export function layOut(
   ranks: readonly Rank[],
   extents: readonly Extent[],
   culprit: number | null,
-  /** For each rank: true if its host threads are open. */
+  /** For each rank: true if its host threads are shown. */
   open: readonly boolean[] = [],
 ): Layout {
   const rows: Row[] = []
@@ -96,7 +96,7 @@ export function layOut(
   return { rows, groups, first: order[0]?.index ?? 0, height: y }
 }
 
-/** The lanes with the most busy time, in their original order. */
+/** Returns the lanes with the most busy time, without changing their order. */
 function busiest(lanes: readonly Lane[]): readonly Lane[] {
   if (lanes.length <= BUSY + FEW) return lanes
   const busy = new Set([...lanes].sort((a, b) => b.segments.total - a.segments.total).slice(0, BUSY))

@@ -60,7 +60,7 @@ export class Model {
     for (let member = first[collective]; member < first[collective + 1]; member++) yield member
   }
 
-  /** The interval from the first arrival at the collective to its last end. */
+  /** The interval from the first arrival at the collective to the last end of the collective on any rank. */
   span(collective: number): [from: number, to: number] {
     const { start, duration } = this.collectives
     let [from, to] = [Infinity, -Infinity]
@@ -119,12 +119,12 @@ export class Model {
         ['duration', time(partition.end[at] - partition.start[at])],
         ['start', time(partition.start[at])],
         ['where', `rank ${number}`],
-        ['meaning', name === null ? 'the audit attributes this time to no part' : parts[name]],
+        ['meaning', name === null ? 'the audit attributes this time to no category' : parts[name]],
       ],
     }
   }
 
-  /** Describes many events under one pixel by their number and by the longest of the first few thousand. */
+  /** Describes many events under one pixel by their number and by the longest event of the first few thousand. */
   describeMany(rank: number, lane: Lane, from: number, to: number, left: number, right: number): Description {
     let [longest, busy] = [from, 0]
     const stop = Math.min(to, from + 4096)

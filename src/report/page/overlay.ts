@@ -56,7 +56,7 @@ function drawLabels(tracks: Tracks, context: CanvasRenderingContext2D): void {
   context.fillRect(gutter - 1, AXIS, 1, height - AXIS)
 }
 
-/** A label for a narrow screen. */
+/** Shortens the label of a row for a narrow screen. */
 const shortLabel = (label: string): string =>
   label
     .replace('stream ', 's ')
@@ -64,7 +64,7 @@ const shortLabel = (label: string): string =>
     .replace('overlap ', '')
     .replace('depth ', '')
 
-/** Draws the starts of each rank's steps if these are far enough apart. */
+/** Draws the starts of each rank's steps if the starts are far enough apart. */
 function drawSteps(tracks: Tracks, context: CanvasRenderingContext2D): void {
   const { model, view, plotWidth, gutter, ink, layout, scroll } = tracks
   context.font = LABELS.replace('12px', '10px')
@@ -148,7 +148,7 @@ function drawMatches(
   context.fillStyle = ink.text
   const step = view.span / plotWidth
   let i = lowerBound(found, lowerBound(lane.end, view.from))
-  // At most one mark is drawn per pixel.
+  // At most one search match is marked per pixel.
   while (i < found.length) {
     const event = found[i]
     if (lane.start[event] > view.to) break

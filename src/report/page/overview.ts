@@ -38,7 +38,7 @@ export class Overview {
     })
   }
 
-  /** This function must be called when the colours have changed. */
+  /** Must be called after a change of the colours, so that the strip is painted again. */
   recolour(): void {
     this.image = null
   }
@@ -77,7 +77,7 @@ export class Overview {
     context.fillText(gutter < 80 ? 'all' : 'all ranks', 6, HEIGHT / 2)
   }
 
-  /** Paints the mean over all ranks. */
+  /** Paints the share of each category of time, as the mean over all ranks. */
   private paint(columns: number, height: number): ImageData {
     const { model, view, palette } = this.tracks
     const one = new Float32Array(columns * categoryCount)

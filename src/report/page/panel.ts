@@ -1,6 +1,6 @@
 /**
  * The panel below the tracks, which shows details of the selection. For a collective, the panel lists the arrival of
- * each rank and the time that the collective cost it.
+ * each rank and the time that the collective cost the rank.
  */
 import { categories, TRANSFER, WAIT } from '../categories.ts'
 import { time } from '../units.ts'
@@ -60,7 +60,7 @@ export class Panel {
     this.showCollective(order[this.at])
     const [from, to] = this.model.span(order[this.at])
     const { view } = this.tracks
-    // The zoom level is kept unless the collective would be invisible.
+    // The zoom level is kept unless the collective would be too small or too large on the screen.
     const last = this.model.collectives.last[order[this.at]]
     if (last >= 0) this.tracks.reveal(this.tracks.layout.groups[last])
     if (to - from < 0.005 * view.span || to - from > 0.9 * view.span) this.tracks.goTo(from, to, null)
@@ -120,7 +120,7 @@ export class Panel {
       facts.push(
         members.length < 2
           ? 'Only one rank of this collective is known, so its time cannot be split into waiting and transfer.'
-          : 'Which rank was late is unknown: the traces do not list the ranks of process groups, and these calls may belong to different groups.',
+          : 'Which rank was late is unknown: the traces do not list the ranks of process groups, and the matched calls may belong to different groups.',
       )
     else {
       const starts = members.map((member) => collectives.start[member])
@@ -131,8 +131,11 @@ export class Panel {
       )
     }
     if (!collectives.complete[index] && last >= 0)
-      facts.push('Traces of some of its ranks are missing, so the waits are lower bounds.')
-    if (matched) facts.push(`Matched by ${matched}; the ends are ${time(collectives.endSkew[index])} apart.`)
+      facts.push('Traces of some ranks of this collective are missing, so the waits are lower bounds.')
+    if (matched)
+      facts.push(
+        `The calls were matched by ${matched}; their ends are ${time(collectives.endSkew[index])} apart.`,
+      )
     if (library) facts.push(`Library: ${library}.`)
     return facts.join(' ')
   }

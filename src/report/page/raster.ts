@@ -74,7 +74,7 @@ export class Raster {
         const share = coverage[x * categoryCount + category]
         if (share <= 0) continue
         covered += share
-        // Even the category with the shortest time stays visible.
+        // In a pixel column, even the category with the shortest time stays visible.
         const least = y === bottom ? Math.ceil(height / 5) : 1
         const next = Math.max(top, Math.min(y - least, bottom - Math.round(Math.min(1, covered) * height)))
         this.column(x, next, y, from, to, palette, category, hatch)

@@ -1,6 +1,6 @@
 /**
  * Finds kernels and operators by a substring of their name, marks the matches on the tracks, counts them, and moves
- * from one match to the next. Device work also matches by the name of its operator.
+ * from one match to the next. Device work is also found by the name of its operator.
  */
 import { count, time } from '../units.ts'
 import { byId } from './dom.ts'
@@ -15,7 +15,7 @@ export class Search {
   private readonly input = byId<HTMLInputElement>('search')
   private readonly result = byId('search-result')
   private last: Place | null = null
-  /** True if only events of host threads match. */
+  /** True if only events of host threads match the search text. */
   private onlyHosts = false
 
   constructor(model: Model, tracks: Tracks, panel: Panel) {
@@ -74,7 +74,7 @@ export class Search {
         : `${count(events)} events${onHost} of ${count(used.size)} names, ${time(nanoseconds)} in all; Enter: the next`
   }
 
-  /** Moves to the next match by start time after the match that was shown last, over all ranks. */
+  /** Moves to the match, on any rank, whose start time follows the start time of the match that was shown last. */
   private next(): void {
     if (this.tracks.matches === null) return
     const after = this.last === null ? this.tracks.view.from : this.last.lane.start[this.last.event]
@@ -84,7 +84,7 @@ export class Search {
     for (const [rank, lanes] of this.tracks.matches.entries())
       for (const [l, found] of lanes.entries()) {
         const lane = this.model.ranks[rank].all[l]
-        // Closed host threads are skipped, unless nothing else matches.
+        // Hidden host threads are skipped, unless no other event matches.
         if (lane.isHost && !this.onlyHosts && !this.tracks.isOpen(rank)) continue
         for (let i = firstFrom(lane.start, found, after); i < found.length; i++) {
           const place = { rank, lane, event: found[i] }

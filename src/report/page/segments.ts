@@ -11,7 +11,7 @@ export class Segments {
   readonly start: Float64Array
   readonly end: Float64Array
   readonly category: Uint8Array
-  /** For each block: the time of each category before it. */
+  /** For each block of intervals: the time of each category before the block. */
   private readonly before: Float64Array
 
   constructor(start: Float64Array, end: Float64Array, category: Uint8Array) {
@@ -93,7 +93,7 @@ export class Segments {
 
   /**
    * Sums the time of each category from `left` (included) to `right` (excluded). The intervals from `i` up to `next`
-   * (excluded) overlap this column.
+   * (excluded) overlap the column.
    */
   private sum(i: number, next: number, left: number, right: number, out: Float32Array, base: number): void {
     if (next - i <= 2 * BLOCK) {

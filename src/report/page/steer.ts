@@ -25,7 +25,7 @@ export interface Actions {
   fit(): void
   /** The mouse has dragged the plot down by `down` pixels. */
   drag?(down: number): void
-  /** Handles further keys, which may replace the keys that zoom and pan. */
+  /** The actions of further keys. They may replace the actions of the keys that zoom and pan. */
   readonly keys: Readonly<Record<string, () => void>>
 }
 

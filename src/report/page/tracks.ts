@@ -16,7 +16,7 @@ import { View } from './view.ts'
 export type Selection =
   { readonly kind: 'event'; readonly place: Place } | { readonly kind: 'collective'; readonly index: number }
 
-/** What is under a point of the canvas. */
+/** The row and the events under a point of the canvas. */
 export interface Hit {
   readonly row: Row
   /** The events or segments with the indices from `from` up to `to` (excluded). */
@@ -28,7 +28,7 @@ export interface Hit {
 }
 
 /**
- * The event or part that the user has selected with the keyboard. If there is no lane, the selection is a segment of
+ * The event or segment that the user has selected with the keyboard. If `lane` is null, the selection is a segment of
  * the rank's partition.
  */
 export interface Cursor {
@@ -54,13 +54,13 @@ export class Tracks implements Plot {
   gutter = 96
   width = 0
   height = 0
-  /** Functions that are called after each frame. */
+  /** Functions that are called after each frame has been drawn. */
   readonly drawn: (() => void)[] = []
 
   private readonly content = byId('tracks-content')
   private readonly context: CanvasRenderingContext2D
   private readonly extents: Extent[]
-  /** For each rank: true if its host threads are open. */
+  /** For each rank: true if its host threads are shown. */
   private readonly open: boolean[]
   private coverage = new Float32Array(0)
   private image: ImageData | null = null
@@ -94,7 +94,7 @@ export class Tracks implements Plot {
     this.invalidate()
   }
 
-  /** Folds or unfolds a rank on the tracks. If the row represents quiet streams, shows those streams. */
+  /** Folds or unfolds a rank on the tracks. If the row represents hidden streams, shows those streams. */
   fold(row: Row): void {
     if (row.isHosts) {
       this.openHosts(row.rank)
@@ -104,14 +104,14 @@ export class Tracks implements Plot {
     this.relayout()
   }
 
-  /** Opens or closes the host threads of a rank. */
+  /** Shows or hides the host threads of a rank. */
   openHosts(rank: number): void {
     this.open[rank] = !this.open[rank]
     if (this.extents[rank] === 'folded') this.extents[rank] = 'busy'
     this.relayout()
   }
 
-  /** True if the host threads of a rank are open. */
+  /** True if the host threads of a rank are shown. */
   isOpen(rank: number): boolean {
     return this.open[rank]
   }
@@ -124,7 +124,7 @@ export class Tracks implements Plot {
     this.relayout()
   }
 
-  /** Which ranks are folded or open, as text for the page's address. */
+  /** Which rows of each rank are shown, as text for the page's address. */
   get state(): string {
     const letter = (rank: number): string =>
       ({ folded: 'f', busy: 'b', all: 'a' })[this.extents[rank]] + (this.open[rank] ? 'h' : '')
@@ -173,7 +173,7 @@ export class Tracks implements Plot {
     this.invalidate()
   }
 
-  /** Scrolls to a row or a group of rows, unless it is already visible. */
+  /** Scrolls to a row or a group of rows, unless the row or group is already visible. */
   reveal({ top, height }: { readonly top: number; readonly height: number }): void {
     const visible = this.height - AXIS
     if (top < this.scroll || top + height > this.scroll + visible)
@@ -185,7 +185,7 @@ export class Tracks implements Plot {
     return this.layout.rows.find((row) => row.rank === rank && row.lane === lane && row.quiet === 0)
   }
 
-  /** The start and end of the event or part at the keyboard cursor. */
+  /** The start and end of the event or segment at the keyboard cursor. */
   spanOf({ rank, lane, index }: Cursor): [from: number, to: number] {
     const { start, end } = lane ?? this.model.ranks[rank].partition
     return [start[index], end[index]]
@@ -213,7 +213,7 @@ export class Tracks implements Plot {
     })
   }
 
-  /** What is within three pixels of a point on the canvas. */
+  /** The row and the events within three pixels of a point on the canvas. */
   hit(x: number, y: number): Hit | null {
     const row = rowAt(this.layout, y - AXIS + this.scroll)
     if (row === undefined || row.quiet > 0 || x < this.gutter || y < AXIS) return null
@@ -293,7 +293,10 @@ function range(
   return [from, segments.startingFrom(right, from)]
 }
 
-/** The events of a lane. The segments of a collective are split at the arrival of the last rank. */
+/**
+ * The indices of a lane's events that overlap an interval. Segments have other indices, since the event of a collective
+ * is split into two segments.
+ */
 function rangeOf({ lane }: Row, left: number, right: number): [number, number] {
   if (lane === null) return [0, 0]
   let [low, high] = [0, lane.end.length]

@@ -13,12 +13,12 @@ export interface Collectives {
   readonly library: Uint32Array
   readonly matchedBy: Uint32Array
   readonly complete: Uint8Array
-  /** The index of the rank that arrived last, or −1. */
+  /** The index of the rank that arrived last, or −1 if it is unknown. */
   readonly last: Int32Array
   readonly endSkew: Float64Array
   /** The members of collective i have the indices from `first[i]` up to `first[i + 1]` (excluded). */
   readonly first: Uint32Array
-  /** These arrays have one entry per member. A wait or transfer that is unknown is −1. */
+  /** The arrays from `collective` to `transfer` have one entry per member. An unknown wait or transfer is −1. */
   readonly collective: Uint32Array
   readonly rank: Uint32Array
   readonly start: Float64Array
@@ -38,7 +38,7 @@ export interface Lane extends PackedLane {
   readonly operator: Uint32Array
   /** The time from the launch call to the start of the event, or NaN if the launch is unknown. */
   readonly delay: Float64Array
-  /** The member index of each event, or −1; the array is null for a lane without members. */
+  /** The index of each event among the members of collectives, or −1; the array is null for a lane without members. */
   readonly member: Int32Array | null
   /**
    * The coloured segments to paint. Events of collectives are split into two segments at the arrival of the last rank.

@@ -26,7 +26,7 @@ export function taxBars({ variants }: Point): Markup {
     </details>`
 }
 
-/** The bar of each rank of some executions, all on one scale. */
+/** The bars of the ranks of several executions, all on one scale. */
 export function rankBars(pictures: readonly (readonly [name: string, picture: Picture])[]): Markup {
   const longest = Math.max(...pictures.map(([, { wall }]) => wall))
   return html`<h4>Where the time went</h4>

@@ -1,7 +1,7 @@
 /**
- * Draws a chart with lines over a sweep as inline SVG. Each point is drawn with its 95 % interval. Each line has its
- * own colour, dashes and marks, and its name at its end. The values of a column are shown when the pointer is over the
- * column or when the column has the focus.
+ * Draws a chart with lines over a sweep as inline SVG. Each point is drawn with its 95 % confidence interval. Each line
+ * has its own colour, dashes and marks, and its name at its end. The values of a column are shown when the pointer is
+ * over the column or when the column has the focus.
  */
 import type { Quantity } from '../../runs/results.ts'
 import type { Description } from '../description.ts'
@@ -13,7 +13,7 @@ export interface Line {
   readonly name: string
   /** The index of the line's style. Style 0 is for the variant with which the other variants are compared. */
   readonly look: number
-  /** The values in order, with null for each value that was not measured. */
+  /** The values of the line in the order of the points, with null for each value that was not measured. */
   readonly values: readonly (Quantity | null)[]
 }
 
@@ -25,7 +25,7 @@ export interface Chart {
   /** For each point: its index on the page, which is used to show the point. */
   readonly places: readonly number[]
   readonly lines: readonly Line[]
-  /** The label of the line at 1 and of the area below it. */
+  /** The labels of the horizontal line at the value 1 and of the area below that line. */
   readonly one: string
   readonly below?: string
   /** The range of values that the chart always shows. */
@@ -108,7 +108,7 @@ function marks(bottom: number, top: number): number[] {
   return found
 }
 
-/** The points of the axis whose labels do not overlap. */
+/** Selects points of the axis whose labels do not overlap. */
 function legible(at: readonly number[], x: (value: number) => number): number[] {
   let free = -Infinity
   return at.filter((value) => {

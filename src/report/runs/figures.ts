@@ -35,7 +35,7 @@ const figures: readonly Figure[] = [
   ['Median, recorded', ({ recorded }) => timed(recorded)],
 ]
 
-/** For a point with a delayed rank, this is the time at which the other ranks had finished. */
+/** A row for points with a delayed rank: the time at which all ranks except the delayed rank had finished. */
 const punctualFigure: Figure = ['Ranks not delayed', ({ punctual }) => timed(punctual)]
 
 const deviationText = ({ largest, bound }: VariantResult['deviation']): string =>
@@ -54,7 +54,7 @@ export function figuresSection(points: readonly Point[]): Markup {
   </section>`
 }
 
-/** The variants are the columns, since a page is wide enough for them but not for all figures. */
+/** The variants are the columns of the table, since a page is wide enough for all variants but not for all figures. */
 const pointFigures = (point: Point, place: number, shown: readonly Figure[]): Markup =>
   html`<details ${place === 0 ? OPEN : null}>
     <summary>

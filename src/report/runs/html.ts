@@ -180,8 +180,8 @@ function pointArticle(point: Point, place: number): Markup {
 }
 
 /**
- * The timeline of a variant, together with its figures. The figures come from all recorded executions; the timeline
- * shows one of these.
+ * The timeline of a variant, together with its figures. The figures come from all recorded executions of the variant;
+ * the timeline shows one of these executions.
  */
 function variantFigure(result: VariantResult, bulk: VariantResult | null): Markup {
   const { variant, recorded, picture } = result

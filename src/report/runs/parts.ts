@@ -16,8 +16,8 @@ export const partLabels: Readonly<Record<RunPart, string>> = {
 export const localityMeaning =
   'the part of useful time in which kernels write data that a later kernel reads back; it costs nothing if the data stays in a cache'
 
-/** The category that gives the part its colour. */
+/** The category of the audit page whose colour is used for a category of an execution. */
 export const categoryOf = (part: RunPart): CategoryName => (part === 'useful' ? 'compute' : part)
 
-/** The category code of each part, indexed like `runPartNames`. */
+/** The code of the category whose colour is used, indexed like `runPartNames`. */
 export const categoryCodes: readonly number[] = runPartNames.map((part) => codeOf(categoryOf(part)))

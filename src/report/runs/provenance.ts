@@ -11,13 +11,13 @@ export function ranksText(result: BenchResult): string {
   const ranks = rankCount(result)
   if (machine.threads)
     return (
-      'The ranks are threads that share one memory. No link lies between them, so a transfer is a copy within that memory. ' +
+      'The ranks are threads that share one memory. No link lies between the ranks, so a transfer is a copy within that memory. ' +
       'Launches, waits and overlapped computation are real.'
     )
   if (ranks > 1 && machine.memories === 1)
     return (
       `The ${ranks} ranks are virtual: they share one GPU and its memory, and each has ${count(machine.cores / ranks)} multiprocessors. ` +
-      'No link lies between them, so their times say nothing about push versus pull on a real node.'
+      'No link lies between the ranks, so their times say nothing about push versus pull on a real node.'
     )
   return `Each of the ${plural(ranks, 'rank')} has a GPU of its own.`
 }

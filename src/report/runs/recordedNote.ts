@@ -1,13 +1,15 @@
-/** States once per page how the recorded kernels differ from the timed ones, and what this means for the reader. */
+/**
+ * States once per page how the recorded kernels differ from the timed kernels, and how the differences affect figures.
+ */
 import type { Point } from '../../runs/results.ts'
 import { html, type Markup } from '../markup.ts'
 
-/** What the differences mean for the figures of a run. */
+/** States which figures of a run come from executions with recording. */
 export const recordedNote =
   'Times in the table are of executions without recording. The ledgers are of recorded executions, whose kernels differ; ' +
-  'recording resolves waits to the polling interval. With recording:'
+  'recorded waits are accurate to the polling interval. With recording:'
 
-/** The differences of all points, each once. */
+/** The differences between recorded and timed kernels at all points, without repetitions. */
 export const unlikeOf = (points: readonly Pick<Point, 'recordedUnlike'>[]): string[] => [
   ...new Set(points.flatMap((point) => point.recordedUnlike)),
 ]
@@ -24,5 +26,5 @@ export const recordedMarkup = (points: readonly Pick<Point, 'recordedUnlike'>[])
       </details>`
 }
 
-/** How `arke bench` states a difference in the warnings of a document. */
+/** The warning with which `arke bench` states a difference between recorded and timed kernels. */
 export const recordedWarning = (difference: string): string => `Recorded, ${difference}.`

@@ -40,7 +40,7 @@ export interface RecordedReport {
   readonly title: string
   /** The command that writes the page; `run` by default. */
   readonly command?: string
-  /** The headline of the page. By default, it states the cost of the taxes in the run. */
+  /** The headline of the page. The default headline states the cost of the taxes in the run. */
   readonly headline?: Headline
   /** Tables above the timelines. */
   readonly tables?: readonly ReportTable[]

@@ -9,7 +9,7 @@ import { partLabels } from './parts.ts'
 
 const taxes = ['launch', 'wait', 'transfer'] as const
 
-/** The share of the ranks' time that the taxes cost, with each of them. */
+/** The headline states the share of the ranks' time that the taxes cost, in total and for each tax. */
 export function recordedHeadline(picture: Picture): Headline {
   if (picture.ranks.length === 0 || !(picture.wall > 0)) return { figure: '', text: 'Nothing was launched.' }
   const { parts, wall } = ledgerOf(picture)
@@ -35,7 +35,7 @@ export function ledgerTable(picture: Picture, style: Style = plain): string {
   return tableOf('rank', [...rows, ...mean], style)
 }
 
-/** The mean ledger over the ranks of each picture, one row per picture. */
+/** A table with one row per recorded execution: the mean ledger over its ranks. */
 export const ledgersTable = (
   of: string,
   pictures: readonly (readonly [name: string, picture: Picture])[],
@@ -50,8 +50,8 @@ export const ledgersTable = (
 const tableOf = (of: string, rows: string[][], style: Style): string =>
   headed(columns([[of, 'wall', ...runPartNames, 'locality'], ...rows]), style).join('\n')
 
-/** The meaning of the columns. */
+/** Explains the columns of the ledger tables. */
 export const ledgerLegend: readonly string[] = [
   ...runPartNames.map((part) => `${part}: ${runParts[part]}`),
-  'locality: bytes that one kernel writes for a later one to read back, and how much of useful time that costs at most',
+  'locality: bytes that one kernel writes and a later kernel reads back, and the useful time that they cost at most',
 ].flatMap((line) => wrap(line))

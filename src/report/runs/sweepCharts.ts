@@ -9,7 +9,7 @@ import { findSweeps, type Sweep } from './sweeps.ts'
 
 const axisNames: Readonly<Record<string, string>> = {
   ranks: 'ranks',
-  skew: 'how late the last rank starts, % of bsp',
+  skew: 'delay of the last rank, % of the time of bsp',
 }
 
 export function sweepsSection(points: readonly Point[]): Markup {

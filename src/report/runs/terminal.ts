@@ -27,7 +27,10 @@ export function benchTable(point: Point, style: Style = plain): string {
   ].join('\n')
 }
 
-/** The table of an interrupted point has only the times so far, without recorded executions. */
+/**
+ * If the measurement of a point was interrupted, the table contains only the times that were measured before, without
+ * recorded executions.
+ */
 export function unfinishedTable(
   operation: string,
   shape: Point['shape'],
@@ -63,7 +66,7 @@ const row = ({ variant, time: taken, speedup, ofLimit, ledger, deviation }: Vari
 
 /**
  * Formats the distances between a median and the ends of its interval. An interval from order statistics need not be
- * symmetric.
+ * symmetric around the median.
  */
 export function reach({ median, interval: [low, high] }: Quantity): string {
   const farther = Math.max(high - median, median - low)

@@ -25,7 +25,7 @@ import {
 } from './points.ts'
 
 interface PartWords {
-  /** A phrase that says what a rank does in this category of its time. */
+  /** A phrase that says what a rank does in the time of a category. */
   readonly doing: string
   readonly name: string
 }
@@ -38,7 +38,7 @@ const partWords: Readonly<Record<RunPart, PartWords>> = {
   other: { doing: 'having no work', name: 'other' },
 }
 
-/** A tax is mentioned only if it takes at least this share of the wall time of `bsp`. */
+/** The minimum share of the wall time of `bsp` that a change of a tax must have to be mentioned. */
 const WORTH_A_WORD = 0.01
 
 const listed = (things: readonly string[]): string =>
@@ -81,7 +81,7 @@ function comparedHeadline(bulk: VariantResult, best: Compared): Headline {
 
 /**
  * Explains the headline of a point in one to three sentences. The sentences state which taxes fell, which taxes remain,
- * and how far the time is from the lower bound.
+ * and how far the time of the best variant is from the lower bound.
  */
 export function ledgerInWords(point: Point): string[] {
   const [bulk, best] = [bulkOf(point), bestOf(point)]
@@ -104,7 +104,7 @@ function taxSentence(before: RunLedger, { variant, ledger: after, launches }: Co
     ...(come.length > 0 ? [`adds ${listed(come)}`] : []),
   ]
   if (clauses.length === 0)
-    return `Where time goes differs by less than ${percent(WORTH_A_WORD, 1)} between ${variant} and bsp.`
+    return `Each category of time differs by less than ${percent(WORTH_A_WORD, 1)} of the time of bsp between ${variant} and bsp.`
   const recorded = `in recorded executions of ${time(before.wall)} (bsp) and ${time(after.wall)}`
   return `With ${plural(launches, 'kernel')} on each rank, ${variant} ${clauses.join('; ')}, ${recorded}.`
 }
@@ -186,7 +186,7 @@ function headlineOfMany(points: readonly Point[]): Headline {
   }
 }
 
-/** The number of points for each verdict. */
+/** Counts the points at which the best variant is faster than `bsp`, slower, and so on. */
 function verdictsOf(compared: readonly Comparison[]): string {
   const verdicts = compared.map(({ bulk, best }) => verdict(bulk, best))
   return listed(
@@ -203,7 +203,7 @@ function rangeOf(compared: readonly Comparison[]): string {
   const points = compared.map(({ point }) => point)
   const place = ({ point, best }: Comparison): string =>
     `${digits(best.speedup.median)}× (${ratioInterval(best.speedup)}) at ${difference(point, points)}`
-  return `The ratio goes from ${place(sorted[0])} to ${place(sorted[sorted.length - 1])}.`
+  return `The speed-up over bsp goes from ${place(sorted[0])} to ${place(sorted[sorted.length - 1])}.`
 }
 
 /** Returns the extents and options in which a point differs from the other points. */
@@ -219,7 +219,7 @@ function difference(point: Point, all: readonly Point[]): string {
   return [extentsOf({ shape }), ...more].filter(Boolean).join(', ') || extentsOf(point)
 }
 
-/** The share of each tax before and after, with the largest decrease first. */
+/** The share of each tax in `bsp` and in the best variant, with the largest decrease first. */
 function mostGone(pairs: readonly Comparison[]): string {
   const share = (of: 'bulk' | 'best', part: RunPart): number =>
     pairs.reduce((sum, pair) => sum + pair[of].ledger.parts[part] / pair.bulk.ledger.wall, 0) / pairs.length

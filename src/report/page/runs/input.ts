@@ -1,6 +1,6 @@
 /**
- * Handles pointer and keys on a variant's timeline. A span is described when the pointer is over it, at a tap, or when
- * the arrow keys reach it.
+ * Handles pointer and key events on a variant's timeline. A tooltip describes a span when the pointer is over the span,
+ * at a tap, or when the arrow keys reach the span.
  */
 import { runParts } from '../../../runs/results.ts'
 import { partLabels } from '../../runs/parts.ts'
@@ -90,7 +90,7 @@ function describe(tracks: VariantTracks, place: Place, spans: number): Descripti
       ['from', `${time(from)} to ${time(to)}`],
       ['on', `${tracks.variant}, rank ${rank}, ${track.name}`],
       ...(spans > 1
-        ? [['besides', `${spans - 1} shorter in the same place; zoom in to see them`] as const]
+        ? [['besides', `${spans - 1} shorter spans in the same place; zoom in to see them`] as const]
         : []),
     ],
   }

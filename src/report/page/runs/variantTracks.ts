@@ -21,13 +21,13 @@ const heights = [
   { rows: 256, lane: 6, apart: 0 },
   { rows: Infinity, lane: 3, apart: 0 },
 ] as const
-/** A lane shows names only if it has at least this height. */
+/** The minimum height of a lane that shows names, in CSS pixels. */
 const NAMED = 12
 const BETWEEN_RANKS = 8
 const EDGE = 4
-/** A shortened name is readable only if it has at least this many characters. */
+/** The minimum number of characters that a shortened name must have to be readable. */
 const LEGIBLE = 9
-/** The width of one character in FONT. */
+/** The width of one character in `FONT`, in CSS pixels. */
 const CHARACTER = 6.62
 
 export interface Row {
@@ -37,7 +37,7 @@ export interface Row {
   readonly top: number
   /** True for the first lane of each rank. */
   readonly first: boolean
-  /** True if a rank has only this lane. */
+  /** True if the rank of the lane has no other lane. */
   readonly alone: boolean
 }
 
