@@ -43,9 +43,9 @@ function withCompleteCopies(ir: KernelIR, facts: EmitFacts): KernelIR {
   const copies = copiesIn(ir, facts)
   const made = (copy: Node): string => {
     const plan = copies.ofCopy(copy)
-    if (plan.how === 'tensor') return 'TMA makes it while its role continues'
+    if (plan.how === 'tensor') return 'TMA makes the copy while the role continues'
     if (plan.how === 'chunks')
-      return `threads start it in chunks of ${plan.bytes} bytes (cp.async), and continue`
+      return `threads start the copy in chunks of ${plan.bytes} bytes (cp.async), and continue`
     return `complete at once, because ${copies.atOnce(copy)}`
   }
   const decisions = [...walk(ir.body)]
@@ -66,7 +66,9 @@ function withWords(ir: KernelIR, facts: EmitFacts): KernelIR {
     withDecisions(made, 'words', decisions)
   if (!ir.carried) return decided(ir, { what: 'flag-in-data words are not used: no tensor carries epochs' })
   if (!mayCarryEpochs(facts))
-    return decided(ir, { what: 'flag-in-data words are not used: the log of the kernel shows each wait' })
+    return decided(ir, {
+      what: 'flag-in-data words are not used: a kernel that records waits for flags, so that its log shows each wait',
+    })
   const { layouts, groupOf, ranges } = decide(ir, facts)
   const plan = planWords(ir, layouts, groupOf, ranges)
   if (plan.obstacle) return decided(ir, plan.obstacle)

@@ -43,7 +43,7 @@ export class Writer {
     this.#indent = outer
   }
 
-  /** Returns the lines that `body` writes, instead of appending them. The caller may drop or wrap them. */
+  /** Returns the lines that `body` writes, instead of appending them. The caller may drop or wrap these lines. */
   aside(body: () => void): Line[] {
     const mark = this.#lines.length
     body()

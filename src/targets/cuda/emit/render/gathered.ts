@@ -23,7 +23,7 @@ const extentsOf = ({ shape }: ValueType): readonly [number, number] =>
 const numberOf = (type: ValueType, place: readonly Code[]): Code =>
   place.length === 1 ? place[0] : code`(${place[0]} * ${extentsOf(type)[1]} + ${place[1]})`
 
-/** Writes the inputs to scratch memory. Returns the address of the scratch memory. */
+/** Writes the inputs of a node to its scratch memory, and returns the address of the scratch memory. */
 function writeInputs(node: Node, emission: Emission): Code {
   const base = group(emission.scratch(node))
   node.inputs.forEach((input, i) => {
