@@ -62,7 +62,7 @@ export const stageNames = (target: StagedTarget): string[] => [
   ...Object.keys(printedStages[target]),
 ]
 
-/** What the kernel is after a stage of the target. */
+/** Returns the description of a stage of the target. */
 export function stageDescription(target: StagedTarget, stage: string): string {
   const described: Readonly<Record<string, string>> = { ...irStages[target], ...printedStages[target] }
   return described[stage]

@@ -43,9 +43,7 @@ export function asEmitted(
 
 const known = new WeakMap<KernelIR, Map<string, CudaEmitted>>()
 
-/**
- * Returns the kernel specialised for the shapes of these arguments.
- */
+/** Emits a recorded kernel, specialised for the shapes of the given arguments. */
 export function emittedFor(ir: KernelIR, args: LaunchArguments, world: WorldFacts): CudaEmitted {
   const shapes: Record<string, readonly number[]> = {}
   for (const [name, argument] of Object.entries(args))

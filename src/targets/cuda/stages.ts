@@ -80,7 +80,7 @@ function withWords(ir: KernelIR, facts: EmitFacts): KernelIR {
 
 /**
  * Adds a courier role, which sends data on idle warps of the producer, if the courier costs nothing. The cost depends
- * on registers and shared memory, so all decisions are first made for the kernel with a courier.
+ * on registers and shared memory, so all decisions are first made for a copy of the kernel with a courier.
  */
 function withCourier(ir: KernelIR, facts: EmitFacts): KernelIR {
   const decided = (made: KernelIR, decision: Decision): KernelIR => withDecisions(made, 'courier', [decision])

@@ -1,7 +1,8 @@
 /**
- * The backend of a world on GPUs: heaps in device memory, device streams, and kernels compiled to machine code. This
- * file prepares arguments, per-rank launches and events. machine.ts contains queues, waiting and aborts. The arguments
- * of a per-rank launch are prepared in native memory once, so that each further launch costs one driver call.
+ * The backend of a world on GPUs: heaps in device memory, device streams, and kernels compiled to machine code.
+ * backend.ts prepares arguments, per-rank launches and events, and machine.ts contains launch queues, waiting and
+ * aborts. The arguments of a per-rank launch are prepared in native memory once, so that each further launch costs one
+ * driver call.
  */
 import type { KernelIR } from '../../ir/node.ts'
 import type { Timeline } from '../../timeline/timeline.ts'

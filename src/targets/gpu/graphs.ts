@@ -31,7 +31,7 @@ export class Graphs {
   readonly #machine: Machine
   #capture: Capture | undefined
   /**
-   * Launch queues whose last work was a graph or belonged to one. If the last work of a queue was a graph, its next
+   * Launch queues whose last work was a graph or belonged to a graph. If the last work of a queue was a graph, its next
    * launch has to wait for that graph.
    */
   readonly #behind = new Set<Queue>()

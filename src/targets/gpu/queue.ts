@@ -1,7 +1,7 @@
 /**
- * The launch queue of one stream on one rank. A queue knows which launches are in flight from an event after every 64
- * launches, so launching costs one driver call. A queue holds at most 256 launches in flight, since the driver blocks
- * when its own queue is full.
+ * The launch queue of one stream on one rank. To notice which launches have ended, a queue records an event only after
+ * every 64 launches, so most launches cost one driver call. A queue holds at most 256 launches in flight, since the
+ * driver blocks when its own queue is full.
  */
 import type { Part as WorldPart } from '../../world/backend.ts'
 import type { Given } from '../../world/launchTraffic.ts'
@@ -18,7 +18,7 @@ export interface Part extends WorldPart, Omit<Accesses, 'kernel'> {
   readonly executable: Executable
   readonly programsPerProcessor: number
   readonly flags: Readonly<Record<string, SymmetricFlags>>
-  /** The group on which the kernel was launched. The programs of the kernel report rank numbers of this group. */
+  /** The group on which the kernel was launched. The programs of the kernel report rank numbers within this group. */
   readonly members: Members
   /** The index of the kernel parameter for the control block; -1 if the kernel has none. */
   readonly controlAt: number
@@ -63,7 +63,7 @@ export class Queue implements Line {
   onFailure: (step: Step, failure: Failure) => void = () => {}
   /**
    * True if the next launch must not read tensors before the last launch has ended (emit/decide.ts). If the last work
-   * is a graph, the field is true if any launch of the graph requires it.
+   * is a graph, the field is true if it would be true after any launch of the graph.
    */
   barsEarlyReads = false
 
@@ -121,7 +121,7 @@ export class Queue implements Line {
 
   follow(other: Queue, launched: number): void {
     const mark = other.#marks.find((one) => one.launched >= launched)
-    // If no event is outstanding, all launches of the queue have ended.
+    // If no recorded event is left, all launches of the queue have ended.
     if (mark) this.stream.waitFor(mark.event)
   }
 

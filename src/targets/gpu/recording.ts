@@ -34,8 +34,8 @@ export interface RecordedKernel {
   /** The flag sets of the launch, by kernel parameter. */
   readonly flags: Readonly<Record<string, { readonly name: string }>>
   /**
-   * The group on which the kernel was launched. The events of the kernel contain rank numbers of this group. The field
-   * is undefined if the kernel was launched on the whole world.
+   * The group on which the kernel was launched. The events of the kernel contain rank numbers within this group. The
+   * field is undefined if the kernel was launched on the whole world.
    */
   readonly members?: Members
 }
@@ -60,7 +60,7 @@ interface QueueRecord {
   readonly place: LogPlace
   readonly launched: Launched[]
   readonly taken: { readonly first: number; readonly raw: RawLog }[]
-  /** The number of entries of `launched` whose log was read. */
+  /** The number of entries of `launched` whose events have been read from the log. */
   settled: number
 }
 
@@ -129,8 +129,8 @@ export class Recording {
   }
 
   /**
-   * Builds the timeline of the recording world. `multiprocessors` returns the number of multiprocessors of a rank; each
-   * of them gets a track.
+   * Builds the timeline of the recording world. `multiprocessors` returns the number of multiprocessors of a rank. Each
+   * multiprocessor gets a track.
    */
   timeline(ranks: readonly number[], target: string, multiprocessors: (rank: number) => number): Timeline {
     const builder = new TimelineBuilder()

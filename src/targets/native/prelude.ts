@@ -27,7 +27,7 @@ const byLane = (head: string, each: string) => (lanes: number) => `static inline
 }`
 
 /**
- * Computes the minimum or maximum, with -0 below 0. If one operand is NaN, the result is the other operand. The
+ * Computes the minimum or maximum, where -0 is less than 0. If one operand is NaN, the result is the other operand. The
  * argument `join` combines zeros of different sign.
  */
 const bound = (name: 'min' | 'max', type: string, integer: string) => {
@@ -42,8 +42,8 @@ const bound = (name: 'min' | 'max', type: string, integer: string) => {
 const unsignedOf = { i32: 'u32', i64: 'u64' } as const
 
 /**
- * Converts float to integer: a cast within the range, the nearest bound outside it, and 0 for a NaN. The bounds of the
- * integer type are exact in every float type.
+ * Converts a float to an integer: by a cast within the range of the integer type, to the nearest bound outside the
+ * range, and to 0 for a NaN. The bounds of the integer type are exact in every float type.
  */
 function truncation(from: 'f32' | 'f64', to: 'i32' | 'i64', unsigned: boolean): string {
   const bits = to === 'i32' ? 32 : 64
@@ -80,7 +80,7 @@ function widening(name: 'u8' | 'i8' | 'u16', lanes: number): string {
   const feature = lanes === 16 ? '__AVX512F__' : lanes === 8 ? '__AVX2__' : '__SSE4_1__'
   const element = name === 'u16' ? 'short' : 'char'
   const held = name === 'u16' ? 2 : 1
-  // This builtin takes a whole register and widens the lanes in its lower half.
+  // The builtin of gcc takes a whole register and widens the lanes in the lower half of the register.
   const whole = Math.max(16, lanes * held)
   const part = lanes * held === 4 ? 'int' : 'long long'
   // Loads the bytes as one element, because inserting bytes into a zeroed vector would go through memory.
