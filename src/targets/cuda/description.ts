@@ -25,7 +25,7 @@ export function describedGpu({ sharedBytes, registers }: GivenDevice = {}): Devi
   const { perProcessor } = usualGpu
   return {
     ...usualGpu,
-    name: 'a GPU that is only described',
+    name: 'a GPU known only by its limits',
     ...(sharedBytes !== undefined && { sharedBytes }),
     perProcessor: {
       ...perProcessor,

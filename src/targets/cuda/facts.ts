@@ -47,8 +47,8 @@ export const LAST_STAGE = lastStage('cuda')
 const known = new WeakMap<KernelIR, Map<string, KernelIR>>()
 
 /**
- * Returns the IR of a recorded kernel after the given stage, for the given facts. Equal arguments return the same
- * object.
+ * Returns the IR of a recorded kernel after the given stage, for the given facts. Calls with equal arguments return the
+ * same object.
  */
 export function atStage(recorded: KernelIR, stage: string, facts: EmitFacts): KernelIR {
   const key = JSON.stringify([stage, facts])

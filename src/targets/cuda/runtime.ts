@@ -103,8 +103,8 @@ export class Device implements gpu.Device {
   }
 
   /**
-   * Frees memory. The driver waits until the device is idle, so never call this function while kernels wait for each
-   * other.
+   * Frees memory. To free memory, the driver waits until the device is idle, so `free` must not be called while kernels
+   * wait for each other.
    */
   free(address: bigint): void {
     this.makeCurrent(this.context)

@@ -98,7 +98,7 @@ export interface Stream {
   createEvent(): StreamEvent
   waitFor(event: StreamEvent): void
   /**
-   * Starts the capture of a graph. Work that is enqueued from now on, on this stream and on streams that wait for it,
+   * Starts the capture of a graph. Work that is enqueued after this call, on the stream or on streams that wait for it,
    * is added to a graph and does not run.
    */
   beginCapture(): void

@@ -40,8 +40,8 @@ export interface GpuWorldOptions {
 
 const defaultHeapBytes = 2 ** 30
 /**
- * If no launch ends within this time (in milliseconds), the world is stopped. The host cannot see what programs on a
- * GPU are doing.
+ * The time in milliseconds after which a world is stopped if no launch has ended. The host cannot see what programs on
+ * a GPU are doing.
  */
 const usualLimits: Limits = { waiting: 60_000, computing: 60_000, unknown: 60_000 }
 /** The number of bytes after every rank's heap that are reserved for counters of kernels. */

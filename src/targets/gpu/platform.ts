@@ -21,8 +21,8 @@ export interface WorldFacts {
   /** True if the host signals flags of the kernel, so flags must be visible to the host. */
   readonly hostSignals?: boolean
   /**
-   * True if the kernel is launched on a group whose ranks are not at a constant distance in the world. For such a
-   * group, a kernel parameter holds a table with the position of each rank's heap.
+   * True if the kernel is launched on a group whose ranks are not at a constant distance in the world. For a group with
+   * unevenly spaced ranks, a kernel parameter holds a table with the position of each rank's heap.
    */
   readonly scattered?: boolean
 }

@@ -63,7 +63,7 @@ export class Queue implements Line {
   onFailure: (step: Step, failure: Failure) => void = () => {}
   /**
    * True if the next launch must not read tensors before the last launch has ended (emit/decide.ts). If the last work
-   * is a graph, the field is true if it would be true after any launch of the graph.
+   * is a graph, `barsEarlyReads` is true if any launch of the graph forbids early reads.
    */
   barsEarlyReads = false
 

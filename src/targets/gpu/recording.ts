@@ -119,7 +119,7 @@ export class Recording {
     if (isNew) this.#moments.forEach((moments, device) => moments.push(this.#ask(device)))
   }
 
-  /** Discards the record and clears all logs. No kernel may be running while the logs are cleared. */
+  /** Discards all recorded launches and clears all logs. No kernel may be running while the logs are cleared. */
   clear(): void {
     for (const record of this.#records) {
       takeLog(record.place.address, record.launched.length - record.settled, record.place.memory)
@@ -253,7 +253,8 @@ function addEvents(rank: RankBuilder, { events }: Logged, drawing: Drawing): voi
 const programKey = ({ launch, program }: LoggedEvent): string => `${launch} ${program}`
 
 /**
- * Assigns slot numbers from 0 to programs, so that concurrent programs on one multiprocessor have different numbers.
+ * Assigns slot numbers, which start at 0, to programs, so that concurrent programs on one multiprocessor have different
+ * numbers.
  */
 function slotsOf(events: readonly LoggedEvent[]): ReadonlyMap<string, number> {
   const programs = events.filter(({ kind }) => kind === eventKind.program)

@@ -103,12 +103,12 @@ export class Settled {
   readonly #readings = new Map<object, Reading[]>()
   #isForeign = false
 
-  /** Must be called if other software may enqueue work on the streams of the world. */
+  /** Records that other software may enqueue work on the streams of the world. */
   forgo(): void {
     this.#isForeign = true
   }
 
-  /** Must be called when no kernel of the world runs. */
+  /** Records that no kernel of the world runs any more. */
   clear(): void {
     this.#times++
     this.#written.clear()
@@ -122,9 +122,9 @@ export class Settled {
   }
 
   /**
-   * Makes the given launches run after all launches that read early any tensor that the given launches write. Must be
-   * called before the given launches are enqueued, each on its own sequence or all on the sequence `on`. The result is
-   * a delayed launch, or undefined if no launch is delayed.
+   * Makes the given launches run after all launches that read early any tensor that the given launches write. The world
+   * calls `holdBack` before the given launches are enqueued, each on its own sequence or all on the sequence `on`. The
+   * result is a delayed launch, or undefined if no launch is delayed.
    */
   holdBack(parts: readonly Accesses[], on?: Line): Held | undefined {
     if (this.#readings.size === 0) return undefined
@@ -173,7 +173,7 @@ export class Settled {
       for (const { line, launched } of readings) line.markBehind(launched)
   }
 
-  /** Adds the tensors that launches write to the set of written tensors. Must be called for all launches. */
+  /** Adds the tensors that launches write to the set of written tensors. The world calls `note` for all launches. */
   note(parts: readonly Pick<Accesses, 'writes' | 'noted'>[]): void {
     for (const part of parts) {
       if (part.noted === this.#times) continue
@@ -183,8 +183,8 @@ export class Settled {
   }
 
   /**
-   * Sets the kernel parameter that says which groups of tensors the given launches may read early. Must be called
-   * before the given launches are enqueued together.
+   * Sets the kernel parameter that says which groups of tensors the given launches may read early. The world calls
+   * `tell` before the given launches are enqueued together.
    */
   tell(parts: readonly Accesses[], mayStartEarly: boolean): void {
     this.note(parts)

@@ -25,15 +25,15 @@ const meaningFlags = ['-fwrapv', '-ffp-contract=off', '-fno-math-errno', '-fno-t
 /**
  * A kernel's vectors fill the widest registers, and the functions that have no vector form in the compiler (a fused
  * multiplication and addition, a square root) are loops over lanes, which the compiler must turn into one instruction.
- * Without these flags, gcc avoids 64-byte registers if it tunes for an Intel processor, and computes each lane by
- * itself.
+ * Without the flag `-mprefer-vector-width=512`, gcc avoids 64-byte registers if it tunes for an Intel processor, and
+ * computes each lane by itself.
  */
 const vectorFlags = (macros: string): string[] =>
   has(macros, '__x86_64__', '__AVX512F__') ? ['-mprefer-vector-width=512'] : []
 
 /**
- * Without these alignment flags, the innermost loop of a matrix product may straddle instruction-cache lines and run up
- * to 10 % slower, depending on chance.
+ * Without aligned functions and loops, the innermost loop of a matrix product may straddle instruction-cache lines and
+ * run up to 10 % slower, depending on chance.
  */
 const alignmentFlags = ['-falign-functions=64', '-falign-loops=64']
 

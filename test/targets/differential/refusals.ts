@@ -5,7 +5,7 @@
 import { KernelError } from '../../../src/ir/site.ts'
 
 const allowed = [
-  /: reduce\.(?:sum|max|min): the operand is a constant fragment: compute the result when the kernel is recorded$/,
+  /: reduce\.(?:sum|max|min): the reduced fragment is constant: compute the result when the kernel is recorded$/,
   /: if: both branches yield a constant fragment: yield scalars, and create the fragment afterwards$/,
 ]
 

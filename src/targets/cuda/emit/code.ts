@@ -38,7 +38,7 @@ export class Code {
     this.form = form
   }
 
-  /** The text of the code. Only tests and the code that writes the finished kernel may read it. */
+  /** The text of the code. Only tests and the writer of the finished kernel may read the text. */
   get asText(): string {
     return (this.#text ??= this.#parts.map((part) => (part instanceof Code ? part.asText : part)).join(''))
   }

@@ -76,7 +76,7 @@ export class CopyPlanner {
     this.#tiles = tiles
   }
 
-  /** Returns the plan for a copy. */
+  /** Returns the plan by which a copy moves its data. */
   ofCopy(node: Node): CopyPlan {
     let plan = this.#plans.get(node)
     if (!plan) this.#plans.set(node, (plan = this.#planCopy(node)))

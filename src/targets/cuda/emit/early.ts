@@ -29,7 +29,7 @@ export interface EarlyPlan {
   readonly reads: readonly string[]
   /**
    * The number of threads in the warps that branch to the early role, including other roles in these warps. None of the
-   * threads in these warps waits for other threads during the setup of the program.
+   * threads in the warps of the early role waits for other threads during the setup of the program.
    */
   readonly threads: number
 }

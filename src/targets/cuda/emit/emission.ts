@@ -81,7 +81,7 @@ export interface EmissionPlans extends Plans {
   readonly tiles: ReadonlyMap<Node, Tile>
   readonly shared: SharedPlan
   readonly loops: LoopPlan
-  /** Undefined if the kernel does not record events. */
+  /** The plan for recording events, or undefined if the kernel does not record events. */
   readonly record: RecordPlan | undefined
   /** The role that need not wait for the previous kernel of the stream, or undefined if there is none. */
   readonly early: EarlyPlan | undefined
@@ -126,7 +126,7 @@ export class Emission {
   /** The device functions that were generated for this kernel. */
   readonly functions = new Map<string, Declaration>()
   readonly assertions: EmittedAssertion[] = []
-  /** Undefined if the kernel does not record events. */
+  /** Writes the recording statements; undefined if the kernel does not record events. */
   readonly recorder: Recorder | undefined
   group: Group
   /** Declarations at the start of the group's code, for variables that keep their value between loop iterations. */
@@ -254,7 +254,7 @@ export class Emission {
 
   scalar(node: Node): Code {
     const text = this.#scalars.get(node)
-    if (text === undefined) throw new Error(`${node.op} at ${node.site} has no text yet`)
+    if (text === undefined) throw new Error(`no code has been rendered for ${node.op} at ${node.site} yet`)
     return text
   }
 
@@ -318,7 +318,7 @@ export class Emission {
 
   fragment(node: Node): FragmentText {
     const known = this.#fragments.get(node)
-    if (!known) throw new Error(`${node.op} at ${node.site} has no text yet`)
+    if (!known) throw new Error(`no code has been rendered for ${node.op} at ${node.site} yet`)
     return known
   }
 

@@ -199,7 +199,7 @@ describe('order inside a group', () => {
     expect(bodyOf(emit(doubled.record({ world: 1 }), [128]))).not.toContain('__syncthreads')
   })
 
-  it('tests whether a flag is reached on one thread, without a wait and without advancing the epoch', () => {
+  it('reads a flag on one thread to test whether the flag is reached, and advances no epoch', () => {
     const looks = (t: Program, y: Tensor<'i32', 1>, ready: Flags<0>): void =>
       t.store(y.at([0]), t.reached(ready).to(i32))
     const params = { y: tensor(i32, 1), ready: flags() }
@@ -347,7 +347,7 @@ describe('products', () => {
     expect(bodyOf(emit(twice.record({ world: 1 })))).toMatch(/float acc\[8\]/)
   })
 
-  it('transposes no product whose rows are not a multiple of 8, or columns of 64, or with an operand in registers', () => {
+  it('transposes a product only if its rows are a multiple of 8, its columns of 64, and no operand is in registers', () => {
     for (const meta of [
       { M: 12, N: 64, K: 64 },
       { M: 16, N: 96, K: 64 },
@@ -389,7 +389,7 @@ describe('a fragment in two layouts', () => {
     bodyOf(emit(kernel('twice', { y: square() }, body).record({ world: 1 }), [64, 64]))
   const square = () => tensor(f32, 2)
 
-  it('exchanges its elements through shared memory once per use that needs another layout', () => {
+  it('exchanges the elements of a fragment through shared memory once per use that needs another layout', () => {
     const text = textOf((t, { y }) => {
       const x = t.load(y.tile([0, 0], [64, 64]))
       const sums = x.sum(1)
@@ -408,7 +408,7 @@ describe('a fragment in two layouts', () => {
     expect(text.match(/float moved\w*\[/g)).toHaveLength(1)
   })
 
-  it('needs no exchange between threads if its elements are computed from their indices', () => {
+  it('exchanges no elements between threads if the elements are computed from their indices', () => {
     const text = textOf((t, { y }) => {
       const at = t.arange(64)
       const sum = at
@@ -449,12 +449,12 @@ describe('the abort of a launch', () => {
     )
     expect(looks(text)).toBe(1)
   })
-  it('is not polled for in a pipelined loop, because the waits between its roles notice the abort', () => {
+  it('is noticed by the waits of a pipelined loop, so the loop does not poll the abort word', () => {
     const text = bodyOf(emitted.gemm())
     expect(text.match(/% 1024 == 1023/)).toBeNull()
     expect(text).toContain('if (!barrier_await(')
   })
-  it('makes each wait write a wait record: for a flag, in a loop or at a barrier', () => {
+  it('lets each wait for a flag, in a loop or at a barrier write a wait record', () => {
     for (const made of [poll, handOver]) {
       const { source, waitSites } = emit(made.record({ world: 1 }), [64])
       expect(source).toContain('tell_wait(control, 1, 0xffffffff, 0, 0);')

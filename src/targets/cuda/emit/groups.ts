@@ -249,7 +249,7 @@ export function costOfCourier(
   const byRegisters = programs({ sharedBytes: 0, registersPerThread: sendingRegisters(role, warps) })
   return registers !== undefined || byRegisters >= Math.min(2, byMemory)
     ? undefined
-    : 'its registers would prevent a second resident program per multiprocessor'
+    : 'the registers of the courier would prevent a second resident program per multiprocessor'
 }
 
 /**

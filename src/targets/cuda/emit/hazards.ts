@@ -165,7 +165,7 @@ export interface Need {
 
 interface Pending extends Access {
   /**
-   * The loop in whose previous iteration the access happened. Undefined if the access happened in the current
+   * The loop in whose previous iteration the access happened, or undefined if the access happened in the current
    * iteration.
    */
   readonly before: Node | undefined
@@ -199,8 +199,8 @@ export class Hazards {
   }
 
   /**
-   * The hazards at the start of a role. At the start of a role, all threads have synchronised, but they may not have
-   * executed a proxy fence.
+   * Returns the hazards at the start of a role. At the start of a role, all threads have synchronised, but they may not
+   * have executed a proxy fence.
    */
   ofRole(): Hazards {
     const made = new Hazards(this.#seenByEngines)
@@ -241,18 +241,18 @@ export class Hazards {
     this.#unfenced = [...this.#unfenced, ...seen]
   }
 
-  /** Must be called when all threads of the group have executed a proxy fence for the memory `space`. */
+  /** Records that all threads of the group have executed a proxy fence for the memory `space`. */
   fence(space: 'shared' | 'all'): void {
     this.#unfenced = space === 'all' ? [] : this.#unfenced.filter((access) => !isShared(access))
   }
 
-  /** Must be called when the threads of the group have synchronised at a thread barrier. */
+  /** Records that the threads of the group have synchronised at a thread barrier. */
   meet(): void {
     this.handedBack()
     this.#pending = this.#pending.filter(({ by }) => ['engineStore', 'inFlight', 'fetch'].includes(by))
   }
 
-  /** Must be called when threads of any group have finished with shared tiles, which TMA may then fill again. */
+  /** Records that threads of any group have finished with shared tiles, which TMA may then fill again. */
   handedBack(): void {
     this.#isUnfenced = true
   }
@@ -271,14 +271,14 @@ export class Hazards {
     this.#isUnfenced = false
   }
 
-  /** Must be called when all TMA stores have completed. */
+  /** Records that all TMA stores have completed. */
   drained(): void {
     this.#pending = this.#pending.filter(({ by }) => by !== 'engineStore' && by !== 'inFlight')
   }
 
   /**
-   * Must be called when each thread has waited for its copies in flight. The caller must insert a thread barrier
-   * afterwards.
+   * Records that each thread has waited for its copies in flight. After this call, the caller must insert a thread
+   * barrier.
    */
   fetched(): void {
     const done = this.#pending.filter(({ by }) => by === 'fetch')
@@ -286,7 +286,7 @@ export class Hazards {
     this.#write(done.map((access) => ({ ...access, by: 'threads' })))
   }
 
-  /** Must be called when TMA has read all boxes of earlier stores. */
+  /** Records that TMA has read all boxes of earlier stores. */
   boxesRead(): void {
     this.#pending = this.#pending.map((access) => (access.boxes ? { ...access, boxes: 0 } : access))
   }
@@ -348,7 +348,7 @@ export class Hazards {
     return { accesses: [...this.#pending], unfenced: this.#unfenced, isUnfenced: this.#isUnfenced }
   }
 
-  /** Must be called where branches join. Afterwards, an access is pending if it is pending at the end of any branch. */
+  /** Records that branches join: an access is then pending if it is pending at the end of any branch. */
   restore(...branches: readonly Pendings[]): void {
     this.#pending = [...new Set(branches.flatMap(({ accesses }) => accesses))]
     this.#unfenced = [...new Set(branches.flatMap(({ unfenced }) => unfenced))]
@@ -428,8 +428,8 @@ function isDistinct(ref: Node, loop: Node): boolean {
 }
 
 /**
- * True if, for any two iterations of a loop, a ref denotes either the same elements or disjoint elements. The result is
- * true for tiles of windows that do not change during the loop, whatever the indices of the tiles are, and for the
+ * True if, for any two iterations of a loop, a ref denotes either the same elements or disjoint elements. `isAligned`
+ * is true for tiles of windows that do not change during the loop, whatever the indices of the tiles are, and for the
  * copies of a tensor on different ranks.
  */
 function isAligned(ref: Node, loop: Node): boolean {

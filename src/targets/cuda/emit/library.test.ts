@@ -21,7 +21,7 @@ const withoutComments = (text: string): string => text.replace(/\/\/.*$/gm, '')
 const wordsIn = (text: string, own = ''): string[] =>
   [...new Set(withoutComments(text).match(/\w+/g))].filter((word) => word in library && word !== own).sort()
 
-/** The name that a text declares. */
+/** Returns the name of the type or function that a C++ text declares. */
 function declaredBy(text: string): string | undefined {
   const [head] = text.replace(/template <[^>]*>/, '').split(/[;{]/)
   return (/^\s*(?:struct|typedef)\b.*?(\w+)\s*$/.exec(head) ?? /(\w+)\(/.exec(head))?.[1]

@@ -147,10 +147,10 @@ describe('notes about fragments', () => {
     ])
   })
 
-  it('names no fragment of a shipped kernel, and only products of f32', long, () =>
+  it('reports no spilled fragment of a shipped kernel, and no scalar product except of f32', long, () =>
     expectNoneNoted(shippedKernels),
   )
-  it('names no fragment and no product of a sample of shipped kernels, except products of f32', () =>
+  it('reports no spilled fragment of a sample of shipped kernels, and no scalar product except of f32', () =>
     expectNoneNoted(shippedKernels.filter(({ name }, place) => isSample([name], place))))
 
   function expectNoneNoted(kernels: typeof shippedKernels): void {
@@ -215,7 +215,7 @@ describe('the header', () => {
     )
   })
 
-  it('is the only difference between kernels if their facts do not change the code, so that these kernels share machine code', () => {
+  it('is the only difference between kernels whose facts differ without an effect on the code, which is compiled once', () => {
     const emitted = (rows: number): EmittedKernel =>
       emitCuda(lower(two.record({ world: 4 })), { tensors: { a: factsOf([rows, 4096]), b: factsOf([16]) } })
     expect(emitted(48).source).not.toBe(emitted(1024).source)

@@ -12,7 +12,7 @@ import { attribute, walk, type Block, type KernelIR, type Node } from '../../../
 import { arrivesAt, awaitsBarrier, isOfThreads, opOf } from '../../../ir/ops/index.ts'
 
 export interface Overlap {
-  /** The outermost loop of the nest. All matrix products of the nest are complete when this loop has ended. */
+  /** The outermost loop of the nest. All matrix products of the nest are complete when the outermost loop has ended. */
   readonly loop: Node
   readonly dot: Node
   /** The mbarrier arrivals that are postponed by one iteration. */

@@ -28,9 +28,9 @@ const MAX_COLUMNS = 256
 
 /**
  * Returns the number of columns per wgmma instruction for a matrix product with `columns` columns. The number of
- * columns per instruction is a multiple of 8. If columns are the inner axis of the right operand in shared memory, an
- * instruction covers a whole number of panels. Returns undefined if the columns of the product cannot be divided evenly
- * among instructions.
+ * columns per wgmma instruction is a multiple of 8. If columns are the inner axis of the right operand in shared
+ * memory, an instruction covers a whole number of panels. Returns undefined if the columns of the product cannot be
+ * divided evenly among instructions.
  */
 export function columnsAtOnce(columns: number, right: SharedColumns): number | undefined {
   const step = right.areInner ? Math.min(columns, right.span / 2) : 8

@@ -39,8 +39,8 @@ export interface EmitFacts {
   /** True if the host signals flags of the kernel, so flags must be visible to the host. */
   readonly hostSignals?: boolean
   /**
-   * True if the kernel is launched on a group whose ranks are not at a constant distance in the world. For such a
-   * group, a kernel parameter holds a table with the position of each rank's heap.
+   * True if the kernel is launched on a group whose ranks are not at a constant distance in the world. For a group with
+   * unevenly spaced ranks, a kernel parameter holds a table with the position of each rank's heap.
    */
   readonly scattered?: boolean
 }
@@ -96,7 +96,9 @@ export interface EmittedKernel extends Omit<Emitted, 'params' | 'carriesEpochs' 
   readonly code: string
   readonly architecture: typeof ARCHITECTURE
   readonly params: readonly ParamRecipe[]
-  /** Flag sets whose signal epoch a launch advances. `waits` lists the flag sets whose wait epoch a launch advances. */
+  /**
+   * The flag sets whose signal epoch a launch advances. `waits` lists the flag sets whose wait epoch a launch advances.
+   */
   readonly signals: readonly string[]
   readonly waits: readonly string[]
   /** Performance notes for the kernel's author. */

@@ -8,8 +8,8 @@
  * - If a consumer waits at a ring because the producer is blocked at a flag, the wait of the consumer is also recorded
  *   as a wait for that flag. While the producer is blocked but the consumers still have full slots, the consumers count
  *   as working.
- * - A copy by threads lasts from its first access to the last access of the recording thread. When this time ends, the
- *   loads of the recording thread have completed, but its stores may still be pending.
+ * - A copy by threads lasts from its first access to the last access of the recording thread. When the recorded copy
+ *   ends, the loads of the recording thread have completed, but its stores may still be pending.
  * - The wait for copies that threads have in flight (cp.async) is recorded as one copy from the rank that the last of
  *   these copies reads.
  * - For TMA copies only the start is recorded. Consecutive TMA copies of a producer at one source line with one rank

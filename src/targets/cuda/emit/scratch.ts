@@ -23,7 +23,7 @@ export interface ScratchNeed {
 
 /** The scratch memory of a node. */
 export interface Scratch extends Region {
-  /** The node that identifies the region. Nodes that use one region in turn have the same owner. */
+  /** The node that identifies the region of scratch memory. Nodes that use one region in turn have the same owner. */
   readonly owner: Node
 }
 

@@ -95,7 +95,7 @@ const exact = (value: number): string =>
 const signed = (value: number, positive: (text: string) => Code, text: string): Code =>
   value < 0 ? negative(text) : positive(text)
 
-/** The code of an operand. `isSmall` is true if the operand is known to be a non-negative integer. */
+/** The code of an operand. `nonNegative` is true if the operand is known to be a non-negative integer. */
 export interface Operand {
   readonly text: Code
   readonly nonNegative?: boolean

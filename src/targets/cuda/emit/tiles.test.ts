@@ -1,6 +1,6 @@
 /**
  * Tests packed pairs of 16-bit elements and refilled shared tiles. Runs on a device may not reveal errors in the
- * emitted text for these two cases.
+ * emitted code for packed pairs and refilled tiles.
  */
 import { describe, expect, it } from 'vitest'
 import { between, bodyOf, emit } from '../../../../test/cuda/emitting.ts'

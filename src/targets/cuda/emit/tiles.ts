@@ -16,7 +16,7 @@ import type { Swizzle } from '../tensormap.ts'
 export interface Tile {
   readonly node: Node
   readonly dtype: DType
-  /** The number of rows per stage. */
+  /** The number of rows per pipeline stage of the tile. */
   readonly rows: number
   readonly columns: number
   readonly stages: number

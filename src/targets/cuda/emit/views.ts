@@ -82,8 +82,8 @@ export function tileOf(node: Node): TileView {
 }
 
 /**
- * True if the tile has index 0 on axis `i`, tiles fill that axis, and the tensor has elements. Such a tile is entirely
- * inside the tensor along axis `i`.
+ * True if the tile is certainly inside the tensor along axis `i`: the tile has index 0 on axis `i`, tiles fill that
+ * axis, and the tensor has elements.
  */
 export function isFirstOfFilled(view: TileView, i: number, ranges: Ranges): boolean {
   const index = view.indices[i]

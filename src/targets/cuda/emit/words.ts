@@ -105,7 +105,7 @@ function wordsIn(
   const repeated = new Set(nodes.filter((node) => isRepeatable(node, loads)))
   const isInside = new Set([...repeated].flatMap(withInside))
   const once = loads.find((load) => !repeated.has(load) && !isInside.has(load))
-  if (once) return stay('other effects prevent the repetition of', once)
+  if (once) return stay('a load cannot be repeated, because the code around it has other effects:', once)
   return {
     accesses,
     isRepeated: (node) => repeated.has(node) && !isInside.has(node),
@@ -197,8 +197,8 @@ const isWeakLoad = (node: Node): boolean => node.op === 'load' && !isStrong(node
 const liesAsEver = ({ kind }: Layout): boolean => kind === 'rows' || kind === 'columns'
 
 /**
- * The memory order of a matrix in which each thread stores a whole number of groups of four elements. Undefined if no
- * such order exists. Layouts of kind `rows` and `columns` need no such order.
+ * Returns the memory order of a matrix in which each thread stores a whole number of groups of four elements, or
+ * undefined if no such order exists. Layouts of kind `rows` and `columns` need no special memory order.
  */
 export function wordOrder(layout: Layout, group: Group): WordOrder | undefined {
   if (layout.kind !== 'accumulator') return undefined

@@ -53,9 +53,9 @@ function bindState(variables: readonly Variable[], params: readonly Node[], emis
 }
 
 /**
- * Assigns the results of a block to the state variables. All results are read before any variable changes. Each element
- * of `params` has the type and the layout of the corresponding variable. For a loop, `params` are the block parameters
- * that the variables hold.
+ * Assigns the results of a block to the state variables. All results of the block are read before any state variable
+ * changes. Each element of `params` has the type and the layout of the corresponding variable. For a loop, `params` are
+ * the block parameters that the variables hold.
  */
 function assignState(
   variables: readonly Variable[],

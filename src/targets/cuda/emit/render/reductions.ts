@@ -58,13 +58,10 @@ function neutral(node: Node, dtype: DType): Code {
 export const reduce: Renderer = (node, emission) => {
   const [source] = node.inputs
   if (isSplat(source))
-    emission.refuse(
-      node,
-      'the operand is a constant fragment: compute the result when the kernel is recorded',
-    )
+    emission.refuse(node, 'the reduced fragment is constant: compute the result when the kernel is recorded')
   const from = emission.plans.layouts.of(source)
   if (!isFragment(node)) return toScalar(node, emission)
-  if (!from.spread) emission.refuse(node, 'the operand is a vector, which does not have this axis')
+  if (!from.spread) emission.refuse(node, 'the reduced fragment is a vector, which does not have this axis')
   if (attribute<number>(node, 'axis') === 1) alongColumns(node, emission)
   else alongRows(node, emission)
 }

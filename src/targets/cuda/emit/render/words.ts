@@ -16,8 +16,8 @@ export const advance: Renderer = () => {}
 
 /**
  * Renders an `until` loop, which executes its block repeatedly until no flag-in-data word is missing. By default, each
- * thread repeats the block on its own. If the block contains an operation that threads execute together, all threads of
- * the group repeat the block together.
+ * thread repeats the block of an `until` loop on its own. If the block contains an operation that threads execute
+ * together, all threads of the group repeat the block together.
  */
 export const until: Renderer = (node, emission) => {
   const { out, group, params, plans } = emission
