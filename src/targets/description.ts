@@ -1,8 +1,8 @@
 /**
- * Describes what the command line must know about a target before it opens a world: the options on which its kernels
- * depend, the machine for which operations choose tiles without a world, and the memory of a measurement. Each target
- * has a folder in src/targets, which contains its description. The command line reads target descriptions and never
- * branches on the name of a target.
+ * Describes what the command line must know about a target before it opens a world: the options on which kernels of the
+ * target depend, the machine for which operations choose tiles without a world, and the memory of a measurement. Each
+ * target has a folder in src/targets, which contains its description. The command line reads target descriptions and
+ * never branches on the name of a target.
  */
 import type { Machine } from '../world/machine.ts'
 

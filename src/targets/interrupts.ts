@@ -2,7 +2,7 @@
  * Aborts the work of a process before a signal or an exit ends it. On any target, every world with kernels in flight,
  * and every compiler process, registers with `onInterrupt`. Contract: if the program has no listener of its own for the
  * signal, the signal has its default effect after all work is aborted. If the program has a listener of its own, this
- * listener decides whether the process ends. This file needs Node's `process`.
+ * listener decides whether the process ends. interrupts.ts needs the object `process` of Node.
  */
 
 interface Ending {

@@ -13,7 +13,7 @@ export interface Declaration {
   readonly text: string
 }
 
-/** Declarations by name, in the order in which a kernel includes them. */
+/** The declarations of the device library by name, in the order in which a kernel includes them. */
 export type Library = Readonly<Record<string, Declaration>>
 
 /** A declaration that the emitter generates for one kernel. */

@@ -1,6 +1,6 @@
 /**
- * Specialises recorded kernels for the arguments of a launch and for a world, and emits them. Contract: for the same IR
- * and the same facts, the CUDA text is emitted only once.
+ * Specialises recorded kernels for the arguments of a launch and for a world, and emits them as CUDA C++. Contract: for
+ * the same IR and the same facts, the CUDA text is emitted only once.
  */
 import type { KernelIR } from '../../ir/node.ts'
 import type { LaunchArguments } from '../gpu/arguments.ts'

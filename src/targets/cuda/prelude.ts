@@ -1,9 +1,9 @@
 /**
  * The device functions that emitted CUDA C++ calls: barriers, bulk tensor copies, wgmma, flags. Contract:
  * `prelude(options)` returns all these device functions as records of self-contained CUDA C++ for sm_90a without any
- * #include. A kernel includes only the functions that it uses. Every function is a thin, named wrapper of one PTX
- * instruction or a short fixed sequence. Shared memory is addressed by 32-bit shared-window addresses throughout. The
- * device functions do not depend on any particular kernel or operation.
+ * #include. A kernel includes only the functions that it uses. Every device function is a thin, named wrapper of one
+ * PTX instruction or a short fixed sequence. Shared memory is addressed by 32-bit shared-window addresses throughout.
+ * The device functions do not depend on any particular kernel or operation.
  */
 import { inline, type Declaration, type Library } from './declaration.ts'
 

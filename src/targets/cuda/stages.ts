@@ -1,7 +1,7 @@
 /**
- * Defines the compiler stages that only the CUDA target has. These stages follow the stages of `ir/stages.ts`.
- * `../stages.ts` describes each stage. The renderers in `emit/` translate the IR of the last stage to CUDA C++, node by
- * node.
+ * Defines the compiler stages that only the CUDA target has. The stages of the CUDA target follow the stages of
+ * `ir/stages.ts`. `../stages.ts` describes each stage. The renderers in `emit/` translate the IR of the last stage to
+ * CUDA C++, node by node.
  */
 import { subjectOf, withDecisions, type Decision } from '../../ir/decisions.ts'
 import { walk, type KernelIR, type Node } from '../../ir/node.ts'

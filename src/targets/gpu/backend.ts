@@ -77,8 +77,8 @@ export class GpuBackend extends Machine implements Backend<Part, StreamEvent> {
   }
 
   /**
-   * Returns the range of heaps that a kernel on this group can access. The range consists of the heaps of the group's
-   * ranks if these heaps are at a constant distance, and of the heaps of the whole world if they are not.
+   * Returns the range of heaps that a kernel on the group `members` can access. The range consists of the heaps of the
+   * group's ranks if these heaps are at a constant distance, and of the heaps of the whole world if they are not.
    */
   #heapsOf(members: Members): Pick<RankMemory, 'heap' | 'stride' | 'heaps' | 'places'> {
     const { heap, stride } = this.placement

@@ -16,7 +16,10 @@ export interface Moment {
   readonly device: bigint
 }
 
-/** How long the host polls for the kernel's result before it synchronises the stream, in milliseconds. */
+/**
+ * The time in milliseconds for which the host polls for the result of the clock kernel before it synchronises the
+ * stream.
+ */
 const patience = 5
 const changes = 64
 

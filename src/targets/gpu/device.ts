@@ -1,7 +1,7 @@
 /**
  * The interface of a GPU: memory, streams, events, graphs, loaded code, launches and shares of the device. The folder
- * src/targets/gpu depends only on this interface and on platform.ts. The file ../cuda/runtime.ts implements the device
- * interface for NVIDIA's driver. The contract of a device:
+ * src/targets/gpu depends only on the interfaces in device.ts and platform.ts. The file ../cuda/runtime.ts implements
+ * the device interface for NVIDIA's driver. The contract of a device:
  *
  *   - Work on one stream executes in order. Only events order the work of two streams. Calls that start copies or
  *     launches return immediately.
@@ -50,7 +50,7 @@ export interface Device {
    * is thrown if the device has too few multiprocessors.
    */
   share(ranks: number, processors?: number): Share[]
-  /** True if kernels of this device can access the memory of the other device. */
+  /** True if kernels of the device can access the memory of the device `other`. */
   canReach(other: Device): boolean
   /**
    * Allocates a heap of `bytes` bytes on each device. The heaps of all devices are adjacent in one address range that

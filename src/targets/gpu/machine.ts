@@ -58,7 +58,7 @@ export const programsAProcessor = 16
 const mostQueues = 32
 /** The time in milliseconds within which kernels have to end after an abort. */
 const patience = 10_000
-/** How long the host polls without yielding to the event loop, in milliseconds. */
+/** The time in milliseconds for which the host polls without yielding to the event loop of Node. */
 const spinning = 0.1
 
 /** Yields to the event loop of Node. */
@@ -211,9 +211,9 @@ export class Machine {
   }
 
   /**
-   * Waits until no kernel runs. The machine calls this function before a driver call that blocks until no kernel runs.
-   * Such a driver call would block forever if a running kernel waits for a later launch, whereas this function aborts
-   * the world after the timeout. While `quieten` waits, it does not yield to the event loop of Node.
+   * Waits until no kernel runs. The machine calls `quieten` before a driver call that blocks until no kernel runs. Such
+   * a driver call would block forever if a running kernel waits for a later launch, whereas `quieten` aborts the world
+   * after the timeout. While `quieten` waits, it does not yield to the event loop of Node.
    */
   quieten(why: string, advice = 'prepare kernels and create streams before launching'): void {
     const start = performance.now()
@@ -279,7 +279,7 @@ export class Machine {
   }
 
   /**
-   * The host must call this function before it writes a rank's copy of a tensor. If a running launch may read the
+   * The host must call `holdHostBack` before it writes a rank's copy of a tensor. If a running launch may read the
    * tensor before the end of its previous kernel, the function waits until no kernel runs.
    */
   holdHostBack(memory: object, name: string, rank: number): void {

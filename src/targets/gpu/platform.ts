@@ -33,8 +33,8 @@ export type Param =
   | { readonly kind: 'dim'; readonly of: string; readonly axis: number }
   | { readonly kind: 'flags'; readonly flags: string }
   /**
-   * Two u32 epoch counters on this rank: the number of launches that have signalled the flag set, and the number that
-   * have waited for it.
+   * Two u32 epoch counters on the executing rank: the number of launches that have signalled the flag set, and the
+   * number that have waited for it.
    */
   | { readonly kind: 'epochs'; readonly flags: string }
   | { readonly kind: 'scalar'; readonly name: string; readonly dtype: DType }
@@ -53,9 +53,9 @@ export type Param =
    * 0, with which no tensor is read early, is always safe.
    */
   | { readonly kind: 'settled'; readonly groups: readonly (readonly string[])[] }
-  /** The abort word of the rank and one wait record per program (control.ts). */
+  /** The control block of the launch on the rank: the abort word and one wait record per program (control.ts). */
   | { readonly kind: 'control' }
-  /** The event log of this rank's queue (log.ts). */
+  /** The event log of the queue on which the kernel runs (log.ts). */
   | { readonly kind: 'log' }
   | OpaqueParam
 
@@ -109,8 +109,8 @@ export interface Emitted {
   /** The names of the tensors with flag-in-data words, which may contain epochs. */
   readonly carriesEpochs: readonly string[]
   /**
-   * The differences between this kernel and the same kernel without recording. The list of differences is empty if the
-   * kernel does not record events.
+   * The differences between a kernel that records events and the same kernel without recording. The list of differences
+   * is empty if the kernel does not record events.
    */
   readonly unlike: readonly string[]
 }

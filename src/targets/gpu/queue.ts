@@ -55,9 +55,9 @@ export class Queue implements Line {
   readonly #events: StreamEvent[] = []
   launched = 0
   settled = 0
-  /** The value of `launched` when the last event of this queue was recorded. */
+  /** The value of `launched` when the last event of the queue was recorded. */
   #marked = 0
-  /** The value of `launched` when a graph last waited for this queue. */
+  /** The value of `launched` when a graph last waited for the queue. */
   joined = 0
   /** A callback for a launch that has ended with a failed assertion. */
   onFailure: (step: Step, failure: Failure) => void = () => {}
@@ -83,7 +83,7 @@ export class Queue implements Line {
     return this.#launched.flat()
   }
 
-  /** Enqueues a prepared launch. The argument `early` is described at `Launch.on`. */
+  /** Enqueues a prepared launch. `Launch.on` describes the argument `early`. */
   enqueue(part: Part, early: boolean): Step {
     const step: Step = { part, control: controlFor(part, this.#controls), given: part.given }
     start(step, early)

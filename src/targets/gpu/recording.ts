@@ -4,9 +4,9 @@
  * track of launches per stream. Each multiprocessor has one track for each of its concurrent programs, and one for each
  * role of that program that recorded an event. The host of the world has a track of its calls.
  *
- * All times of the timeline are on the clock of the first rank's device. Ranks on that device share its clock, so their
- * times are exact relative to each other. Times of other devices are converted to the clock of the first rank's device,
- * with an error of about 1 us.
+ * All times of the timeline are on the clock of the first rank's device. Ranks on the first rank's device share its
+ * clock, so the times of these ranks are exact relative to each other. Times of other devices are converted to the
+ * clock of the first rank's device, with an error of about 1 us.
  */
 import { onlyMoves } from '../../ir/moves.ts'
 import { TimelineBuilder, type RankBuilder } from '../../timeline/builder.ts'

@@ -4,9 +4,9 @@
  *
  * With programmatic dependent launch (`Launch.on`), a kernel (the reader) may start while the previous kernel on its
  * stream is still ending. Before the previous kernel has ended, the reader may copy from a tensor only if the tensor is
- * settled: no launch on any rank has written it since the world was last idle. The previous kernel may wait, for a flag or in a loop, for a
- * launch that is enqueued later than the reader. For example, in the following diagram the previous kernel on rank 0
- * waits for a flag that rank 1 signals:
+ * settled: no launch on any rank has written it since the world was last idle. The kernel before an early reader may
+ * wait, for a flag or in a loop, for a launch that is enqueued later than the early reader. For example, in the
+ * following diagram the previous kernel on rank 0 waits for a flag that rank 1 signals:
  *
  *   rank 0    previous: waits for a flag    reader: copies x early
  *   rank 1                                           writer: writes x on rank 0   signaller: signals the flag
@@ -14,13 +14,14 @@
  * An early reader must see the data that an earlier launch writes to the tensor. The host cannot know in general which
  * kernel signals which flag: the signalling kernel may be launched after the writing kernel, and the host itself may
  * signal after the writing kernel has ended. Therefore, a launch that writes a tensor never runs concurrently with an
- * early reader of that tensor. The writing launch starts after the reader, and all work enqueued behind the reader on
- * its stream at that time, has ended. Launches that follow the writing launch start even later. The device enforces the
- * order of the reader and the writing launch: the stream of the writing launch waits for an event recorded after the
- * reader. The host does not block, so it can enqueue a writing launch behind readers that wait for the host. If the
- * kernel before the early reader waits for the writing launch, neither of these launches can end. If launches block
- * each other, the watchdog aborts the world, and the message says that the writing kernel must be launched before the
- * reading kernel. If no deadlock occurs, the early reader has read the data that earlier launches wrote.
+ * early reader of that tensor. The writing launch starts when the early reader, and all work that is already enqueued
+ * behind the early reader on its stream, have ended. Launches that follow the writing launch start even later. The
+ * device enforces the order of the reader and the writing launch: the stream of the writing launch waits for an event
+ * recorded after the reader. The host does not block, so it can enqueue a writing launch behind readers that wait for
+ * the host. If the kernel before the early reader waits for the writing launch, neither of these launches can end. If
+ * launches block each other, the watchdog aborts the world, and the message says that the writing kernel must be
+ * launched before the reading kernel. If no deadlock occurs, the early reader has read the data that earlier launches
+ * wrote.
  *
  * Two kinds of kernels forbid early reads by the next kernel on the stream. A kernel that polls may wait for the host,
  * and the host may write a tensor before it ends the wait, so the next kernel must not read tensors early. After a

@@ -10,10 +10,7 @@ import type { Machine } from '../cpu/code.ts'
  */
 const cacheVersion = 'arke native 1'
 
-/**
- * The flags that decide which instructions the compiler uses. The compiler also gets these flags when it prints its
- * macros.
- */
+/** The flags that decide which instructions the compiler uses, both when it compiles and when it prints its macros. */
 const targetFlags: readonly string[] = ['-std=c++17', '-O3', '-march=native']
 
 /**

@@ -404,7 +404,10 @@ export function loadNative(bytes: Uint8Array, memory: WebAssembly.Memory): Entry
 const addressOf = (memory: WebAssembly.Memory): number =>
   Number(findKoffi().address(new Uint8Array(memory.buffer)))
 
-/** Wakes kernels that sleep on the word at this offset. On systems without futexes, kernels wake up by timeout. */
+/**
+ * Wakes kernels that sleep on the word at the given offset in the memory. On systems without futexes, kernels wake up
+ * by timeout.
+ */
 export function wakeNative(memory: WebAssembly.Memory, offset: number): void {
   if (process.platform !== 'linux') return
   futex ??= findKoffi()

@@ -51,7 +51,8 @@ function truncation(from: 'f32' | 'f64', to: 'i32' | 'i64', unsigned: boolean): 
   const suffix = from === 'f32' ? 'f' : ''
   const above = `0x1p${unsigned ? bits : bits - 1}${suffix}`
   const greatest = unsigned ? '-1' : `(${to})(~(u${bits})0 >> 1)`
-  // Between -1 and 0, a cast to unsigned returns 0. In a conversion to unsigned, all values below -1 also become 0.
+  // Between -1 and 0, a cast to unsigned returns 0. In a conversion to unsigned, all values from -1 downwards become 0
+  // as well.
   const below = unsigned ? `a > -1.0${suffix}` : `a >= -0x1p${bits - 1}${suffix}`
   const least = unsigned ? '0' : `a == a ? (${to})((u${bits})1 << ${bits - 1}) : 0`
   return `static inline ${to} truncate_${name}(${from} a) {

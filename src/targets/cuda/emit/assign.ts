@@ -82,8 +82,8 @@ export const isFragment = (node: Node): boolean => node.type.kind === 'value' &&
 export const shapeOf = (node: Node): Shape => (node.type as ValueType).shape
 
 /**
- * True if all elements are the same scalar. A fragment of equal elements needs no registers of its own and fits any
- * layout.
+ * True if all elements of a fragment are the same scalar. A fragment of equal elements needs no registers of its own
+ * and fits any layout.
  */
 export function isSplat(node: Node): boolean {
   if (node.op === 'broadcast') return shapeOf(node.inputs[0]).length === 0 || isSplat(node.inputs[0])
@@ -104,8 +104,8 @@ const mostRepeated = 50
 const isCheap = (node: Node): boolean => Number(opOf(node).operations) <= mostRepeated
 
 /**
- * True if each element is computed from its indices alone, so that any thread can compute it in any layout. False for
- * the result of an expensive op, which is kept in registers.
+ * True if each element of a fragment is computed from its indices alone, so that any thread can compute it in any
+ * layout. False for the result of an expensive op, which is kept in registers.
  */
 export function isIndexed(node: Node): boolean {
   if (node.op === 'iota') return true

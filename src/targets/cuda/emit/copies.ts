@@ -46,9 +46,8 @@ export interface TensorPlan {
   readonly boxes: readonly Box[]
   readonly bytes: number
   /**
-   * Defined if the programs of a cluster each copy one strip of the tile: the rows per strip, and the distance between
-   * strips in bytes. If `part` is defined, `boxes` lists the boxes of the first strip, and `bytes` is the size of the
-   * whole tile.
+   * The rows per strip and the distance between strips in bytes, if each program of a cluster copies one strip of the
+   * tile. If `part` is defined, `boxes` lists the boxes of the first strip, and `bytes` is the size of the whole tile.
    */
   readonly part?: { readonly rows: number; readonly bytes: number }
   /** Tensor maps with boxes of 8 rows and of 1 row, if the tile may cross the end of a window of rows. */

@@ -1,10 +1,10 @@
 /**
  * Finds copies that a kernel may start before the previous kernel of the stream has ended (programmatic dependent
  * launch). A role of one thread that only copies into shared memory depends only on the tensors from which it copies.
- * The host passes a parameter that says whether a running launch may write these tensors. If no running launch may
- * write the tensors, the role starts without waiting for the previous kernel. Such a role loads the first tiles of
- * weights or of a cache before the previous kernel has ended, so that device memory is not idle between two kernels.
- * All other threads of the kernel wait for the previous kernel.
+ * The host passes a parameter that says whether a running launch may write the tensors that such a role copies. If no
+ * running launch may write the tensors, the role starts without waiting for the previous kernel. Such a role loads the
+ * first tiles of weights or of a cache before the previous kernel has ended, so that device memory is not idle between
+ * two kernels. All other threads of the kernel wait for the previous kernel.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'

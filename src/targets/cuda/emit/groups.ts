@@ -41,7 +41,7 @@ export interface Group {
   readonly barrier: number
   /** The warps that branch to this group's code. Roles that share a warpgroup have a common branch. */
   readonly branch: Branch
-  /** The number of threads in all roles of the program. A barrier over all roles counts these threads. */
+  /** The number of threads in all roles of the program, which a thread barrier over all roles counts. */
   readonly together: number
   /**
    * The registers per thread that the group sets with `setmaxnreg`, or undefined if the group keeps the number of

@@ -187,8 +187,8 @@ export class Hazards {
    */
   #unfenced: readonly Access[] = []
   /**
-   * True if TMA could overwrite shared tiles that threads are still reading. The initial value is true, because earlier
-   * accesses are unknown.
+   * True if TMA could overwrite shared tiles that threads are still reading. The initial value of `#isUnfenced` is
+   * true, because the accesses before the start of the group are unknown.
    */
   #isUnfenced = true
   readonly #seenByEngines: ReadonlySet<Node>
@@ -382,7 +382,7 @@ function conflict(then: Pending, now: Access): boolean {
   return then.before !== undefined && !isAligned(now.ref, then.before)
 }
 
-/** True if two tiles are disjoint because they are picked from the same axis with different constants. */
+/** True if two tiles are disjoint because they are picked from the same axis with different constant indices. */
 function isApart(a: Node, b: Node): boolean {
   if (a === b || a.op !== 'tile' || b.op !== 'tile') return false
   const [left, right] = [tensorView(a.inputs[0]), tensorView(b.inputs[0])]

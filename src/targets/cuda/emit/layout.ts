@@ -229,7 +229,7 @@ export function blockedLayout(shape: Shape, bytes: number, group: Group): Layout
   }
 }
 
-/** The coordinates of an element of a vector, or of a matrix with one axis of extent 1. */
+/** Returns the coordinates of an element of a vector, or of a matrix with one axis of extent 1. */
 const vectorPlace = (shape: Shape, text: Code): readonly Code[] => {
   if (shape.length === 1) return [text]
   return shape[1] === 1 ? [text, integer(0)] : [integer(0), text]

@@ -98,8 +98,8 @@ function carriedAt(dot: Node, loop: Node): number {
 }
 
 /**
- * True if the loop's carried state has the value `from` at the start and `to` at the end of an iteration at the same
- * index, and neither value has another use.
+ * True if, at one index of the carried state of a loop, `from` is the value at the start and `to` is the value at the
+ * end of an iteration, and neither value has another use.
  */
 function isPassedOn(body: Block, to: Node, from: Node): boolean {
   const place = body.results.indexOf(to)

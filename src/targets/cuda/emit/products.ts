@@ -7,8 +7,8 @@
  *   mma       16-bit floats, any number of rows: tiles of 16 x 8 by mma.sync, with operands loaded by ldmatrix
  *   elements  all other products: one scalar multiply-add per element and step, in f32 (i32 for i8)
  *
- * The left operand of wgmma may also be in registers. With mma.sync, the padding rows of a partial tile are computed and
- * ignored.
+ * The left operand of wgmma can also be in registers. With mma.sync, the padding rows of a partial tile are computed
+ * and ignored.
  */
 import { dtypes } from '../../../ir/dtype.ts'
 import type { Node } from '../../../ir/node.ts'

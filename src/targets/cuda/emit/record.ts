@@ -183,7 +183,7 @@ export class Recorder {
 
   /**
    * Returns the names of two variables: the last rank from which the group copies by cp.async, and the number of bytes
-   * of these copies. Only the thread that records the group's events changes these variables.
+   * of these copies. Only the thread that records the events of the group changes the two variables.
    */
   #fetchesOf(group: Group): { readonly from: string; readonly bytes: string } {
     let known = this.#fetches.get(group)

@@ -9,7 +9,8 @@ import { flagPlaceOf } from './views.ts'
 /**
  * Returns the signal or wait of a loop that has no other effect, and undefined for other loops. A loop that only
  * signals or waits usually iterates over ranks. The iterations of such a loop are divided among the threads, so that
- * all flags are signalled or waited for at the same time. Waits that are recorded are executed by one thread.
+ * all flags are signalled or waited for at the same time. In a kernel that records, one thread executes all waits of
+ * such a loop.
  */
 export function dealtOut(loop: Node, isRecorded: boolean): Node | undefined {
   if (loop.op !== 'for' || loop.inputs.length > 3) return undefined

@@ -3,8 +3,8 @@
  * elements. Scratch memory holds partial results of reductions, values that change their layout, operands that a
  * product reads from shared memory, and indices of gathered rows.
  *
- * If a program has too little shared memory, the nodes of a group use one region in turn. The stage `order` then
- * inserts thread barriers between the accesses of these nodes (`hazards.ts`).
+ * If a program has too little shared memory, the nodes of a group use one region of scratch memory in turn. The stage
+ * `order` then inserts thread barriers between the accesses of these nodes (`hazards.ts`).
  */
 import { dtypes } from '../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../ir/node.ts'

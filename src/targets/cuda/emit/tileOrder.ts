@@ -26,8 +26,8 @@ export type TileGroup = (loop: Node) => number
 /**
  * Loops that contain matrix products process `wanted` rows of tiles together. The grouped order changes the assignment
  * of tiles to programs. A program may rely on getting the same tiles in several loops, so a loop that shares memory
- * with a row-major loop stays row-major as well. Loops are identified by their source position, because each role has
- * its own copy of the author's loop.
+ * with a row-major loop stays row-major as well. A loop is identified by its source position, because each role has its
+ * own copy of a loop that the author wrote.
  */
 export const tileGroupOf = analysis('order of tiles', findTileGroup, (ir) => findTileGroup(ir, 4))
 
@@ -87,8 +87,8 @@ const writesWhereTouched = (one: LoopMemory, other: LoopMemory): boolean =>
   [...one.writtenElsewhere].some((base) => other.touchedRemotely.has(base))
 
 /**
- * True for a value that differs between programs of a launch. The number of programs (`programs`) is the same in all
- * programs.
+ * True for a value that differs between programs of a launch. The op `programs` (the number of programs) has the same
+ * value in all programs.
  */
 const tellsProgramsApart = (node: Node): boolean =>
   opOf(node).varies === 'by program' && node.type.kind === 'value' && node.op !== 'programs'
@@ -106,7 +106,7 @@ function isOrderSeen(loop: Node, fromProgram: ReadonlySet<Node>): boolean {
 
 /**
  * True if an iteration can observe earlier tiles through the loop's carried state. Positions in a ring of buffers are
- * ignored, although loops carry them as state.
+ * ignored, although loops carry these positions as state.
  */
 function isCarried(loop: Node): boolean {
   const [body] = loop.blocks

@@ -10,7 +10,7 @@ import type { Ranges } from './ranges.ts'
 /** An axis of the tensor that is also an axis of the view. */
 export interface ViewAxis {
   readonly axis: number
-  /** The starts of the nested windows on this axis. The sum of the starts is the start of the view. */
+  /** The starts of the nested windows along one axis. The sum of the starts is the start of the view. */
   readonly starts: readonly Node[]
   /** The extent of the innermost window; undefined for the full extent of the tensor. */
   readonly size: Node | undefined

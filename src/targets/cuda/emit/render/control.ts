@@ -115,7 +115,7 @@ export const result: Renderer = (node, emission) => {
 
 /**
  * Returns the text of a condition that is true if the launch was aborted. All threads of the group synchronise to
- * evaluate this condition, and all get the same result.
+ * evaluate the condition, and get the same result.
  */
 export function stopped({ group, params }: Emission): Code {
   const raised = code`${lib.abort_raised}(${params.control})`
@@ -143,8 +143,8 @@ function turnsOf(loop: Node, index: string, emission: Emission): Code {
 }
 
 /**
- * Renders a loop whose iterations are distributed over the threads of the group: each iteration is executed by one
- * thread instead of all threads.
+ * Renders a loop whose iterations are distributed over the threads of the group: each iteration is executed by only one
+ * thread.
  */
 function apart(loop: Node, emission: Emission): void {
   const { out, group } = emission

@@ -1,6 +1,6 @@
 /**
  * Renders the matrix product, and the writes of operands in registers to shared memory if the matrix instruction reads
- * these operands from shared memory. The product is computed by wgmma (this file), by mma.sync (mma.ts) or by plain
+ * these operands from shared memory. A matrix product is computed by wgmma (dot.ts), by mma.sync (mma.ts) or by plain
  * arithmetic (elements.ts).
  *
  * With wgmma, a warpgroup multiplies its own rows, 64 at a time, by up to 256 columns at a time. A `swapped` matrix

@@ -36,8 +36,9 @@ function writeInputs(node: Node, emission: Emission): Code {
 }
 
 /**
- * Describes the rows (or columns) of the input along the axis of the node: `lines` is their number, `extent` their
- * length, `apart` the bytes between them, and `step` the bytes between their elements.
+ * Describes the rows (or columns) of the input along the axis of the node: `lines` is the number of rows, `extent` the
+ * number of elements per row, `apart` the distance between rows in bytes, and `step` the distance between elements in
+ * bytes.
  */
 function linesOf(node: Node): { lines: number; extent: number; apart: number; step: number } {
   const type = typeOf(node.inputs[0])

@@ -438,7 +438,7 @@ interface RaggedCopy {
 
 /**
  * Copies a tile that crosses the end of its window. Eight rows are copied at a time if all are inside or all are
- * outside the window. The remaining rows are copied one by one.
+ * outside the window. The other rows of the tile are copied one by one.
  */
 function copyRows(plan: TensorPlan, view: TileView, copy: RaggedCopy, emission: Emission): void {
   const { out } = emission

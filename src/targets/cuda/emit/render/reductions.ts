@@ -129,7 +129,7 @@ interface Exchange {
   readonly warps: number
   /** A condition that selects one thread of a warp for each different result. */
   readonly isWriter: string
-  /** The index of this warp among the warps that share a row or column. */
+  /** The index of the executing warp among the warps that share a row or column. */
   readonly own: Code
   /** Returns the offset in bytes, in the scratch memory of the node, of a warp's result for row or column `place`. */
   at(warp: Part, place: Code): Code

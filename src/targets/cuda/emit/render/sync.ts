@@ -179,8 +179,8 @@ export const barrier: Renderer = (node, emission) => {
 }
 
 /**
- * The name of the variable with the rank of the program in its cluster. Only kernels with multicast copies declare this
- * variable.
+ * The name of the variable with the rank of the program in its cluster. Only kernels with multicast copies declare the
+ * variable `place`.
  */
 export const PLACE = 'place'
 
