@@ -1,12 +1,12 @@
 /**
- * Describes what the command line must know about a target before it opens a world: the options on which its kernels
- * depend, the machine for which operations choose tiles without a world, and the memory of a measurement. Each target
- * provides its description in its own folder. The command line reads target descriptions and never branches on the name
- * of a target.
+ * Describes what the command line must know about a target before it opens a world: the options on which kernels of the
+ * target depend, the machine for which operations choose tiles without a world, and the memory of a measurement. Each
+ * target has a folder in src/targets, which contains its description. The command line reads target descriptions and
+ * never branches on the name of a target.
  */
 import type { Machine } from '../world/machine.ts'
 
-/** Facts for which some targets specialise kernels, as options of `arke emit` and `arke check`. */
+/** The options of `arke emit` and `arke check` that set facts for which some targets specialise kernels. */
 export type FactOption =
   | 'extents'
   | 'packed'
@@ -29,15 +29,15 @@ export interface GivenDevice {
 
 export interface TargetDescription {
   /**
-   * The place of the target among those that measurements choose by default: the usable one with the lowest number. A
-   * target without a number is measured only if the user names it.
+   * The preference of measurements for the target. By default, a measurement uses the usable target with the lowest
+   * preference. A target without a preference is measured only if the user names it.
    */
   readonly preference?: number
   /** The options on which the target's kernels depend. */
   readonly options: readonly FactOption[]
   /**
-   * The machine record that operations receive if there is no world. With `severalDevices`, each rank has its own
-   * device; a target without that option ignores it.
+   * The machine record that operations receive if there is no world. With `severalDevices`, each rank of the machine
+   * has its own device. A target without the option `severalDevices` ignores this parameter.
    */
   machine(ranks: number, severalDevices: boolean, given?: GivenDevice): Machine
   /** The number of heap bytes per rank for a measurement that has the given number of worlds open at the same time. */

@@ -1,6 +1,6 @@
 /**
- * The descriptions of all targets that have stages. This file does not load the code generator or the runtime of any
- * target.
+ * The descriptions of all targets that have stages. descriptions.ts loads neither the code generator nor the runtime of
+ * any target.
  */
 import { cudaDescription } from './cuda/description.ts'
 import type { TargetDescription } from './description.ts'

@@ -1,7 +1,7 @@
 /**
- * Computes each target's forms of a kernel: its IR after a stage, and the text that a world of the target compiles.
- * `arke emit` prints the forms of a kernel, and `arke check` explores its IR. For the same facts, a world launches the
- * form of a kernel that `arke emit` prints.
+ * Computes the forms of a kernel on each target: the IR of the kernel after a stage, and the text that a world of the
+ * target compiles. `arke emit` prints the forms of a kernel, and `arke check` explores its IR. For the same facts, a
+ * world launches the form of a kernel that `arke emit` prints.
  */
 import type { KernelIR } from '../ir/node.ts'
 import { limitsOf } from '../world/machine.ts'
@@ -26,14 +26,15 @@ import type { StagedTarget } from './stages.ts'
 import { wasmMachine } from './wasm/engine.ts'
 
 /**
- * Facts about the world and the arguments of a launch. A target uses those facts for which it specialises its kernels.
+ * Facts about the world and the arguments of a launch. A target ignores the facts for which it does not specialise its
+ * kernels.
  */
 export interface Given {
-  /** The extents by the name of a tensor; extents that are not given are 1024. */
+  /** The extents of each tensor, by the name of the tensor. An extent that is not given is 1024. */
   readonly shapes?: Shapes
-  /** The parameters of the kernel whose tensors are packed. */
+  /** The names of the tensor parameters whose tensors are packed. */
   readonly packed?: readonly string[]
-  /** True if the world records. */
+  /** True if the world records events. */
   readonly record?: boolean
   /** The ranks of the group that launches the kernel; by default the whole world. */
   readonly group?: readonly number[]
@@ -44,8 +45,8 @@ export interface Given {
   /** The facts in which the device differs from the target's usual device, which is an H200 for cuda. */
   readonly device?: GivenDevice
   /**
-   * The processor of a native world. By default, the processor of a native world is one with AVX2, whatever the
-   * computer.
+   * The processor of a native world. By default, code is generated for a processor with AVX2, whatever processor the
+   * computer has.
    */
   readonly processor?: Machine
 }
@@ -57,14 +58,14 @@ export interface Emitted {
 }
 
 export interface Forms {
-  /** The kernel after one of the IR stages of the target. */
+  /** Returns the IR of the kernel after one of the IR stages of the target. */
   ir(recorded: KernelIR, stage: string, given: Given): KernelIR
-  /** The printed stage after the last IR stage: `decide` or `code`. */
+  /** Returns the text of the printed stage after the last IR stage: `decide` or `code`. */
   printed(recorded: KernelIR, given: Given): string
   text(recorded: KernelIR, given: Given): Emitted
-  /** The notes of `text`, without the text. */
+  /** Returns the performance notes of the kernel, without its generated code. */
   notes(recorded: KernelIR, given: Given): readonly string[]
-  /** A short description of the facts, for a line of results. */
+  /** Returns a short description of the facts, for one line of the results of a check. */
   summary(given: Given): string
 }
 
@@ -98,7 +99,10 @@ const cuda: Forms = {
     `cuda, ${['H200', ...limitsText(limitsOf(describedGpu(device)))].join(' with ')}, ${severalDevices ? 'several devices' : 'one device'}${record ? ', recording' : ''}`,
 }
 
-/** The printed code does not depend on the computer that prints it, unless the user asks for its processor. */
+/**
+ * By default, the printed code does not depend on the computer on which `arke emit` runs: it is for a processor with
+ * AVX2.
+ */
 const avx2 = machineOf('#define __AVX2__ 1\n#define __FMA__ 1', defaultCaches)
 
 function codeText(recorded: KernelIR, facts: CpuFacts): string {
@@ -106,7 +110,10 @@ function codeText(recorded: KernelIR, facts: CpuFacts): string {
   return `${header.join('')}${printCode(lowerKernel(recorded, facts).module)}`
 }
 
-/** The forms of a CPU target with this machine. The function `textOf` renders their text. */
+/**
+ * Returns the forms of kernels on a CPU target with the given machine. The function `textOf` renders the generated
+ * code.
+ */
 function cpu(
   name: string,
   machineOf: (given: Given) => Machine,

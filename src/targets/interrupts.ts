@@ -1,8 +1,8 @@
 /**
- * Aborts the work of a process before a signal or an exit ends it. Every world with kernels in flight, and every
- * compiler that runs, registers here, on any target. Contract: if the program has no listener for the signal, the
- * signal has its default effect after all work is aborted. If the program listens for the signal, too, the program
- * decides what happens next. This file needs Node's `process`.
+ * Aborts the work of a process before a signal or an exit ends it. On any target, every world with kernels in flight,
+ * and every compiler process, registers with `onInterrupt`. Contract: if the program has no listener of its own for the
+ * signal, the signal has its default effect after all work is aborted. If the program has a listener of its own, this
+ * listener decides whether the process ends. interrupts.ts needs the object `process` of Node.
  */
 
 interface Ending {
@@ -37,7 +37,7 @@ function listenNoMore(): void {
 
 /**
  * Registers handlers. `stop` is called when a signal asks the process to end, before the process ends. The function
- * `exiting` is called when the process exits; it must not wait. Returns a function that removes both handlers.
+ * `exiting` is called when the process exits, and must not wait. Returns a function that removes both handlers.
  */
 export function onInterrupt(stop: () => Promise<void>, exiting: () => void): () => void {
   const ending: Ending = { stop, exiting }

@@ -1,6 +1,6 @@
 /**
  * Lists the compiler stages of each target in order, with their names and a description of their effect. The passes of
- * these stages are in ir/stages.ts, cpu/stages.ts and cuda/stages.ts. This file loads no target, so that the command
+ * these stages are in ir/stages.ts, cpu/stages.ts and cuda/stages.ts. stages.ts loads no target, so that the command
  * line can list stages quickly.
  */
 const recorded = 'the kernel as written'
@@ -62,7 +62,7 @@ export const stageNames = (target: StagedTarget): string[] => [
   ...Object.keys(printedStages[target]),
 ]
 
-/** What the kernel is after a stage of the target. */
+/** Returns the description of a stage of the target. */
 export function stageDescription(target: StagedTarget, stage: string): string {
   const described: Readonly<Record<string, string>> = { ...irStages[target], ...printedStages[target] }
   return described[stage]

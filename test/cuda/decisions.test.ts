@@ -124,10 +124,10 @@ describe('--stage decide prints', () => {
 
   it('which copies stay in flight', () => {
     expect(section(putting as never, 'stage complete')).toEqual([
-      'copy.nbi: TMA makes it while its role continues',
+      'copy.nbi: TMA makes the copy while the role continues',
     ])
     expect(section(putting as never, 'stage complete', { extents: ['y=99x99'] })).toEqual([
-      'copy.nbi: complete at once, because TMA needs aligned rows, whole tiles of a window and no mask',
+      'copy.nbi: complete at once, because TMA needs aligned rows, tiles that do not cross the end of a window, and no mask',
     ])
     const getting = kernel('getting', { x: tensor(f32, 2), h: tensor('f16', 2) }, (t, { x, h }) => {
       const [tile, halves, others] = [t.shared(f32, [8, 8]), t.shared('f16', [8, 8]), t.shared(f32, [8])]
@@ -147,18 +147,18 @@ describe('--stage decide prints', () => {
       t.store(x.tile([2, 0], [8, 8]), t.load(tile).add(t.load(halves).to(f32)).add(t.load(others).expand(0)))
     })
     const started = (bytes: number): string =>
-      `copy.nbi: threads start it in chunks of ${bytes} bytes (cp.async), and continue`
+      `copy.nbi: threads start the copy in chunks of ${bytes} bytes (cp.async), and continue`
     expect(section(getting as never, 'stage complete')).toEqual([
       started(16),
       started(16),
-      'copy.nbi: complete at once, because it has a mask',
-      'copy.nbi: complete at once, because its elements are chosen one by one',
-      'copy.nbi: complete at once, because it does not fill a shared tile',
+      'copy.nbi: complete at once, because the copy has a mask',
+      'copy.nbi: complete at once, because the elements of the copy are chosen one by one',
+      'copy.nbi: complete at once, because the copy does not write to a shared tile',
     ])
     const odd = section(getting as never, 'stage complete', { extents: ['x=64x30', 'h=64x31'] })
     expect(odd.slice(0, 2)).toEqual([
       started(8),
-      'copy.nbi: complete at once, because rows are known to start at multiples of 2 bytes only',
+      'copy.nbi: complete at once, because rows are only known to start at multiples of 2 bytes',
     ])
   })
 
@@ -166,8 +166,8 @@ describe('--stage decide prints', () => {
     const clustered = { meta: ['BM=128', 'BN=128', 'BK=64', 'stages=4', 'CM=2', 'CN=1'] }
     const product = gemmKernel('bf16')
     expect(section(product as never, 'stage clusters', clustered)).toEqual([
-      'copy.async: no multicast: a cluster of 2 x 1 has one program along its axis',
-      'copy.async: multicast in a cluster of 2 x 1: each program copies 1 of 2 parts into the tiles of all',
+      'copy.async: no multicast: a cluster of 2 x 1 has only one program along the multicast axis',
+      'copy.async: multicast in a cluster of 2 x 1: each program copies 1 of 2 strips of the tile to all programs',
     ])
     const odd = { ...clustered, extents: ['a=4224x4224', 'b=4224x4224', 'c=4224x4224'] }
     expect(section(product as never, 'stage clusters', odd)).toEqual([
@@ -191,7 +191,7 @@ describe('--stage decide prints', () => {
   it('which words carry which epochs, or why flags stay', () => {
     expect(section(carrying as never, 'stage words')).toEqual(['the words of inbox carry the epochs of told'])
     expect(section(carrying as never, 'stage words', { record: true })).toEqual([
-      'flag-in-data words are not used: the log of the kernel shows each wait',
+      'flag-in-data words are not used: a kernel that records waits for flags, so that its log shows each wait',
     ])
     expect(section(putting as never, 'stage words')).toEqual([
       'flag-in-data words are not used: no tensor carries epochs',

@@ -285,9 +285,9 @@ describe('a kernel that records', () => {
     expect(within(100_800)).toEqual([])
     expect(within(100_500)).toEqual([
       expect.stringMatching(
-        /^allGatherGemm has these only when nothing is recorded: staging, boxes, .*drain \(2 times\), .*store\.box/,
+        /^allGatherGemm has these ops only when nothing is recorded: staging, boxes, .*drain \(2 times\), .*store\.box/,
       ),
-      'allGatherGemm has these only when it records: store',
+      'allGatherGemm has these ops only when it records: store',
     ])
   })
 
@@ -296,8 +296,8 @@ describe('a kernel that records', () => {
     const here = /emitted\.test\.ts:\d+:\d+|\S*test\/cuda\//g
     const plain = (all: readonly string[]): string[] => all.map((one) => one.replace(here, ''))
     expect(plain(unlikeUnrecorded(told.record({ world: 2 }), facts))).toEqual([
-      'told has these only when it records: once at ',
-      'told has these at another place when nothing is recorded: wait at , meet at ',
+      'told has these ops only when it records: once at ',
+      'told has these ops at another place when nothing is recorded: wait at , meet at ',
       'told, for at : apart: no (true when nothing is recorded)',
     ])
     const product = kernel('product', params, (t, { x, y }) => {

@@ -12,7 +12,7 @@ describe('prelude', () => {
       .map(({ text }) => `${text}\n`)
       .join('')
 
-  it('needs no header and no toolkit', () => {
+  it('contains no #include, so that compiling it needs no CUDA toolkit', () => {
     expect(textOf({ wgmma: [wide] })).not.toContain('#include')
   })
 
@@ -24,7 +24,7 @@ describe('prelude', () => {
     expect(text).toContain('}, %128, %129, 1, 1, 1, %130, %131;')
   })
 
-  it('takes A from registers if the shape says so', () => {
+  it('declares a wgmma function with A in registers if the shape asks for it', () => {
     const shape = { n: 64, dtype: 'f16', a: 'registers' } as const
     expect(wgmmaName(shape)).toBe('wgmma_m64n64k16_f16_ra')
     expect(textOf({ wgmma: [shape] })).toContain('}, {%32, %33, %34, %35}, %36, 1, 1, 1, %37;')
@@ -44,11 +44,11 @@ describe('tensor maps', () => {
     swizzle: '128B',
   }
 
-  it('accept rows whose stride is a multiple of 16 bytes', () => {
+  it('can describe a tensor whose row stride is a multiple of 16 bytes', () => {
     expect(tensorMapProblem(4096n, shape)).toBeNull()
   })
 
-  it('name the rule that a tensor breaks', () => {
+  it('cannot describe a tensor that breaks a rule of the TMA, and the error names the rule', () => {
     expect(tensorMapProblem(4098n, shape)).toMatch(/address 0x1002 that is not a multiple of 16 bytes/)
     expect(tensorMapProblem(4096n, { ...shape, dims: [329, 200], strides: [658] })).toMatch(
       /stride of 658 bytes/,

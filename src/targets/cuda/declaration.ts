@@ -6,17 +6,17 @@
 export const inline = '__device__ __forceinline__'
 
 export interface Declaration {
-  /** The lines of the comment above the declaration. */
+  /** The lines of the comment that emitted code has above the declaration. */
   readonly note?: readonly string[]
   /** The names of the other declarations that the text of this declaration uses. */
   readonly uses: readonly string[]
   readonly text: string
 }
 
-/** Declarations by name, in the order in which a kernel includes them. */
+/** The declarations of the device library by name, in the order in which a kernel includes them. */
 export type Library = Readonly<Record<string, Declaration>>
 
-/** A declaration that is made for one kernel. */
+/** A declaration that the emitter generates for one kernel. */
 export interface MadeDeclaration extends Declaration {
   readonly name: string
 }

@@ -1,6 +1,6 @@
 /**
- * Describes the cuda target (../description.ts). Without a world, the machine of the cuda target is an H200, or an H200
- * with other limits.
+ * Describes the cuda target (../description.ts). If kernels are emitted without a world, the cuda target assumes an
+ * H200, or an H200 with other limits.
  */
 import { oneEach, sharedOut, type DeviceDescription } from '../../world/machine.ts'
 import type { GivenDevice, TargetDescription } from '../description.ts'
@@ -11,21 +11,21 @@ const memory = 64 * 2 ** 30
 const granularity = 2 ** 21
 
 /**
- * The device for which kernels are emitted if there is no world. The header of an emitted kernel states only limits
- * that differ from this device.
+ * The device for which kernels are emitted if there is no world. The header of an emitted kernel states only limits in
+ * which its device differs from `usualGpu`.
  */
 const usualGpu = h200
 
 /**
- * Returns a device with the given limits. The name of this device differs from the name of the usual device, so that
- * tiles that were tuned on the usual device are not used.
+ * Returns a device with the given limits. A device with other limits than the usual device has another name, so that
+ * tile sizes that were tuned on the usual device are not used for it.
  */
 export function describedGpu({ sharedBytes, registers }: GivenDevice = {}): DeviceDescription {
   if (sharedBytes === undefined && registers === undefined) return usualGpu
   const { perProcessor } = usualGpu
   return {
     ...usualGpu,
-    name: 'a GPU that is only described',
+    name: 'a GPU known only by its limits',
     ...(sharedBytes !== undefined && { sharedBytes }),
     perProcessor: {
       ...perProcessor,

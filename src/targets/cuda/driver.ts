@@ -6,7 +6,7 @@
 import { DeviceError } from '../gpu/device.ts'
 import { canCallLibraries, openLibrary, setDefault, textAt, type Argument, type OpenLibrary } from './node.ts'
 
-/** A failed CUDA call. `code` and `errorName` come from the library, e.g. 700 and CUDA_ERROR_ILLEGAL_ADDRESS. */
+/** A failed CUDA call. `code` and `errorName` come from the CUDA library, e.g. 700 and CUDA_ERROR_ILLEGAL_ADDRESS. */
 export class CudaError extends DeviceError {
   override readonly name = 'CudaError'
   constructor(
@@ -93,10 +93,13 @@ const SIGNATURES = {
 
 export type DriverFunction = keyof typeof SIGNATURES
 
-/** Every driver function by its exported name. A call whose result is not success throws a CudaError. */
+/** Every driver function by its exported name. A driver function that fails throws a CudaError. */
 export type Driver = { readonly [F in DriverFunction]: (...args: Argument[]) => void }
 
-/** The result of a query about work that has not ended yet; `isReady` returns false for it instead of throwing. */
+/**
+ * The result of a driver query about work that has not ended yet. `isReady` returns false for this result and does not
+ * throw.
+ */
 export const CUDA_ERROR_NOT_READY = 600
 
 export interface CudaFound {
@@ -116,7 +119,7 @@ export interface CudaMissing {
 
 let found: CudaFound | CudaMissing | undefined
 
-/** Looks for the driver once. Later calls return the same result. */
+/** The first call looks for the CUDA driver. Later calls of `findCuda` return the result of the first call. */
 export function findCuda(): CudaFound | CudaMissing {
   return (found ??= lookForCuda())
 }
@@ -174,7 +177,8 @@ function bindDriver(library: OpenLibrary): Driver {
 }
 
 /**
- * Binds the functions of a table on first use. A call whose result is not 0 throws the error that `failure` returns.
+ * Binds each library function of a table when it is first called. A library function whose result is not 0 throws the
+ * error that `failure` returns.
  */
 export function bindChecked<T extends Record<string, readonly string[]>>(
   library: OpenLibrary,

@@ -1,6 +1,6 @@
 /**
- * Specialises recorded kernels for the arguments of a launch and for a world, and emits them. Contract: for the same IR
- * and the same facts, the CUDA text is emitted only once.
+ * Specialises recorded kernels for the arguments of a launch and for a world, and emits them as CUDA C++. Contract: for
+ * the same IR and the same facts, the CUDA text is emitted only once.
  */
 import type { KernelIR } from '../../ir/node.ts'
 import type { LaunchArguments } from '../gpu/arguments.ts'
@@ -43,9 +43,7 @@ export function asEmitted(
 
 const known = new WeakMap<KernelIR, Map<string, CudaEmitted>>()
 
-/**
- * Returns the kernel specialised for the shapes of these arguments.
- */
+/** Emits a recorded kernel, specialised for the shapes of the given arguments. */
 export function emittedFor(ir: KernelIR, args: LaunchArguments, world: WorldFacts): CudaEmitted {
   const shapes: Record<string, readonly number[]> = {}
   for (const [name, argument] of Object.entries(args))

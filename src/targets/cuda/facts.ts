@@ -18,13 +18,13 @@ export const usualWorld: WorldFacts = { record: false, oneDevice: true, device: 
 /** The extents of each tensor, by the tensor's name. */
 export type Shapes = Readonly<Record<string, readonly number[]>>
 
-/** Returns the facts for tensors of these shapes. */
+/** Returns the facts for a world and for tensors of the given shapes. */
 export function specialise(world: WorldFacts, shapes: Shapes): EmitFacts {
   const tensors = Object.entries(shapes).map(([name, shape]) => [name, factsOf(shape)] as const)
   return { tensors: Object.fromEntries(tensors), ...world }
 }
 
-/** The default extent of each axis, in elements. TMA can copy tensors with this extent. */
+/** The default extent of each axis, in elements. TMA can copy tensors with the default extent. */
 const usualExtent = 1024
 
 /**
@@ -46,7 +46,10 @@ export const LAST_STAGE = lastStage('cuda')
 
 const known = new WeakMap<KernelIR, Map<string, KernelIR>>()
 
-/** Returns the IR of a recorded kernel after a stage, for these facts. Equal arguments return the same object. */
+/**
+ * Returns the IR of a recorded kernel after the given stage, for the given facts. Calls with equal arguments return the
+ * same object.
+ */
 export function atStage(recorded: KernelIR, stage: string, facts: EmitFacts): KernelIR {
   const key = JSON.stringify([stage, facts])
   let ofKernel = known.get(recorded)

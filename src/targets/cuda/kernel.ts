@@ -21,8 +21,8 @@ export class Kernel implements gpu.Kernel {
   ) {}
 
   /**
-   * Returns the function handle in a context, valid for the life of the context. Passing the kernel handle itself would
-   * cost a lookup in every launch.
+   * Returns the function handle in a context, valid for the life of the context. If a launch got the kernel handle and
+   * not the function handle, the driver would look up the function in every launch.
    */
   functionIn(context: bigint): bigint {
     this.device.makeCurrent(context)
@@ -87,8 +87,8 @@ export class Launch implements gpu.Launch {
   private readonly pointers: number
   private readonly offsets: number[] = []
   /**
-   * The stream of the last launch. The fields `function` and `early` are set for this stream, and are set again only if
-   * a later launch uses another stream or another value of `early`.
+   * The stream of the last launch. The fields `function` and `early` are set for the stream of the last launch, and are
+   * set again only if a later launch uses another stream or another value of `early`.
    */
   private stream: Stream | undefined
   private function = 0

@@ -1,7 +1,7 @@
 /**
  * Lists facts about NVIDIA GPUs that are known without a driver, and a description of the H200 for commands that run on
- * hosts without a GPU. On a host with a GPU, facts from the driver take precedence, and only the measured rates of this
- * file are used, by the name of the device.
+ * hosts without a GPU. On a host with a GPU, the driver reports the limits of the device, and machines.ts adds what the
+ * driver does not report, such as measured rates.
  */
 import type {
   Capabilities,
@@ -39,8 +39,9 @@ const h200Measured = {
 
 /**
  * The limits of the tiles of matrix products. Besides its operand tiles, a kernel needs up to 15 KiB of shared memory
- * for barriers and to stage output for TMA. Output tiles have the height of one or two `wgmma` instructions. If there
- * are fewer rows, the transposed matrix product is computed, whose columns are these rows.
+ * for barriers and to stage output for TMA. Output tiles have the height of one or two `wgmma` instructions. If a
+ * matrix product has fewer rows than one `wgmma` instruction, the transposed product is computed, in which the rows
+ * become columns.
  */
 export const products: ProductLimits = {
   besideTiles: 15 * 1024,
@@ -67,7 +68,7 @@ export const h200: DeviceDescription & DeviceLimits & typeof h200Measured = {
   products,
 }
 
-/** The measured rates of devices with this name. */
+/** Returns the measured rates of the devices called `name`, or an empty object if none were measured. */
 export function measuredOn(name: string): Measured {
   return name === h200.name ? h200Measured : {}
 }

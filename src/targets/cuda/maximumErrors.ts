@@ -15,8 +15,9 @@ export const maximumErrors: MaximumErrors = {
   erf: 2,
   rsqrt: 2,
   tanh: 2,
-  // With e = e^-|x|, the result is 1 / (1 + e) or e / (1 + e). With u = 2^-24, the relative error of e is at most 4 u (2
-  // ULP of expf), and the addition and the division add u each: together at most 6 u, which is at most 6 ULP.
+  // The sigmoid of x is 1 / (1 + y) or y / (1 + y), where y = exp(-|x|). With u = 2^-24, the relative error of y is at
+  // most 4 u (2 ULP of expf), and the addition and the division add u each: together at most 6 u, which is at most 6
+  // ULP.
   sigmoid: 6,
   pow: 8,
 }

@@ -36,9 +36,9 @@ function findPlatform(): CudaDevices | { readonly unavailable: string } {
 }
 
 /**
- * Compiles kernels and caches the machine code on disk. The key contains the code, the options, the versions of NVRTC
- * and the driver, and the device name. Kernels that differ only in the facts of their headers, or in the lines of their
- * authors, are compiled once.
+ * Compiles kernels and caches the machine code on disk. The cache key consists of the code, the compiler options, the
+ * versions of NVRTC and the driver, and the device name. Kernels that differ only in the facts of their headers, or in
+ * the lines of their authors, are compiled once.
  */
 export const compileAndKeep =
   (nvrtcVersion: string, driverVersion: number): Compile =>
@@ -50,8 +50,8 @@ export const compileAndKeep =
   }
 
 /**
- * Returns the status of the cuda target for `arke targets`. To determine the status, only the CUDA driver and NVRTC are
- * loaded.
+ * Returns the status of the cuda target for `arke targets`. This function loads the CUDA driver and NVRTC, but opens no
+ * device.
  */
 export function cudaStatus(): { readonly usable: boolean; readonly about: string } {
   const cuda = findCuda()

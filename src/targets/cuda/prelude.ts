@@ -1,18 +1,20 @@
 /**
  * The device functions that emitted CUDA C++ calls: barriers, bulk tensor copies, wgmma, flags. Contract:
- * `prelude(options)` returns all of them as records, self-contained CUDA C++ for sm_90a without any #include. A kernel
- * includes only the functions that it uses. Every function is a thin, named wrapper of one PTX instruction or a short
- * fixed sequence. Shared memory is addressed by 32-bit shared-window addresses throughout. This file knows no
- * particular kernel or operation.
+ * `prelude(options)` returns all these device functions as records of self-contained CUDA C++ for sm_90a without any
+ * #include. A kernel includes only the functions that it uses. Every device function is a thin, named wrapper of one
+ * PTX instruction or a short fixed sequence. Shared memory is addressed by 32-bit shared-window addresses throughout.
+ * The device functions do not depend on any particular kernel or operation.
  */
 import { inline, type Declaration, type Library } from './declaration.ts'
 
-/** A wgmma shape to define: m64 x n x k16, with D in f32. */
+/** The shape of a wgmma instruction to declare: m64 x n x k16, with an f32 result. */
 export interface WgmmaShape {
   /** The number of columns of the result: a multiple of 8 from 8 to 256. */
   n: number
   dtype: 'bf16' | 'f16'
-  /** The storage of the left operand. The right operand is always in shared memory. */
+  /**
+   * Says whether the left operand is in shared memory or in registers. The right operand is always in shared memory.
+   */
   a: 'shared' | 'registers'
 }
 
@@ -24,20 +26,24 @@ export interface PreludeOptions {
   flagScope?: 'sys' | 'gpu'
 }
 
-/** Returns the wrapper's name, e.g. `wgmma_m64n256k16_bf16`, or `wgmma_m64n64k16_f16_ra` with A in registers. */
+/**
+ * Returns the name of the device function for a wgmma shape, such as `wgmma_m64n256k16_bf16`, or
+ * `wgmma_m64n64k16_f16_ra` if A is in registers.
+ */
 export function wgmmaName(shape: WgmmaShape): string {
   return `wgmma_m64n${shape.n}k16_${shape.dtype}${shape.a === 'registers' ? '_ra' : ''}`
 }
 
-/** Returns the library in the order in which a kernel includes it. */
+/** Returns the declarations of the device library in the order in which a kernel includes them. */
 export function prelude({ wgmma = [], flagScope = 'sys' }: PreludeOptions = {}): Library {
   const wrappers = Object.fromEntries(wgmma.map((shape) => [wgmmaName(shape), wgmmaWrapper(shape)]))
   return { ...TYPES, ...BARRIERS, ...TENSOR_COPIES, ...MATRIX, ...wrappers, ...flags(flagScope) }
 }
 
 /**
- * Returns the wrapper of one wgmma shape. The wrapper takes the accumulators (n / 2 floats per thread) by reference.
- * `TransposeA`/`TransposeB` is 1 if that shared operand is stored with its M (or N) axis contiguous instead of K.
+ * Returns the device function for one wgmma shape. The device function takes the accumulators (n / 2 floats per thread)
+ * by reference. `TransposeA`/`TransposeB` is 1 if the operand A (or B) in shared memory is stored with a contiguous M
+ * (or N) axis instead of a contiguous K axis.
  */
 function wgmmaWrapper(shape: WgmmaShape): Declaration {
   const { n, dtype, a } = shape
@@ -541,7 +547,7 @@ const flags = (scope: 'sys' | 'gpu') =>
   }) as const satisfies Library
 
 /**
- * The declarations that do not depend on the matrix products of a kernel. The names of these declarations are the same
- * for all options.
+ * The declarations that do not depend on the matrix products of a kernel. The names of the fixed declarations are the
+ * same for all options of `prelude`.
  */
 export const fixedPrelude = { ...TYPES, ...BARRIERS, ...TENSOR_COPIES, ...MATRIX, ...flags('sys') }

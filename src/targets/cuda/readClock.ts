@@ -1,4 +1,4 @@
-/** The kernel with which gpu/clock.ts reads the clock of a device: %globaltimer, in nanoseconds. */
+/** Defines the kernel with which gpu/clock.ts reads the clock of a device (%globaltimer, in nanoseconds). */
 import type { EmittedKernel } from './emit/recipe.ts'
 
 const source = `typedef unsigned int u32;
@@ -19,8 +19,8 @@ extern "C" __global__ void read_clock(volatile u64* told, u32 changes) {
 `
 
 /**
- * A kernel that stores the device time. Before that, it measures the shortest step of the clock over `changes` clock
- * changes.
+ * A kernel that stores the device time. Before the kernel stores the time, it measures the shortest step of the clock
+ * over `changes` changes of the clock.
  */
 export const readClock: EmittedKernel = {
   name: 'read_clock',

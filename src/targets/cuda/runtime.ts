@@ -29,11 +29,13 @@ const DEVICE_ATTRIBUTE = {
   reservedBytes: 111,
 } as const
 const STREAM_NON_BLOCKING = 1
-/** The requested stream priority. The driver clamps this value to the highest priority that the device has. */
+/**
+ * The requested priority of an urgent stream. The driver clamps this value to the highest priority that the device has.
+ */
 const HIGHEST_PRIORITY = -100
 const HOST_PORTABLE_AND_MAPPED = 3
 
-/** The current context of the calling thread, of any device. */
+/** The CUDA context that is current on the calling thread; it may belong to any device. */
 let currentContext: bigint | null = null
 
 export class Device implements gpu.Device {
@@ -45,10 +47,10 @@ export class Device implements gpu.Device {
   readonly sharedBytes: number
   readonly computeCapability: number
   readonly totalBytes: number
-  /** The primary context. Each virtual rank has a context of its own. */
+  /** The primary CUDA context of the device. Each virtual rank has a context of its own. */
   readonly context: bigint
 
-  /** Opens a device of this machine, or throws an error that gives the reason why it cannot. */
+  /** Opens a device of this machine, or throws an error that says why the device cannot be opened. */
   static open(index = 0): Device {
     const cuda = findCuda()
     if (!cuda.available) throw new Error(`CUDA is not available: ${cuda.reason}`)
@@ -86,7 +88,9 @@ export class Device implements gpu.Device {
     this.makeCurrent(this.context)
   }
 
-  /** Makes a context current on the calling thread. Every operation on a stream does so itself. */
+  /**
+   * Makes a context current on the calling thread. Every operation on a stream makes the context of the stream current.
+   */
   makeCurrent(context: bigint): void {
     if (currentContext === context) return
     this.driver.cuCtxSetCurrent(context)
@@ -99,8 +103,8 @@ export class Device implements gpu.Device {
   }
 
   /**
-   * Frees memory. The driver waits until the device is idle, so never call this function while kernels wait for each
-   * other.
+   * Frees memory. To free memory, the driver waits until the device is idle, so `free` must not be called while kernels
+   * wait for each other.
    */
   free(address: bigint): void {
     this.makeCurrent(this.context)

@@ -1,7 +1,7 @@
 /**
- * Defines the compiler stages that only the CUDA target has. These stages follow the stages of `ir/stages.ts`.
- * `../stages.ts` describes each stage. The renderers in `emit/` translate the IR of the last stage to CUDA C++, node by
- * node.
+ * Defines the compiler stages that only the CUDA target has. The stages of the CUDA target follow the stages of
+ * `ir/stages.ts`. `../stages.ts` describes each stage. The renderers in `emit/` translate the IR of the last stage to
+ * CUDA C++, node by node.
  */
 import { subjectOf, withDecisions, type Decision } from '../../ir/decisions.ts'
 import { walk, type KernelIR, type Node } from '../../ir/node.ts'
@@ -43,9 +43,9 @@ function withCompleteCopies(ir: KernelIR, facts: EmitFacts): KernelIR {
   const copies = copiesIn(ir, facts)
   const made = (copy: Node): string => {
     const plan = copies.ofCopy(copy)
-    if (plan.how === 'tensor') return 'TMA makes it while its role continues'
+    if (plan.how === 'tensor') return 'TMA makes the copy while the role continues'
     if (plan.how === 'chunks')
-      return `threads start it in chunks of ${plan.bytes} bytes (cp.async), and continue`
+      return `threads start the copy in chunks of ${plan.bytes} bytes (cp.async), and continue`
     return `complete at once, because ${copies.atOnce(copy)}`
   }
   const decisions = [...walk(ir.body)]
@@ -66,7 +66,9 @@ function withWords(ir: KernelIR, facts: EmitFacts): KernelIR {
     withDecisions(made, 'words', decisions)
   if (!ir.carried) return decided(ir, { what: 'flag-in-data words are not used: no tensor carries epochs' })
   if (!mayCarryEpochs(facts))
-    return decided(ir, { what: 'flag-in-data words are not used: the log of the kernel shows each wait' })
+    return decided(ir, {
+      what: 'flag-in-data words are not used: a kernel that records waits for flags, so that its log shows each wait',
+    })
   const { layouts, groupOf, ranges } = decide(ir, facts)
   const plan = planWords(ir, layouts, groupOf, ranges)
   if (plan.obstacle) return decided(ir, plan.obstacle)
@@ -78,7 +80,7 @@ function withWords(ir: KernelIR, facts: EmitFacts): KernelIR {
 
 /**
  * Adds a courier role, which sends data on idle warps of the producer, if the courier costs nothing. The cost depends
- * on registers and shared memory, so all decisions are first made for the kernel with a courier.
+ * on registers and shared memory, so all decisions are first made for a copy of the kernel with a courier.
  */
 function withCourier(ir: KernelIR, facts: EmitFacts): KernelIR {
   const decided = (made: KernelIR, decision: Decision): KernelIR => withDecisions(made, 'courier', [decision])

@@ -1,4 +1,5 @@
-// Streams of a device, their events, and the graphs that are captured from them. Each method makes one driver call.
+// Streams of a device, their events, and the graphs that are captured from them. Each method of a stream, an event or a
+// graph makes one driver call.
 
 import type * as gpu from '../gpu/device.ts'
 import { isReady, readHandle, type Driver } from './driver.ts'
@@ -13,7 +14,7 @@ export class Stream implements gpu.Stream {
     readonly device: Device,
     readonly handle: bigint,
     readonly context: bigint,
-    /** The number of multiprocessors that work on this stream may use. */
+    /** The number of multiprocessors that work on the stream may use. */
     readonly processors: number,
   ) {}
 
@@ -23,21 +24,21 @@ export class Stream implements gpu.Stream {
   }
 
   /**
-   * Writes a word with the engine that processes the stream's commands. This write needs neither a multiprocessor nor a
+   * Writes a word with the engine that processes the stream's commands. The write needs neither a multiprocessor nor a
    * DMA copy engine.
    */
   writeWord(to: bigint, word: number): void {
     this.driver.cuStreamWriteValue32_v2(this.handle, to, word, 0)
   }
 
-  /** Copies from pageable host memory. `from` has been read when the call returns. */
+  /** Copies from pageable host memory. The host memory `from` has been read when the call returns. */
   copyIn(to: bigint, from: ArrayBufferView): void {
     this.driver.cuMemcpyHtoDAsync_v2(to, from, from.byteLength, this.handle)
   }
 
   /**
-   * Copies to the host. Pinned memory is filled when the stream reaches the copy, pageable memory when the call
-   * returns.
+   * Copies to the host. Pinned host memory is filled when the stream reaches the copy, and pageable host memory when
+   * the call returns.
    */
   startCopyOut(to: ArrayBufferView, from: bigint): void {
     this.driver.cuMemcpyDtoHAsync_v2(to, from, to.byteLength, this.handle)

@@ -10,11 +10,11 @@ export type Swizzle = 'none' | '32B' | '64B' | '128B'
 
 export interface TensorMapShape {
   dtype: TensorMapType
-  /** The number of elements along each axis, innermost (contiguous) first. */
+  /** The extent of each axis of the tensor in elements, innermost (contiguous) axis first. */
   dims: readonly number[]
-  /** The stride in bytes of each axis except the innermost. */
+  /** The stride in bytes of each axis of the tensor except the innermost. */
   strides: readonly number[]
-  /** The number of elements of one copy along each axis. */
+  /** The number of elements that one TMA copy moves along each axis. */
   box: readonly number[]
   swizzle: Swizzle
 }
@@ -36,12 +36,13 @@ const SWIZZLES: Record<Swizzle, { code: number; bytes: number }> = {
 }
 /**
  * The L2 promotion size: 128 bytes, the longest row of a swizzled box. With 256 bytes, two rows or two boxes request
- * the same 256 bytes, and each request brings both 128-byte halves from the other half of the L2 cache. On an H200, a
- * promotion size of 256 bytes caused 48 % more traffic between the halves of the L2 cache and 6 % less bandwidth.
+ * the same 256 bytes, and each request fetches both 128-byte halves from the other partition of the L2 cache. On an
+ * H200, a promotion size of 256 bytes caused 48 % more traffic between the two partitions of the L2 cache and 6 % less
+ * bandwidth.
  */
 const L2_PROMOTION_128B = 2
 
-/** Returns the reason why the TMA cannot access this tensor, or null if it can. */
+/** Returns the reason why the TMA cannot access this tensor, or null if the TMA can access it. */
 export function tensorMapProblem(address: bigint, shape: TensorMapShape): string | null {
   const { dims, strides, box } = shape
   const bytes = TYPES[shape.dtype].bytes

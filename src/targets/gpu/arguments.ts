@@ -21,11 +21,11 @@ export interface RankMemory {
   readonly stride: number
   readonly heaps: number
   /**
-   * For each rank of the group, the index of its heap in the range of heaps. The index equals the rank unless the ranks
-   * of the group are not at a constant distance in the world.
+   * For each rank of the group, the index of its heap in the range of heaps. The index of a rank's heap equals the rank
+   * unless the ranks of the group are not at a constant distance in the world.
    */
   readonly places: readonly number[]
-  /** The address of this kernel's counters on this rank. */
+  /** The address of the counters of the launched kernel on the rank. */
   readonly counters: bigint
   readonly control: bigint
   /** The address of the queue's event log; undefined if the world does not record. */

@@ -1,7 +1,8 @@
 /**
- * The backend of a world on GPUs: heaps in device memory, device streams, and kernels compiled to machine code. This
- * file prepares arguments, per-rank launches and events. machine.ts contains queues, waiting and aborts. The arguments
- * of a per-rank launch are prepared in native memory once, so that each further launch costs one driver call.
+ * The backend of a world on GPUs: heaps in device memory, device streams, and kernels compiled to machine code.
+ * backend.ts prepares arguments, per-rank launches and events, and machine.ts contains launch queues, waiting and
+ * aborts. The arguments of a per-rank launch are prepared in native memory once, so that each further launch costs one
+ * driver call.
  */
 import type { KernelIR } from '../../ir/node.ts'
 import type { Timeline } from '../../timeline/timeline.ts'
@@ -76,8 +77,8 @@ export class GpuBackend extends Machine implements Backend<Part, StreamEvent> {
   }
 
   /**
-   * Returns the range of heaps that a kernel on this group can access. The range consists of the heaps of the group's
-   * ranks if these heaps are at a constant distance, and of the heaps of the whole world if they are not.
+   * Returns the range of heaps that a kernel on the group `members` can access. The range consists of the heaps of the
+   * group's ranks if these heaps are at a constant distance, and of the heaps of the whole world if they are not.
    */
   #heapsOf(members: Members): Pick<RankMemory, 'heap' | 'stride' | 'heaps' | 'places'> {
     const { heap, stride } = this.placement

@@ -10,13 +10,16 @@ import type { Platform } from './platform.ts'
 
 export const hostNow = (): number => performance.now() * 1e6
 
-/** The readings of both clocks at the same moment, in nanoseconds. */
+/** The readings of the host clock and of a device clock at the same moment, in nanoseconds. */
 export interface Moment {
   readonly host: number
   readonly device: bigint
 }
 
-/** How long the host polls for the kernel's result before it synchronises the stream, in milliseconds. */
+/**
+ * The time in milliseconds for which the host polls for the result of the clock kernel before it synchronises the
+ * stream.
+ */
 const patience = 5
 const changes = 64
 
@@ -72,9 +75,9 @@ export class DeviceClock {
 }
 
 /**
- * Converts a host time to the device's clock, in nanoseconds after `base`. Between two readings, the time is
- * interpolated, because the clocks drift by microseconds per second. Outside of the readings, the offset of the nearest
- * reading is used.
+ * Converts a host time to the device's clock, in nanoseconds after `base`. Between two readings of both clocks, the
+ * time is interpolated, because the clocks drift apart by microseconds per second. Before the first and after the last
+ * reading, the offset between the clocks in the nearest reading is used.
  */
 export function onDevice(moments: readonly Moment[], host: number, base: bigint): number {
   const device = (moment: Moment): number => Number(moment.device - base)

@@ -1,10 +1,10 @@
 /**
  * Manages control blocks in device memory. A control block holds the abort word of a launch and, for each program of
- * the launch, a record of what the program waited for when it was aborted. Control blocks are stored in device memory,
- * because every program polls the abort word: thousands of programs that poll host memory would delay each other by
- * hundreds of microseconds. The host writes and reads control blocks by copies, which need no multiprocessor. Contract:
- * each launch in flight has its own control block, so that a wait record identifies its launch. In a control block that
- * `take` returns, the abort word is 0 and no wait record is set.
+ * the launch, a record of what the program waited for when the launch was aborted. Control blocks are stored in device
+ * memory, because every program polls the abort word: thousands of programs that poll host memory would delay each
+ * other by hundreds of microseconds. The host writes and reads control blocks by copies, which need no multiprocessor.
+ * Contract: each launch in flight has its own control block, so that a wait record identifies its launch. In a control
+ * block that `take` returns, the abort word is 0 and no wait record is set.
  */
 import type { Device } from './device.ts'
 import { transfersOf } from './transfers.ts'
@@ -80,8 +80,8 @@ export class Controls {
   }
 
   /**
-   * Allocates at least `count` more control blocks. Later calls of `take` then need no allocation, which a driver may
-   * delay until no kernel runs.
+   * Allocates at least `count` more control blocks. After this call, `take` needs no allocation for these blocks, which
+   * a driver may delay until no kernel runs.
    */
   reserve(count: number): void {
     for (let blocks = 0; blocks < count; blocks += BLOCKS_A_PIECE) this.#grow()

@@ -1,15 +1,15 @@
 /**
  * The interface of a GPU: memory, streams, events, graphs, loaded code, launches and shares of the device. The folder
- * src/targets/gpu depends only on this interface and on platform.ts. The file ../cuda/runtime.ts implements the device
- * interface for NVIDIA's driver. The contract of a device:
+ * src/targets/gpu depends only on the interfaces in device.ts and platform.ts. The file ../cuda/runtime.ts implements
+ * the device interface for NVIDIA's driver. The contract of a device:
  *
  *   - Work on one stream executes in order. Only events order the work of two streams. Calls that start copies or
  *     launches return immediately.
- *   - Addresses are device addresses as kernels use them. Host memory allocated here has the same address on the host
- *     and the device.
+ *   - Addresses are device addresses as kernels use them. Host memory from `allocateHost` has the same address on the
+ *     host and the device.
  *   - Objects own their driver resources until `close`. Every call that fails throws a `DeviceError`.
- *   - Allocating, freeing, loading code and creating streams may block until no kernel runs. Apart from these,
- *     only `synchronize` and `copyOut` block. A caller that has launched kernels that wait must not make a blocking call
+ *   - Allocating, freeing, loading code and creating streams may block until no kernel runs. Of all other calls, only
+ *     `synchronize` and `copyOut` block. A caller that has launched kernels that wait must not make a blocking call
  *     before these kernels have ended.
  */
 import type { ProcessorLimits } from '../../world/machine.ts'
@@ -50,7 +50,7 @@ export interface Device {
    * is thrown if the device has too few multiprocessors.
    */
   share(ranks: number, processors?: number): Share[]
-  /** True if kernels of this device can access the memory of the other device. */
+  /** True if kernels of the device can access the memory of the device `other`. */
   canReach(other: Device): boolean
   /**
    * Allocates a heap of `bytes` bytes on each device. The heaps of all devices are adjacent in one address range that
@@ -98,7 +98,7 @@ export interface Stream {
   createEvent(): StreamEvent
   waitFor(event: StreamEvent): void
   /**
-   * Starts the capture of a graph. Work that is enqueued from now on, on this stream and on streams that wait for it,
+   * Starts the capture of a graph. Work that is enqueued after this call, on the stream or on streams that wait for it,
    * is added to a graph and does not run.
    */
   beginCapture(): void
@@ -155,14 +155,14 @@ export interface Launch {
    * Enqueues the kernel on a stream. The option `early` allows programs to start before the previous kernel on the
    * stream has ended, one at a time, as programs of that kernel free resources. Programs that start early wait for the
    * end of the previous kernel themselves, before they access memory other than the tensors that the parameter
-   * `settled` names. If the device cannot start programs early, or if the kernel does not contain that wait, the kernel
-   * starts after the previous kernel. An early launch does not have to be cooperative.
+   * `settled` names. If the device cannot start programs early, or if the kernel does not contain a wait for the
+   * previous kernel, the kernel starts after the previous kernel. An early launch does not have to be cooperative.
    */
   on(stream: Stream, early?: boolean): void
   close(): void
 }
 
-/** One parameter of a kernel, in the order of the kernel's signature. */
+/** The value of one kernel parameter. The arguments of a launch are in the order of the kernel's signature. */
 export type KernelArgument =
   | { readonly type: 'u32' | 'i32' | 'f32'; readonly value: number }
   | { readonly type: 'u64'; readonly value: bigint }
@@ -173,5 +173,5 @@ export const i32 = (value: number): KernelArgument => ({ type: 'i32', value })
 export const f32 = (value: number): KernelArgument => ({ type: 'f32', value })
 /** A device pointer or a 64-bit integer. */
 export const u64 = (value: bigint): KernelArgument => ({ type: 'u64', value })
-/** A structure that is passed by value: a tensor map. */
+/** A structure that is passed by value, such as a tensor map. */
 export const bytes = (value: Uint8Array): KernelArgument => ({ type: 'bytes', value })

@@ -14,14 +14,14 @@ export interface Executable {
   /** The names of the tensors that the kernel writes on other ranks. */
   readonly writesElsewhere: readonly string[]
   /**
-   * The source location of the first op at which programs may wait. The location of the first wait is undefined if
-   * programs of the kernel never wait.
+   * The first op at which programs may wait, with its source location if known. `waiting` is undefined if programs of
+   * the kernel never wait.
    */
   readonly waiting: { readonly site: Site | undefined } | undefined
   /**
-   * True if the next launch on the stream must not read memory before this kernel has ended. The next launch must wait
-   * if a loop of the kernel may poll for any length of time. The next launch must also wait if the kernel waits and has
-   * no tensors, because work behind a rank barrier or a start gate must start after it.
+   * True if the next launch on the stream must not read memory before this kernel has ended. `barsEarlyReads` is true
+   * if a loop of the kernel may poll for any length of time, or if the kernel waits and has no tensor parameters,
+   * because work that follows a rank barrier or a start gate must start after it.
    */
   readonly barsEarlyReads: boolean
 }

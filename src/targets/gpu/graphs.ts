@@ -1,9 +1,9 @@
 /**
  * Implements graphs: a sequence of launches on all ranks that is captured once and then enqueued any number of times by
- * one driver call. Contract: a graph is launched on stream 0 of rank 0. The graph starts after all work that was
- * enqueued on its streams before it. Work that is enqueued later on the streams of a graph waits for the graph. Flag
- * epochs are stored in device memory, so each replay counts as a launch of its own. In a graph, scalar arguments keep
- * the values that they had during the capture.
+ * one driver call. Contract: a graph is launched on stream 0 of rank 0. A graph starts after all work that was enqueued
+ * on the streams of the graph before it. Work that is enqueued later on the streams of a graph waits for the graph.
+ * Flag epochs are stored in device memory, so each replay counts as a launch of its own. In a graph, scalar arguments
+ * keep the values that they had during the capture.
  */
 import { WorldError } from '../../world/world.ts'
 import { hostNow } from './clock.ts'
@@ -31,7 +31,7 @@ export class Graphs {
   readonly #machine: Machine
   #capture: Capture | undefined
   /**
-   * Launch queues whose last work was a graph or belonged to one. If the last work of a queue was a graph, its next
+   * Launch queues whose last work was a graph or belonged to a graph. If the last work of a queue was a graph, its next
    * launch has to wait for that graph.
    */
   readonly #behind = new Set<Queue>()

@@ -19,7 +19,8 @@ export const eventsAClaim = 8
 const head = { launches: 0, claimed: 4, lost: 8, bytes: 64 } as const
 /**
  * Byte offsets of the fields in a launch's record in the log. The field `start` holds the bitwise complement of the
- * first start time, and `end` holds the last end time, so that both are maxima that begin at 0.
+ * first start time, and `end` holds the last end time, so that a kernel can compute both as maxima with the initial
+ * value 0.
  */
 const times = { start: 0, end: 8, programs: 16, bytes: 32 } as const
 const event = {
@@ -72,7 +73,7 @@ export interface Logged {
   readonly lost: number
 }
 
-/** The functions that read and clear device memory. */
+/** The functions with which the host reads and clears the device memory of a log. */
 export interface LogMemory {
   read(address: bigint, bytes: number): Uint8Array<ArrayBuffer>
   clear(address: bigint, bytes: number): void

@@ -40,11 +40,11 @@ export interface GpuWorldOptions {
 
 const defaultHeapBytes = 2 ** 30
 /**
- * The time in milliseconds without the end of any launch after which the world is stopped. The host cannot see what
- * programs on a GPU are doing.
+ * The time in milliseconds after which a world is stopped if no launch has ended. The host cannot see what programs on
+ * a GPU are doing.
  */
 const usualLimits: Limits = { waiting: 60_000, computing: 60_000, unknown: 60_000 }
-/** The bytes behind every rank's heap that are reserved for counters of kernels. */
+/** The number of bytes after every rank's heap that are reserved for counters of kernels. */
 const privateBytes = 2 ** 20
 /**
  * The maximum number of programs per multiprocessor in a launch with waits, because each such program needs a wait
@@ -58,7 +58,7 @@ export const programsAProcessor = 16
 const mostQueues = 32
 /** The time in milliseconds within which kernels have to end after an abort. */
 const patience = 10_000
-/** How long the host polls without yielding to the event loop, in milliseconds. */
+/** The time in milliseconds for which the host polls without yielding to the event loop of Node. */
 const spinning = 0.1
 
 /** Yields to the event loop of Node. */
@@ -94,7 +94,7 @@ export class Machine {
   readonly #stops = new Stops()
   /** The programs in which an assertion failed since the last reset. */
   readonly #failures: StoppedWorker[] = []
-  /** Removes the handlers of signals and of the process's exit. */
+  /** Removes the world's handlers for process signals and for the exit of the process. */
   readonly #forget: () => void
   /** The reason why this process can no longer use the device; undefined while the device works. */
   #lost: string | undefined
@@ -211,9 +211,9 @@ export class Machine {
   }
 
   /**
-   * Waits until no kernel runs. The machine calls this function before a driver call that blocks until no kernel runs.
-   * Such a driver call would block forever if a running kernel waits for a later launch, whereas this function aborts
-   * the world after the timeout. This function does not yield to the event loop.
+   * Waits until no kernel runs. The machine calls `quieten` before a driver call that blocks until no kernel runs. Such
+   * a driver call would block forever if a running kernel waits for a later launch, whereas `quieten` aborts the world
+   * after the timeout. While `quieten` waits, it does not yield to the event loop of Node.
    */
   quieten(why: string, advice = 'prepare kernels and create streams before launching'): void {
     const start = performance.now()
@@ -279,12 +279,15 @@ export class Machine {
   }
 
   /**
-   * The host must call this function before it writes a rank's copy of a tensor. Before a host write, the world waits
-   * while a launch may read the tensor before the end of the previous kernel.
+   * The host must call `holdHostBack` before it writes a rank's copy of a tensor. If a running launch may read the
+   * tensor before the end of its previous kernel, the function waits until no kernel runs.
    */
   holdHostBack(memory: object, name: string, rank: number): void {
     if (this.settled.isReadEarly(memory, rank))
-      this.quieten(`the host writes ${name}, which a launch reads early`, `write ${name} before that launch`)
+      this.quieten(
+        `the host writes ${name}, which an earlier launch may still read`,
+        `write ${name} before that launch`,
+      )
   }
 
   /**
@@ -415,7 +418,7 @@ export class Machine {
   }
 
   /**
-   * Aborts all ranks and returns the error that describes it. Repeated calls of this function return the same error.
+   * Aborts all ranks and returns the error that describes the abort. Repeated calls of `stop` return the same error.
    */
   stop(reason: string): Promise<WorldStopped> {
     return this.#stops.stop(reason, () => this.#end(reason))
@@ -460,7 +463,8 @@ export class Machine {
     try {
       abortAll(this.#queues.flatMap((queue) => queue.underWay))
     } catch {
-      // After a failure of the device, no kernel runs any more. No caller can receive an error at this point.
+      // After a failure of the device, no kernel runs any more. While the process exits, no caller can receive an
+      // error.
     }
   }
 

@@ -21,8 +21,8 @@ export interface WorldFacts {
   /** True if the host signals flags of the kernel, so flags must be visible to the host. */
   readonly hostSignals?: boolean
   /**
-   * True if the kernel is launched on a group whose ranks are not at a constant distance in the world. A kernel
-   * parameter then has a table with the position of each rank's heap.
+   * True if the kernel is launched on a group whose ranks are not at a constant distance in the world. For a group with
+   * unevenly spaced ranks, a kernel parameter holds a table with the position of each rank's heap.
    */
   readonly scattered?: boolean
 }
@@ -33,8 +33,8 @@ export type Param =
   | { readonly kind: 'dim'; readonly of: string; readonly axis: number }
   | { readonly kind: 'flags'; readonly flags: string }
   /**
-   * Two u32 epoch counters on this rank: the number of launches that have signalled the flag set, and the number that
-   * have waited for it.
+   * Two u32 epoch counters on the executing rank: the number of launches that have signalled the flag set, and the
+   * number that have waited for it.
    */
   | { readonly kind: 'epochs'; readonly flags: string }
   | { readonly kind: 'scalar'; readonly name: string; readonly dtype: DType }
@@ -44,8 +44,8 @@ export type Param =
   /** A table with one i32 per rank of a scattered group: the position of the rank's heap in the world. */
   | { readonly kind: 'places'; readonly ranks: number }
   /**
-   * Words (u32) that only this kernel uses, on this rank. The counter words of a kernel are initially zero, and every
-   * launch resets them to zero.
+   * Counter words (u32) on the executing rank that only one kernel uses. The counter words of a kernel are initially
+   * zero, and every launch resets them to zero.
    */
   | { readonly kind: 'counters'; readonly words: number }
   /**
@@ -53,9 +53,9 @@ export type Param =
    * 0, with which no tensor is read early, is always safe.
    */
   | { readonly kind: 'settled'; readonly groups: readonly (readonly string[])[] }
-  /** The abort word of the rank and one wait record per program (control.ts). */
+  /** The control block of the launch on the rank: the abort word and one wait record per program (control.ts). */
   | { readonly kind: 'control' }
-  /** The event log of this rank's queue (log.ts). */
+  /** The event log of the queue on which the kernel runs (log.ts). */
   | { readonly kind: 'log' }
   | OpaqueParam
 
@@ -93,14 +93,14 @@ export interface Emitted {
   /** The dynamic shared memory of each program, in bytes. */
   readonly sharedBytes: number
   /**
-   * Tensors that the kernel writes, on this rank or another. The memory of the tensors that a kernel writes must not
-   * overlap with the memory of any other parameter.
+   * The names of the tensors that the kernel writes, on its own rank or on another rank. The memory of the tensors that
+   * a kernel writes must not overlap with the memory of any other parameter.
    */
   readonly writes: readonly string[]
   /** The source lines of the waits. Entry i - 1 of the source lines belongs to site i of a wait record. */
   readonly waitSites: readonly string[]
   /**
-   * The assertions of the kernel. The field is undefined if the kernel has no assertions. Entry i - 1 of the list of
+   * The assertions of the kernel. `assertions` is undefined if the kernel has no assertions. Entry i - 1 of the list of
    * assertions belongs to the assertion with number i.
    */
   readonly assertions?: readonly EmittedAssertion[]
@@ -109,8 +109,8 @@ export interface Emitted {
   /** The names of the tensors with flag-in-data words, which may contain epochs. */
   readonly carriesEpochs: readonly string[]
   /**
-   * The differences between this kernel and the same kernel without recording. The list of differences is empty if the
-   * kernel does not record events.
+   * The differences between a kernel that records events and the same kernel without recording. The list of differences
+   * is empty if the kernel does not record events.
    */
   readonly unlike: readonly string[]
 }
@@ -122,7 +122,7 @@ export interface Platform {
   readonly capabilities: Capabilities
   /** The tile sizes of matrix products that the compiler supports. */
   readonly products: ProductLimits
-  /** The measured rates (bandwidth and operations per second) of devices with this name. */
+  /** Returns the measured rates (bandwidth and operations per second) of the devices called `name`. */
   measuredOn(name: string): Measured
   /** The kernel that reads the clock of a device (clock.ts). */
   readonly clock: Emitted

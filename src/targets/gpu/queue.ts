@@ -1,7 +1,7 @@
 /**
- * The launch queue of one stream on one rank. A queue knows which launches are in flight from an event after every 64
- * launches, so launching costs one driver call. A queue holds at most 256 launches in flight, since the driver blocks
- * when its own queue is full.
+ * The launch queue of one stream on one rank. To notice which launches have ended, a queue records an event only after
+ * every 64 launches, so most launches cost one driver call. A queue holds at most 256 launches in flight, since the
+ * driver blocks when its own queue is full.
  */
 import type { Part as WorldPart } from '../../world/backend.ts'
 import type { Given } from '../../world/launchTraffic.ts'
@@ -18,7 +18,7 @@ export interface Part extends WorldPart, Omit<Accesses, 'kernel'> {
   readonly executable: Executable
   readonly programsPerProcessor: number
   readonly flags: Readonly<Record<string, SymmetricFlags>>
-  /** The group on which the kernel was launched. The programs of the kernel report rank numbers of this group. */
+  /** The group on which the kernel was launched. The programs of the kernel report rank numbers within this group. */
   readonly members: Members
   /** The index of the kernel parameter for the control block; -1 if the kernel has none. */
   readonly controlAt: number
@@ -55,15 +55,15 @@ export class Queue implements Line {
   readonly #events: StreamEvent[] = []
   launched = 0
   settled = 0
-  /** The value of `launched` when the last event of this queue was recorded. */
+  /** The value of `launched` when the last event of the queue was recorded. */
   #marked = 0
-  /** The value of `launched` when a graph last waited for this queue. */
+  /** The value of `launched` when a graph last waited for the queue. */
   joined = 0
   /** A callback for a launch that has ended with a failed assertion. */
   onFailure: (step: Step, failure: Failure) => void = () => {}
   /**
    * True if the next launch must not read tensors before the last launch has ended (emit/decide.ts). If the last work
-   * is a graph, the field is true if any launch of the graph requires it.
+   * is a graph, `barsEarlyReads` is true if any launch of the graph forbids early reads.
    */
   barsEarlyReads = false
 
@@ -83,7 +83,7 @@ export class Queue implements Line {
     return this.#launched.flat()
   }
 
-  /** Enqueues a prepared launch. The argument `early` is described at `Launch.on`. */
+  /** Enqueues a prepared launch. `Launch.on` describes the argument `early`. */
   enqueue(part: Part, early: boolean): Step {
     const step: Step = { part, control: controlFor(part, this.#controls), given: part.given }
     start(step, early)
@@ -121,7 +121,7 @@ export class Queue implements Line {
 
   follow(other: Queue, launched: number): void {
     const mark = other.#marks.find((one) => one.launched >= launched)
-    // If no event is outstanding, all launches of the queue have ended.
+    // If no recorded event is left, all launches of the queue have ended.
     if (mark) this.stream.waitFor(mark.event)
   }
 

@@ -4,9 +4,9 @@
  * track of launches per stream. Each multiprocessor has one track for each of its concurrent programs, and one for each
  * role of that program that recorded an event. The host of the world has a track of its calls.
  *
- * All times of the timeline are on the clock of the first rank's device. Ranks on that device share its clock, so their
- * times are exact relative to each other. Times of other devices are converted to the clock of the first rank's device,
- * with an error of about 1 us.
+ * All times of the timeline are on the clock of the first rank's device. Ranks on the first rank's device share its
+ * clock, so the times of these ranks are exact relative to each other. Times of other devices are converted to the
+ * clock of the first rank's device, with an error of about 1 us.
  */
 import { onlyMoves } from '../../ir/moves.ts'
 import { TimelineBuilder, type RankBuilder } from '../../timeline/builder.ts'
@@ -34,8 +34,8 @@ export interface RecordedKernel {
   /** The flag sets of the launch, by kernel parameter. */
   readonly flags: Readonly<Record<string, { readonly name: string }>>
   /**
-   * The group on which the kernel was launched. The events of the kernel contain rank numbers of this group. The field
-   * is undefined if the kernel was launched on the whole world.
+   * The group on which the kernel was launched. The events of the kernel contain rank numbers within this group. The
+   * field is undefined if the kernel was launched on the whole world.
    */
   readonly members?: Members
 }
@@ -60,7 +60,7 @@ interface QueueRecord {
   readonly place: LogPlace
   readonly launched: Launched[]
   readonly taken: { readonly first: number; readonly raw: RawLog }[]
-  /** The number of entries of `launched` whose log was read. */
+  /** The number of entries of `launched` whose events have been read from the log. */
   settled: number
 }
 
@@ -119,7 +119,7 @@ export class Recording {
     if (isNew) this.#moments.forEach((moments, device) => moments.push(this.#ask(device)))
   }
 
-  /** Discards the record and clears all logs. No kernel may be running while the logs are cleared. */
+  /** Discards all recorded launches and clears all logs. No kernel may be running while the logs are cleared. */
   clear(): void {
     for (const record of this.#records) {
       takeLog(record.place.address, record.launched.length - record.settled, record.place.memory)
@@ -129,8 +129,8 @@ export class Recording {
   }
 
   /**
-   * Builds the timeline of the recording world. `multiprocessors` returns the number of multiprocessors of a rank; each
-   * of them gets a track.
+   * Builds the timeline of the recording world. `multiprocessors` returns the number of multiprocessors of a rank. Each
+   * multiprocessor gets a track.
    */
   timeline(ranks: readonly number[], target: string, multiprocessors: (rank: number) => number): Timeline {
     const builder = new TimelineBuilder()
@@ -253,7 +253,8 @@ function addEvents(rank: RankBuilder, { events }: Logged, drawing: Drawing): voi
 const programKey = ({ launch, program }: LoggedEvent): string => `${launch} ${program}`
 
 /**
- * Assigns slot numbers from 0 to programs, so that concurrent programs on one multiprocessor have different numbers.
+ * Assigns slot numbers, which start at 0, to programs, so that concurrent programs on one multiprocessor have different
+ * numbers.
  */
 function slotsOf(events: readonly LoggedEvent[]): ReadonlyMap<string, number> {
   const programs = events.filter(({ kind }) => kind === eventKind.program)

@@ -4,39 +4,41 @@
  *
  * With programmatic dependent launch (`Launch.on`), a kernel (the reader) may start while the previous kernel on its
  * stream is still ending. Before the previous kernel has ended, the reader may copy from a tensor only if the tensor is
- * settled: no launch on any rank has written it since the world was last idle. The previous kernel may wait, for a flag or in a loop, for a
- * launch that is enqueued later than the reader. For example, in the following diagram the previous kernel on rank 0
- * waits for a flag that rank 1 signals:
+ * settled: no launch on any rank has written it since the world was last idle. The kernel before an early reader may
+ * wait, for a flag or in a loop, for a launch that is enqueued later than the early reader. For example, in the
+ * following diagram the previous kernel on rank 0 waits for a flag that rank 1 signals:
  *
  *   rank 0    previous: waits for a flag    reader: copies x early
  *   rank 1                                           writer: writes x on rank 0   signaller: signals the flag
  *
- * The reader must see the data that an earlier writing launch stores in a tensor. The host cannot know in general which
+ * An early reader must see the data that an earlier launch writes to the tensor. The host cannot know in general which
  * kernel signals which flag: the signalling kernel may be launched after the writing kernel, and the host itself may
  * signal after the writing kernel has ended. Therefore, a launch that writes a tensor never runs concurrently with an
- * early reader of that tensor. The writing launch starts after the reader, and all work enqueued behind the reader on
- * its stream at that time, has ended. Launches that follow the writing launch start even later. The device enforces the
- * order of the reader and the writing launch: the stream of the writing launch waits for an event recorded after the
- * reader. The host does not block, so it can enqueue a writing launch behind readers that wait for the host. If the
- * previous kernel does wait for the writing launch, no launch ends any more. If launches block each other, the watchdog
- * aborts the world, and the message says that the writing kernel must be launched before the reading kernel. If no
- * deadlock occurs, the early reader has read the data that earlier launches wrote.
+ * early reader of that tensor. The writing launch starts when the early reader, and all work that is already enqueued
+ * behind the early reader on its stream, have ended. Launches that follow the writing launch start even later. The
+ * device enforces the order of the reader and the writing launch: the stream of the writing launch waits for an event
+ * recorded after the reader. The host does not block, so it can enqueue a writing launch behind readers that wait for
+ * the host. If the kernel before the early reader waits for the writing launch, neither of these launches can end. If
+ * launches block each other, the watchdog aborts the world, and the message says that the writing kernel must be
+ * launched before the reading kernel. If no deadlock occurs, the early reader has read the data that earlier launches
+ * wrote.
  *
- * After two kinds of kernels, the next kernel must not read tensors early. A kernel that polls may wait for the host,
- * which would write the tensor first; the next kernel must therefore not read tensors early. After a kernel that only
- * handles flags, such as a barrier or a start gate, the next kernel must begin when all ranks have reached it.
+ * Two kinds of kernels forbid early reads by the next kernel on the stream. A kernel that polls may wait for the host,
+ * and the host may write a tensor before it ends the wait, so the next kernel must not read tensors early. After a
+ * kernel that only handles flags, such as a barrier or a start gate, the next kernel must not begin before all ranks
+ * have reached the barrier or the start gate.
  *
- * A launch that writes a tensor needs no delay if it follows the reader on the same queue. Writes by the host take
- * effect at once and are not ordered with launches, so they wait until the world is idle. If other software enqueues
- * work on the world's streams, the tensors that it writes are unknown. After work of other software, no tensor counts
- * as settled, and that work runs after the early readers so far.
+ * A launch that writes a tensor needs no delay if it follows the early reader on the same queue. Writes by the host
+ * take effect at once and are not ordered with launches, so they wait until the world is idle. If other software
+ * enqueues work on the world's streams, the tensors that it writes are unknown. After work of other software, no tensor
+ * counts as settled, and the work of other software runs after all early readers that are already enqueued.
  */
 import { u32, type Launch } from './device.ts'
 
 /** A sequence of launches on one rank that run one after the other. */
 export interface Line {
   readonly rank: number
-  /** The number of launches in this sequence, and the number of them that are known to have ended. */
+  /** The number of launches in the sequence, and the number of these launches that are known to have ended. */
   readonly launched: number
   readonly settled: number
   /** True if the last launch polls or only handles flags, so that the next launch must not read tensors early. */
@@ -65,7 +67,7 @@ export interface Accesses {
   noted?: number
   /** The elements of `writes` that are written on other ranks. */
   readonly writesElsewhere: readonly object[]
-  /** The index of the kernel parameter with one bit per settled group; -1 if there is none. */
+  /** The index of the kernel parameter with one bit per settled group; -1 if the kernel has no such parameter. */
   readonly settledAt: number
   /** The current value of the kernel parameter for settled groups. */
   settled: number
@@ -75,9 +77,9 @@ export interface Accesses {
 interface Reading {
   readonly line: Line
   kernel: string
-  /** The number of launches of the sequence up to and including this one. */
+  /** The number of launches of the sequence up to and including the early reader. */
   launched: number
-  /** Sequences of launches whose later launches run after this launch. */
+  /** Sequences of launches whose later launches run after the early reader. */
   readonly followedBy: Set<Line>
 }
 
@@ -98,32 +100,32 @@ export class Settled {
   readonly #written = new Set<object>()
   /** Counts how often the world was idle. */
   #times = 0
-  /** Early readers by tensor memory, with at most one entry per sequence of launches. */
+  /** The early readers of each tensor memory, with at most one entry per sequence of launches. */
   readonly #readings = new Map<object, Reading[]>()
   #isForeign = false
 
-  /** The world must call this function if other software may enqueue work on its streams. */
+  /** Records that other software may enqueue work on the streams of the world. */
   forgo(): void {
     this.#isForeign = true
   }
 
-  /** The world must call this function when no kernel runs. */
+  /** Records that no kernel of the world runs any more. */
   clear(): void {
     this.#times++
     this.#written.clear()
     this.#readings.clear()
   }
 
-  /** True if a launch that may be running on this rank reads this memory early. */
+  /** True if a launch that may be running on the rank reads the tensor memory `memory` early. */
   isReadEarly(memory: object, rank: number): boolean {
     const readings = this.#readings.get(memory) ?? []
     return readings.some((reading) => reading.line.rank === rank && !hasEnded(reading))
   }
 
   /**
-   * The world must call this function before the given launches are enqueued, each on its own sequence or all on the
-   * sequence `on`. The function makes the launches run after all launches that read early the tensors that they write.
-   * The result is a delayed launch, or undefined if no launch is delayed.
+   * Makes the given launches run after all launches that read early any tensor that the given launches write. The world
+   * calls `holdBack` before the given launches are enqueued, each on its own sequence or all on the sequence `on`. The
+   * result is a delayed launch, or undefined if no launch is delayed.
    */
   holdBack(parts: readonly Accesses[], on?: Line): Held | undefined {
     if (this.#readings.size === 0) return undefined
@@ -164,18 +166,15 @@ export class Settled {
 
   /**
    * Records an event after every early reader before the first writing launch is enqueued. If an event were recorded
-   * later, for the next writing launch, it would come after the first writing launch in its stream, and that launch may
-   * wait for the next one.
+   * later, for the second writing launch, it would come after the first writing launch in its stream, and the first
+   * writing launch may wait for the second.
    */
   #markAll(): void {
     for (const readings of this.#readings.values())
       for (const { line, launched } of readings) line.markBehind(launched)
   }
 
-  /**
-   * The world must call this function for work that was launched. The function adds the tensors that the launches write
-   * to the set of written tensors.
-   */
+  /** Adds the tensors that launches write to the set of written tensors. The world calls `note` for all launches. */
   note(parts: readonly Pick<Accesses, 'writes' | 'noted'>[]): void {
     for (const part of parts) {
       if (part.noted === this.#times) continue
@@ -185,8 +184,8 @@ export class Settled {
   }
 
   /**
-   * The world must call this function before the given launches are enqueued together. The function sets the kernel
-   * parameter that says which groups of tensors may be read early.
+   * Sets the kernel parameter that says which groups of tensors the given launches may read early. The world calls
+   * `tell` before the given launches are enqueued together.
    */
   tell(parts: readonly Accesses[], mayStartEarly: boolean): void {
     this.note(parts)

@@ -17,8 +17,8 @@ export interface Doings {
 }
 
 /**
- * Reports, for each stream of each rank, the first launch whose programs recorded a wait. Launches behind that launch
- * started only after the abort. For a stream without a wait record, the function reports the first launch of the
+ * Reports, for each stream of each rank, the first launch whose programs recorded a wait. Launches behind a waiting
+ * launch started only after the abort. For a stream without a wait record, the function reports the first launch of the
  * stream.
  */
 export function doingsOf(underWay: readonly Step[], signallers: Signallers): Doings {

@@ -2,9 +2,9 @@
  * Copies elements between the host and a device through pinned memory, on a separate stream. Contract: a transfer has
  * completed when the call returns, even while kernels wait. Transfers are not ordered with launches.
  *
- * A DMA copy may still be queued behind earlier work of the copy engine. In a measurement with four graphs of eight
- * ranks pending behind a kernel that waited for the host, no copy executed. Kernels wait only for writes of a few
- * words, so such writes use no DMA copy.
+ * Even on a separate stream, a DMA copy may be queued behind earlier work of the copy engine. In a measurement with
+ * four graphs of eight ranks pending behind a kernel that waited for the host, no copy executed. Kernels wait only for
+ * writes of a few words, so such writes use no DMA copy.
  */
 import { dtypes, type StorageDType } from '../../ir/dtype.ts'
 import { fillElements, readElements, writeElements } from '../../world/elements.ts'
@@ -47,7 +47,8 @@ export class Transfers {
     try {
       words.forEach((word, n) => this.#stream.writeWord(to + BigInt(4 * n), word))
     } catch {
-      // If the call failed for another reason, the following copy fails as well and reports it.
+      // If the driver call failed for another reason than missing support, the DMA copy that follows fails as well and
+      // reports that reason.
       this.#canWriteWords = false
       return false
     }
@@ -92,8 +93,8 @@ export class Transfers {
   }
 
   /**
-   * Polls until the copy to or from the device has completed. A blocking driver call would never return if a kernel has
-   * to be aborted first.
+   * Polls until the copy to or from the device has completed. A blocking driver call would never return if the copy is
+   * queued behind a kernel that has to be aborted first.
    */
   #end(): void {
     const start = performance.now()

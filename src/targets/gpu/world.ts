@@ -46,7 +46,7 @@ export class GpuWorld extends HeapWorld<Part, StreamEvent, GpuBackend> {
     backend.expectRunning()
     const queue = backend.queue(rank, stream)
     settled.forgo()
-    // A stream under capture cannot wait for events from outside the capture, so the graph is held back as a whole.
+    // A stream under capture cannot wait for events from outside the capture, so the whole graph is delayed.
     if (!graphs.isCapturing) {
       graphs.catchUp()
       settled.holdBackAll(queue)

@@ -10,10 +10,7 @@ import type { Machine } from '../cpu/code.ts'
  */
 const cacheVersion = 'arke native 1'
 
-/**
- * The flags that decide which instructions the compiler uses. The compiler also gets these flags when it prints its
- * macros.
- */
+/** The flags that decide which instructions the compiler uses, both when it compiles and when it prints its macros. */
 const targetFlags: readonly string[] = ['-std=c++17', '-O3', '-march=native']
 
 /**
@@ -25,14 +22,15 @@ const meaningFlags = ['-fwrapv', '-ffp-contract=off', '-fno-math-errno', '-fno-t
 /**
  * A kernel's vectors fill the widest registers, and the functions that have no vector form in the compiler (a fused
  * multiplication and addition, a square root) are loops over lanes, which the compiler must turn into one instruction.
- * If gcc tunes for an Intel processor, it otherwise avoids the 64-byte registers and computes each lane by itself.
+ * Without the flag `-mprefer-vector-width=512`, gcc avoids 64-byte registers if it tunes for an Intel processor, and
+ * computes each lane by itself.
  */
 const vectorFlags = (macros: string): string[] =>
   has(macros, '__x86_64__', '__AVX512F__') ? ['-mprefer-vector-width=512'] : []
 
 /**
- * Without alignment, the innermost loop of a matrix product may straddle instruction-cache lines and run up to 10 %
- * slower, depending on chance.
+ * Without aligned functions and loops, the innermost loop of a matrix product may straddle instruction-cache lines and
+ * run up to 10 % slower, depending on chance.
  */
 const alignmentFlags = ['-falign-functions=64', '-falign-loops=64']
 
@@ -64,8 +62,8 @@ export const compileArguments = (source: string, library: string, macros: string
 ]
 
 /**
- * All inputs of a library as one text to be hashed. The compiler's macros include its version and the processor's
- * features.
+ * Returns all inputs of the compilation of a library as one text, which is hashed to name the library in the cache. The
+ * compiler's macros include its version and the processor's features.
  */
 export const contentKey = (source: string, compiler: readonly string[], macros: string): string =>
   [cacheVersion, compiler.join(' '), compileArguments('', '', macros).join(' '), macros, source].join('\0')

@@ -69,7 +69,7 @@ function spell(expression: Expression, spelling: Spelling): Spelled {
       return atom(`fma(${text(expression.a)}, ${text(expression.b)}, ${text(expression.c)})`)
     case 'select': {
       const { condition } = expression
-      // The lanes are 0 or -1, so testing the sign suffices and compiles to one blend instruction.
+      // The lanes of a condition are 0 or -1, so testing the sign suffices and compiles to one blend instruction.
       const sign = isVector(expression.type) && condition.kind !== 'compare' ? ' < 0' : ''
       return compound(`${operand(condition)}${sign} ? ${operand(expression.a)} : ${operand(expression.b)}`)
     }

@@ -1,6 +1,6 @@
 /**
  * Implements the native target on Node: finds the system's C++ compiler, builds libraries, caches them on disk, and
- * loads them in a worker. Only this file of the native target uses processes, files and koffi.
+ * loads them in a worker. Of all files of the native target, only node.ts uses processes, files and koffi.
  *
  * `nativeEngine()` searches for a compiler and returns an engine, or the reason why none is available. The function
  * `Engine.compile` returns the path of a library as UTF-8. The function `loadNative` turns the path of a library into
@@ -109,8 +109,8 @@ export function nativeEngine(environment: Environment = process.env): NativeEngi
 }
 
 /**
- * The number of vector lanes from ARKE_LANES. The variable ARKE_LANES allows testing code for other processors on this
- * one.
+ * Returns the number of vector lanes that the environment variable ARKE_LANES sets. With ARKE_LANES, the code for other
+ * processors can be tested on one computer.
  */
 function lanesFrom(environment: Environment): number | undefined | { unavailable: string } {
   const text = environment['ARKE_LANES']
@@ -122,7 +122,7 @@ function lanesFrom(environment: Environment): number | undefined | { unavailable
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
 function findCompiler(environment: Environment): Compiler | { unavailable: string } {
-  // The environment variable may also contain arguments, such as `ccache g++`.
+  // The environment variables ARKE_CXX and CXX may contain a command with arguments, such as `ccache g++`.
   const words = (text: string | undefined): string[] => text?.split(/\s+/).filter(Boolean) ?? []
   const forced = words(environment['ARKE_CXX'])
   const given = words(environment['CXX'])
@@ -311,7 +311,7 @@ class LibraryCache {
         try {
           renameSync(entry, join(broken, 'entry'))
         } catch {
-          // The broken folder has already been removed.
+          // Another process has already removed the broken folder.
         }
         rmSync(broken, { recursive: true, force: true })
       }
@@ -404,7 +404,10 @@ export function loadNative(bytes: Uint8Array, memory: WebAssembly.Memory): Entry
 const addressOf = (memory: WebAssembly.Memory): number =>
   Number(findKoffi().address(new Uint8Array(memory.buffer)))
 
-/** Wakes kernels that sleep on the word at this offset. On systems without futexes, kernels wake up by timeout. */
+/**
+ * Wakes kernels that sleep on the word at the given offset in the memory. On systems without futexes, kernels wake up
+ * by timeout.
+ */
 export function wakeNative(memory: WebAssembly.Memory, offset: number): void {
   if (process.platform !== 'linux') return
   futex ??= findKoffi()

@@ -27,7 +27,7 @@ const byLane = (head: string, each: string) => (lanes: number) => `static inline
 }`
 
 /**
- * Computes the minimum or maximum, with -0 below 0. If one operand is NaN, the result is the other operand. The
+ * Computes the minimum or maximum, where -0 is less than 0. If one operand is NaN, the result is the other operand. The
  * argument `join` combines zeros of different sign.
  */
 const bound = (name: 'min' | 'max', type: string, integer: string) => {
@@ -42,8 +42,8 @@ const bound = (name: 'min' | 'max', type: string, integer: string) => {
 const unsignedOf = { i32: 'u32', i64: 'u64' } as const
 
 /**
- * Converts float to integer: a cast within the range, the nearest bound outside it, and 0 for a NaN. The bounds of the
- * integer type are exact in every float type.
+ * Converts a float to an integer: by a cast within the range of the integer type, to the nearest bound outside the
+ * range, and to 0 for a NaN. The bounds of the integer type are exact in every float type.
  */
 function truncation(from: 'f32' | 'f64', to: 'i32' | 'i64', unsigned: boolean): string {
   const bits = to === 'i32' ? 32 : 64
@@ -51,7 +51,8 @@ function truncation(from: 'f32' | 'f64', to: 'i32' | 'i64', unsigned: boolean): 
   const suffix = from === 'f32' ? 'f' : ''
   const above = `0x1p${unsigned ? bits : bits - 1}${suffix}`
   const greatest = unsigned ? '-1' : `(${to})(~(u${bits})0 >> 1)`
-  // Between -1 and 0, a cast to unsigned returns 0. In a conversion to unsigned, all values below -1 also become 0.
+  // Between -1 and 0, a cast to unsigned returns 0. In a conversion to unsigned, all values from -1 downwards become 0
+  // as well.
   const below = unsigned ? `a > -1.0${suffix}` : `a >= -0x1p${bits - 1}${suffix}`
   const least = unsigned ? '0' : `a == a ? (${to})((u${bits})1 << ${bits - 1}) : 0`
   return `static inline ${to} truncate_${name}(${from} a) {
@@ -80,7 +81,7 @@ function widening(name: 'u8' | 'i8' | 'u16', lanes: number): string {
   const feature = lanes === 16 ? '__AVX512F__' : lanes === 8 ? '__AVX2__' : '__SSE4_1__'
   const element = name === 'u16' ? 'short' : 'char'
   const held = name === 'u16' ? 2 : 1
-  // This builtin takes a whole register and widens the lanes in its lower half.
+  // The builtin of gcc takes a whole register and widens the lanes in the lower half of the register.
   const whole = Math.max(16, lanes * held)
   const part = lanes * held === 4 ? 'int' : 'long long'
   // Loads the bytes as one element, because inserting bytes into a zeroed vector would go through memory.

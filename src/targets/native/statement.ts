@@ -264,7 +264,7 @@ export class FunctionRenderer implements Spelling {
     const word = this.#word(statement.at, local.type)
     const type = this.#type(local.type)
     const found = this.#names.take(`${local.name}_word`)
-    // The builtin stores the value it found into its second argument.
+    // The compare-and-exchange builtin stores the value that it found in memory into its second argument.
     this.#text.line(`${type} ${found} = ${this.#expression(expected)};`)
     this.#text.line(
       `__atomic_compare_exchange_n(${word}, &${found}, ${this.#expression(statement.desired)}, false, ${orders[order]}, ${orders[readOrder(order)]});`,

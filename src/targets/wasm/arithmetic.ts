@@ -210,7 +210,8 @@ export class Arithmetic {
     this.values.twice(a, b, (left, right) => {
       right()
       if (name === 'div') {
-        // For the divisors 0 and -1, the quotient equals the wrapped product: 0 and the negated value.
+        // For the divisors 0 and -1, the quotient is defined as the wrapped product of the operands: 0 or the negated
+        // dividend.
         code.op(`${type}_const`).signed(1).op(`${type}_add`)
         code.op(`${type}_const`).signed(2).op(`${type}_lt_u`)
         code.op('if').byte(valueType[type])

@@ -3,7 +3,9 @@ import { cpuMachine } from '../../world/machines.ts'
 import { cpuHeap } from '../cpu/description.ts'
 import type { TargetDescription } from '../description.ts'
 
-/** The field `panelSteps` of the machine record (src/world/machine.ts). */
+/**
+ * The number of steps along K for which a panel of a matrix product fills half of the L1 cache (src/world/machine.ts).
+ */
 export const panelSteps = 512
 
 export const wasmDescription: TargetDescription = {

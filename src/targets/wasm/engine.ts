@@ -41,7 +41,9 @@ function validates(
   )
 }
 
-/** Tests the runtime at every call, because a V8 flag may have been set since the last call. */
+/**
+ * Tests the WebAssembly features of the runtime at every call, because a V8 flag may have been set since the last call.
+ */
 export function wasmFeatures(): WasmFeatures {
   const zero = new Uint8Array(16)
   const zeros = (code: Instructions): Instructions => code.op('v128_const').append(zero) && code
@@ -67,9 +69,9 @@ function hash(bytes: Uint8Array): number {
 }
 
 /**
- * The engine on the host. Rendering takes less time than reading a file, so the engine caches nothing on disk. Two
- * modules with equal contents return the same array, so that callers can recognise executables that workers already
- * have.
+ * The engine that compiles Code on the host. Rendering takes less time than reading a file, so the engine caches
+ * nothing on disk. Two modules with equal contents return the same array, so that callers can recognise executables
+ * that workers already have.
  */
 export function wasmEngine(features: WasmFeatures = wasmFeatures()): Engine {
   for (const [has, what] of [

@@ -112,7 +112,7 @@ export class ExpressionRenderer {
    * Pushes an address and returns the immediate offset for the load or store. WebAssembly adds the address and the
    * offset without wrapping, so an offset may become an immediate only if the stack value cannot be negative. Base
    * pointers are always inside the memory. If an index made the stack value negative, an offset up to the size of the
-   * control page could only reach that page.
+   * control page could only reach the control page.
    */
   place(at: Expression, offset: number, immediate = true): number {
     const indices: { index: Expression; scale: number }[] = []

@@ -31,7 +31,7 @@ function asksForTime(functions: readonly CodeFunction[]): boolean {
   return asks
 }
 
-/** The indices of loops that start at zero or above and that no other statement sets. */
+/** The index variables of loops that start at zero or above and that no other statement sets. */
 function countersOf(code: CodeFunction): Set<Local> {
   const times = new Map<Local, number>()
   const counters = new Set<Local>()

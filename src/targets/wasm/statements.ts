@@ -153,7 +153,7 @@ export class StatementRenderer {
         const offset = expressions.place(statement.at, 0)
         expressions.emit(statement.expected)
         expressions.emit(statement.nanoseconds)
-        // The conversion is unsigned, because a negative timeout would mean an infinite wait.
+        // The timeout is converted as an unsigned number, because a negative timeout would mean an infinite wait.
         code.op('i64_trunc_sat_f64_u')
         code
           .memory(type === 'i64' ? 'memory_atomic_wait64' : 'memory_atomic_wait32', align, offset)

@@ -5,8 +5,8 @@
 import { KernelError } from '../../../src/ir/site.ts'
 
 const allowed = [
-  /: reduce\.(?:sum|max|min): of a constant fragment: compute it when recording$/,
-  /: if: whose branches both give a constant fragment: choose the constant instead$/,
+  /: reduce\.(?:sum|max|min): the reduced fragment is constant: compute the result when the kernel is recorded$/,
+  /: if: both branches yield a constant fragment: yield scalars, and create the fragment afterwards$/,
 ]
 
 export const unlisted = 'a random kernel was refused for a reason that is not on the list'

@@ -75,8 +75,9 @@ export interface StrongAccess {
 }
 
 /**
- * Returns a device function for one kind of strong access, or undefined if CUDA has no such access. The first parameter
- * of the device function is a pointer to global memory, or an address in shared memory.
+ * Returns a device function for one kind of strong access (an access with a memory order), or undefined if CUDA has no
+ * such access. The first parameter of the device function is a pointer to global memory, or an address in shared
+ * memory.
  */
 export function strongAccess(access: StrongAccess): MadeDeclaration | undefined {
   const { op, dtype, order, scope, space } = access

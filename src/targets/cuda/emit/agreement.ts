@@ -1,7 +1,7 @@
 /**
- * Tests that the decisions by which the last IR stage becomes text agree with that stage. The attribute `by` of a node
- * says whether an engine (TMA or the matrix unit) accesses memory. The checker explores the kernel with the attribute
- * `by`, so the CUDA text must use the same engine for the same nodes.
+ * Tests that the decisions by which the IR of the last stage becomes CUDA text agree with that IR. The attribute `by`
+ * of a node says whether an engine (TMA or the matrix unit) accesses memory. The race checker relies on the attribute
+ * `by`, so the CUDA text must use the engine that this attribute names.
  */
 import { walk, type Node } from '../../../ir/node.ts'
 import { opOf, type Completion } from '../../../ir/ops/index.ts'

@@ -4,12 +4,14 @@
  * The operands and the result of an elementwise op have the same layout, and so do the values that a loop or branch
  * carries. Fragments that must have the same layout form a class. A `dot` requires the accumulator layout for its
  * accumulator, and the operand layout for a left operand in registers. Reductions, `expand` and `broadcast` relate the
- * layout of a matrix to the layouts of its rows and columns, in both directions. A class without requirements gets the
- * blocked layout. A class whose only requirement is that its rows or columns are used gets the accumulator layout. A
- * matrix product with few rows may swap its operands, if nothing else constrains the layout of its accumulator.
+ * layout of a matrix to the layouts of its rows and columns, in both directions. A class without layout requirements
+ * gets the blocked layout. A class of matrices that no matrix product constrains, but whose rows or columns other
+ * fragments use, gets the accumulator layout. A matrix product with few rows may swap its operands, if nothing else
+ * constrains the layout of its accumulator.
  *
- * If two requirements contradict each other, a `Conflict` names the value and the user that needs another layout. The
- * stage `layouts` (`conversions.ts`) inserts a `convert` between the two.
+ * If two layout requirements contradict each other, a `Conflict` names the fragment and the node that needs the
+ * fragment in another layout. The stage `layouts` (`conversions.ts`) inserts a `convert` between the fragment and that
+ * node.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { entryOf, isElementwise, opOf, opsWith, type OpName } from '../../../ir/ops/index.ts'
@@ -29,7 +31,10 @@ import {
 import { maySwap, productOf } from './products.ts'
 import { is16Bit } from './spell.ts'
 
-/** The layout that a class of fragments needs. A `columns` layout belongs to a matrix with `of` rows. */
+/**
+ * The layout that a class of fragments needs. A `columns` layout holds one element per column of a matrix with `of`
+ * rows.
+ */
 type Kind =
   | { readonly kind: 'accumulator' | 'left' | 'swapped' | 'rows' }
   | { readonly kind: 'columns'; readonly of: number }
@@ -45,15 +50,15 @@ export interface Layouts {
 }
 
 /**
- * A fragment that is needed in two layouts. `user` is the node that needs the other layout, or the block that yields
- * the fragment in the other layout. If `user` is undefined, all users need the other layout.
+ * A fragment that is needed in two layouts. `user` is the node that needs the second layout, or the block that yields
+ * the fragment in the second layout. If `user` is undefined, all users of the fragment need the second layout.
  */
 export interface Conflict {
   readonly value: Node
   readonly user: Node | Block | undefined
 }
 
-/** The layouts of all fragments, or the first conflict. */
+/** The layouts of all fragments, or the first conflict between two layout requirements. */
 export type Assignment =
   | { readonly layouts: Layouts; readonly conflict?: undefined }
   | { readonly conflict: Conflict; readonly layouts?: undefined }
@@ -62,11 +67,11 @@ interface Class {
   parent: Class | undefined
   kind: Kind | undefined
   /**
-   * The size of the class's narrowest element type, in bytes. This size determines the number of elements per vector
-   * access.
+   * The size, in bytes, of the narrowest element type in the class of fragments. The narrowest element type determines
+   * the number of elements per vector access.
    */
   bytes: number
-  /** True if the class contains a value with one axis, which cannot have a matrix layout. */
+  /** True if the class contains a fragment with one axis, which cannot have a matrix layout. */
   flat: boolean
 }
 
@@ -77,8 +82,8 @@ export const isFragment = (node: Node): boolean => node.type.kind === 'value' &&
 export const shapeOf = (node: Node): Shape => (node.type as ValueType).shape
 
 /**
- * True if all elements are the same scalar. A fragment of equal elements needs no registers of its own and fits any
- * layout.
+ * True if all elements of a fragment are the same scalar. A fragment of equal elements needs no registers of its own
+ * and fits any layout.
  */
 export function isSplat(node: Node): boolean {
   if (node.op === 'broadcast') return shapeOf(node.inputs[0]).length === 0 || isSplat(node.inputs[0])
@@ -91,15 +96,16 @@ export function isSplat(node: Node): boolean {
 }
 
 /**
- * The maximum cost, in additions, of an op whose result is recomputed at each use instead of being kept in registers.
+ * The maximum cost, as a number of additions, of an op whose result is recomputed at each use instead of being kept in
+ * registers.
  */
 const mostRepeated = 50
 
 const isCheap = (node: Node): boolean => Number(opOf(node).operations) <= mostRepeated
 
 /**
- * True if each element is computed from its indices alone, so that any thread can compute it in any layout. The result
- * of an expensive op is kept in registers instead.
+ * True if each element of a fragment is computed from its indices alone, so that any thread can compute it in any
+ * layout. False for the result of an expensive op, which is kept in registers.
  */
 export function isIndexed(node: Node): boolean {
   if (node.op === 'iota') return true
@@ -111,8 +117,8 @@ export function isIndexed(node: Node): boolean {
 }
 
 /**
- * True if a 1 x 1 matrix is broadcast to several rows. The only element belongs to no row or column, so any thread may
- * hold it.
+ * True if a 1 x 1 matrix is broadcast to several rows. The element of a 1 x 1 matrix belongs to no particular row or
+ * column of the result, so any thread may hold it.
  */
 export const isOneOfMany = (node: Node): boolean =>
   node.op === 'broadcast' &&
@@ -156,7 +162,7 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
     while (found.parent) found = found.parent
     return found
   }
-  /** Requires a layout for a value. Returns true if its class changed. */
+  /** Requires a layout for a fragment. Returns true if the requirement of the fragment's class changed. */
   const force = (node: Node, kind: Kind, user: Node | undefined): boolean => {
     const its = find(node)
     if (isSame(its.kind, kind)) return false
@@ -180,8 +186,8 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
     x.flat ||= y.flat
   }
   /**
-   * Relates a matrix to a slice of its rows or columns. If the matrix has a matrix layout, the slice must have the
-   * corresponding `rows` or `columns` layout, and vice versa.
+   * Relates the layout of a matrix to that of a `slice`, which has one element per row or per column of the matrix. If
+   * the matrix has a matrix layout, the slice must have the corresponding `rows` or `columns` layout, and vice versa.
    */
   const relate = (matrix: Node, slice: Node, axis: 'rows' | 'columns', by: Node): void => {
     if (isSplat(slice) || isSplat(matrix) || isIndexed(slice)) return
@@ -218,7 +224,7 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
       join(control.blocks[0].results[index], node, undefined)
     } else join(inner.params[inner.params.length - inner.results.length + index], node, undefined)
   }
-  /** The layout requirements of each op for its operands and results. */
+  /** For each op, a function that adds the layout requirements of the op for its operands and results. */
   const constraints: Readonly<Record<OpName, (node: Node, group: Group) => void>> = {
     ...opsWith({ effect: 'control' }, unconstrained),
     ...opsWith({ effect: 'declare' }, unconstrained),
@@ -235,7 +241,8 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
       if (isFragment(node))
         relate(node.inputs[0], node, attribute<number>(node, 'axis') === 1 ? 'rows' : 'columns', node)
     }),
-    // Elements that change threads pass through shared memory, so operand and result may have any layouts.
+    // Elements that move to another thread pass through shared memory, so the operand and the result may have any
+    // layouts.
     ...opsWith({ elements: 'gathered' }, unconstrained),
     expand(node) {
       if (isFragment(node.inputs[0])) join(node, node.inputs[0], node)
@@ -288,8 +295,8 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
   }
   const constrain = (node: Node, group: Group): void => entryOf(constraints, node)(node, group)
   /**
-   * The initial accumulator of a matrix product may already have the layout of rows or columns. In that case the
-   * initial accumulator is converted, and not the result of the matrix product.
+   * If the initial accumulator of a matrix product already has the layout of rows or columns, the initial accumulator
+   * is converted, and not the result of the matrix product.
    */
   const joinAccumulator = (dot: Node, added: Node): void => {
     if (isFragment(added) && !isSplat(added) && find(added).kind && !isMatrix(find(added).kind))
@@ -297,8 +304,8 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
     else join(dot, added, dot)
   }
   /**
-   * Forces the `left` layout only on a value without other requirements. A left operand with other requirements passes
-   * through shared memory.
+   * Requires the `left` layout (of a left operand in registers) only for a value without other layout requirements. A
+   * left operand with other layout requirements passes through shared memory.
    */
   const leftOperand = (dot: Node, left: Node, group: Group): void => {
     const product = productOf(dot, group)

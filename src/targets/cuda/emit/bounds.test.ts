@@ -30,33 +30,33 @@ function linesOf(meta: Meta, x: readonly number[], y: readonly number[]) {
   return { load: one('load_words'), store: one('store_words') }
 }
 
-describe('elements of a tile', () => {
-  it('are all inside or all outside where tiles fill the axis', () => {
+describe('bounds checks', () => {
+  it('emits one condition per tile if the extent of the axis is a multiple of the tile size', () => {
     const { load, store } = linesOf({}, [64, 32], [8, 32])
     expect(load).toContain('if ((i32)blockIdx.x * 8 < x_dim0) ')
     // The first tile of a tensor that has elements needs no bounds check.
     expect(store).not.toContain('if (')
   })
 
-  it('are looked at one by one where tiles may cross the end', () => {
+  it('emits one condition per element if a tile may cross the end of the tensor', () => {
     const { load, store } = linesOf({}, [60, 33], [9, 32])
     expect(load).toMatch(/if \(.*\(i32\).*thread.* < x_dim0 && .*thread.* < x_dim1\)/)
     expect(store).toMatch(/if \(.*thread.* < y_dim0\)/)
   })
 
-  it('are looked at in windows, whose extent is anything', () => {
+  it('emits one condition per element of a window, because the extent of a window is not known', () => {
     expect(linesOf({ isSliced: true, isFirst: true }, [64, 32], [8, 32]).load).toMatch(
       /if \(.*thread.* < n\)/,
     )
   })
 
-  it('are outside where a tensor has none', () => {
+  it('emits a condition even for the first tile of a tensor if the tensor has no elements', () => {
     const { load, store } = linesOf({ isFirst: true }, [0, 32], [8, 0])
     expect(load).toContain('if (0 < x_dim0 && 0 < x_dim1) ')
     expect(store).toContain('0 < y_dim1')
   })
 
-  it('are counted in 32 bits where that is enough', () => {
+  it('computes element offsets in 32 bits if the tensor has fewer than 2^31 elements', () => {
     const small = linesOf({}, [1024, 32], [8, 32])
     expect(small.load).not.toContain('i64')
     const large = linesOf({}, [2 ** 26, 32], [8, 32])
@@ -65,28 +65,28 @@ describe('elements of a tile', () => {
   })
 })
 
-describe('operands of the matrix unit', () => {
+describe('shared tiles of matrix operands', () => {
   const textOf = (meta: Meta): string => {
     const tensors = { a: factsOf([512, 8192]), b: factsOf([8192, 3584]), c: factsOf([512, 3584]) }
     return emitCuda(lower(gemmKernel('bf16').record({ world: 1, meta })), { tensors }).source
   }
 
-  it('may be panels of 32 columns', () => {
+  it('divides a tile of 224 columns into panels of 32 columns', () => {
     const text = textOf({ BM: 128, BN: 224, BK: 64, stages: 4 })
     expect(text).toContain('wgmma.mma_async.sync.aligned.m64n224k16')
-    // 4096 bytes from one panel of 64 rows to the next, and 512 bytes from one group of 8 rows to the next.
+    // Panels of 64 rows are 4096 bytes apart in shared memory, and groups of 8 rows are 512 bytes apart.
     expect(text).toMatch(/wgmma_operand<64>\([^;]*, 4096, 512\);/)
     expect(text.match(/tma_load_2d\(b_tile/g)).toHaveLength(7)
   })
 
-  it('are copied by threads where narrow panels have an odd number of rows: the engine wants each at a multiple of 128', () => {
+  it('copies by threads if panels with an odd number of rows do not start at multiples of 128 bytes, as TMA needs', () => {
     const text = textOf({ BM: 1, BN: 64, BK: 96, stages: 3 })
     expect(text).not.toContain('tma_load_2d(a_tile')
     expect(text).toContain('tma_load_2d(b_tile')
     expect(textOf({ BM: 2, BN: 64, BK: 96, stages: 3 })).toContain('tma_load_2d(a_tile')
   })
 
-  it('take no row alone from the engine: in panels it lies in several places', () => {
+  it('does not use TMA to copy one row of a swizzled tile, because the row is not contiguous', () => {
     const rows = kernel('rows', { x: tensor('bf16', 2), y: tensor(f32, 2) }, (t, { x, y }) => {
       const [left, right, full] = [t.shared('bf16', [64, 128]), t.shared('bf16', [128, 64]), t.barriers(1)]
       t.roles({
@@ -104,7 +104,7 @@ describe('operands of the matrix unit', () => {
     expect(emitCuda(lower(rows.record({ world: 1 })), { tensors }).source).not.toContain('tma_load')
   })
 
-  it('are panels of 64 columns where they can be', () => {
+  it('divides a tile of 192 columns into panels of 64 columns', () => {
     expect(textOf({ BM: 128, BN: 192, BK: 64, stages: 4 })).toMatch(
       /wgmma_operand<128>\([^;]*, 8192, 1024\);/,
     )

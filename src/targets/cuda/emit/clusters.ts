@@ -5,9 +5,9 @@
  * ring may be filled again only after all n programs have released it, so a release arrives at the empty barriers of
  * all n programs (attribute `multicast` of the arrival).
  *
- * All programs of a cluster must make the same copies. This is certain only if the tiles of the loop fill whole
- * clusters, which the stage derives from the known divisors of the extents. If it is not certain that all programs make
- * the same copies, every program copies its own tiles.
+ * All programs of a cluster must make the same copies. All programs of a cluster certainly make the same copies only if
+ * the tiles of the loop fill whole clusters, which the stage derives from the known divisors of the extents. If it is
+ * not certain that all programs make the same copies, every program copies its own tiles.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { clusterOf, extentsOf } from '../../../ir/clusters.ts'
@@ -46,10 +46,10 @@ function multicast(ir: KernelIR, facts: EmitFacts): KernelIR {
   const what = (copy: Node): string => {
     const parts = cluster[attribute<number>(copy, 'multicast')]
     if (copies.has(copy))
-      return `multicast in a cluster of ${size}: each program copies 1 of ${parts} parts into the tiles of all`
+      return `multicast in a cluster of ${size}: each program copies 1 of ${parts} strips of the tile to all programs`
     return parts > 1
-      ? `no multicast: TMA does not make it, or ${parts} programs cannot share its rows evenly`
-      : `no multicast: a cluster of ${size} has one program along its axis`
+      ? `no multicast: TMA cannot make the copy, or its rows cannot be divided evenly among ${parts} programs`
+      : `no multicast: a cluster of ${size} has only one program along the multicast axis`
   }
   const decisions = asked.map((copy) => ({ of: subjectOf(copy), what: what(copy) }))
   if (copies.size === 0) return decide(ir, ...decisions)
@@ -94,7 +94,9 @@ function dividedUp(node: Node, by: number): Node | undefined {
 function sharedCopies(ir: KernelIR, cluster: readonly number[], facts: EmitFacts): ReadonlyMap<Node, Node> {
   const plans = copiesIn(ir, facts)
   const found = new Map<Node, Node>()
-  /** `empty` is the declaration of the empty barriers that the producer waits for around the copy. */
+  /**
+   * Visits the copies of a block. `around` declares the empty barriers that the producer waits for before the block.
+   */
   const visit = (block: Block, around: Node | undefined): void => {
     let empty = around
     for (const node of block.nodes) {
@@ -141,7 +143,8 @@ function rewrite(
     body.params.forEach((param, i) => copier.map.set(param, fresh[i]))
     const declarations = body.nodes.filter((node) => opOf(node).effect === 'declare')
     declarations.forEach((node) => copier.copyNode(node))
-    // No program may arrive at a barrier that its owner has not initialised, or copy into a program that has ended.
+    // No program may arrive at a barrier that its owner has not initialised, or copy into the shared memory of a
+    // program that has ended.
     copier.emit('cluster.meet', [], { cluster })
     for (const node of body.nodes) if (!declarations.includes(node)) copier.copyNode(node)
     copier.emit('cluster.meet', [], { cluster })

@@ -33,11 +33,11 @@ describe('code', () => {
 
   it('cannot become text unnoticed', () => {
     expect(() => `${lib.min_u32 as unknown as string}(a, b)`).toThrow(
-      'compose code with the tag `code`: min_u32',
+      'compose code with the tag `code`, not in a plain template literal: min_u32',
     )
   })
 
-  it('leaves out zeros and computes products of numbers', () => {
+  it('omits zeros from sums and folds products of constants', () => {
     const a = word('a')
     expect(sum(integer(0), a)).toBe(a)
     expect(sum(a, cast(lib.i32, integer(0)))).toBe(a)
@@ -66,20 +66,20 @@ describe('code', () => {
     expect([two, word('a'), code`f(${sums})`].map(hasSum)).toEqual([true, false, false])
   })
 
-  it('knows words and numbers by how they were made', () => {
+  it('knows from the constructor, not from the text, whether code is one word or a number', () => {
     expect(isWord(plain('a + b'))).toBe(false)
     expect([word('a'), integer(3)].every(isWord)).toBe(true)
     expect([integer(3), integer(-3), word('3u')].map(valueOf)).toEqual([3, undefined, undefined])
   })
 
-  it('counts its columns from its leaves', () => {
+  it('computes its width in columns from the widths of its leaves', () => {
     const a = word('a')
     const parts = [a, integer(-12), scaled(a, 12), plus(a, group(product(a, a))), cast(lib.i32, a)]
     for (const one of [...parts, joined(parts, ', '), code`f(${joined(parts, '; ')})[${7}]`])
       expect(one.columns).toBe(one.asText.length)
   })
 
-  it('is a condition only if one is defined', () => {
+  it('combines the defined conditions, and is undefined if no condition is defined', () => {
     expect(all([undefined, undefined])).toBeUndefined()
     expect(all([word('a'), undefined, word('b')])?.asText).toBe('a && b')
   })

@@ -2,8 +2,8 @@
  * Represents the code of a kernel as a tree. The class `Code` holds the subtrees, the declarations of the device
  * library that the code uses, and the form of the expression. Renderers compose code with the tag `code` and with the
  * functions of this file. A tree is converted to text only when the kernel is written (`emit.ts`), so no decision can
- * depend on the text. The form says whether the code is one word, a number or in parentheses. The number of columns is
- * the sum of the columns of the leaves.
+ * depend on the text. The form of an expression says whether it is one word, a number or in parentheses. The width of a
+ * tree in columns is the sum of the widths of its leaves.
  */
 
 /** The form of an expression, which determines where parentheses are necessary. */
@@ -38,14 +38,14 @@ export class Code {
     this.form = form
   }
 
-  /** The text of the code. Only the writer of the kernel and tests may read the text of code. */
+  /** The text of the code. Only tests and the writer of the finished kernel may read the text. */
   get asText(): string {
     return (this.#text ??= this.#parts.map((part) => (part instanceof Code ? part.asText : part)).join(''))
   }
 
   /** Throws an error, because code in an ordinary template literal would lose the list of declarations that it uses. */
   toString(): never {
-    throw new Error(`compose code with the tag \`code\`: ${this.asText}`)
+    throw new Error(`compose code with the tag \`code\`, not in a plain template literal: ${this.asText}`)
   }
 }
 
@@ -152,7 +152,7 @@ export function all(conditions: readonly (Code | undefined)[]): Code | undefined
   return defined.length > 0 ? joined(defined, ' && ') : undefined
 }
 
-/** The register index of an unrolled loop, and the indices of the two elements of pair `p`. */
+/** The code of the register index `i` of an unrolled loop, and of the indices of the two elements of pair `p`. */
 export const REGISTER = word('i')
 export const EVEN = group(product(2, word('p')))
 export const ODD = group(plus(product(2, word('p')), integer(1)))

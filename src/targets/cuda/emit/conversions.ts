@@ -1,7 +1,8 @@
 /**
- * Implements the stage `layouts`: inserts a `convert` where a value is needed in two layouts. For a `convert`, threads
- * exchange their elements through shared memory. Each `convert` removes a use from a value, so the process terminates.
- * A kernel that would need more conversions than it has nodes is rejected with an error.
+ * Implements the stage `layouts`: inserts a `convert` where a value is needed in two layouts. In a `convert`, threads
+ * exchange the elements of the value through shared memory. Each inserted `convert` removes one use from a value with
+ * conflicting uses, so the stage terminates. A kernel that would need more conversions than it has nodes is rejected
+ * with an error.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { subjectOf, withDecisions, type Decision } from '../../../ir/decisions.ts'
@@ -21,7 +22,9 @@ function withConversions(given: KernelIR, conflictIn: (ir: KernelIR) => Conflict
     decisions.push(decisionOf(conflict))
     ir = converted(ir, conflict)
   }
-  throw new Error(`${given.name}: its fragments have no layouts, however often they are converted`)
+  throw new Error(
+    `${given.name}: no assignment of layouts satisfies all uses of its fragments, even with conversions`,
+  )
 }
 
 function decisionOf({ value, user }: Conflict): Decision {
@@ -37,8 +40,8 @@ function decisionOf({ value, user }: Conflict): Decision {
 function converted(ir: KernelIR, { value, user }: Conflict): KernelIR {
   const convert = (copier: Copier): Node => copier.emit('convert', [copier.get(value)], {}, [], value.site)
   /**
-   * Calls `copy` to copy the user that needs the other layout. In the copy of the user, the converted value replaces
-   * the original value.
+   * Calls `copy` to copy the node or block that needs `value` in a second layout. In the copied node or block, the
+   * converted value replaces the original value.
    */
   const instead = <T>(copier: Copier, copy: () => T): T => {
     const before = copier.get(value)

@@ -5,8 +5,7 @@
  *   tensor   TMA with a tensor map; if the tile is on another rank, the rank is the outermost axis of the map
  *   vector   16 bytes per thread, if rows are known to start at multiples of 16 bytes
  *   element  one element per thread, each with its own mask
- *   chunks   4, 8 or 16 bytes per thread by cp.async, which continues while the thread does: a copy in flight into a
- *            shared tile, if rows are known to start at multiples of as many bytes
+ *   chunks   4, 8 or 16 bytes per thread by cp.async (in flight, to a shared tile), if rows are aligned to that size
  *
  * TMA masks accesses beyond the edge of the tensor. A tile may cross the end of a window (`slice`) of rows. A tile that
  * crosses the end of its window is copied in boxes of 8 rows and of 1 row. Boxes beyond the end of the window are read
@@ -24,7 +23,7 @@ import { hasAlignedRows, type EmitFacts } from './recipe.ts'
 import { swizzleOf, tileRoot, type Tile } from './tiles.ts'
 import { tileOf, viewOf, type TileView } from './views.ts'
 
-/** A tensor map that the kernel needs. Equal maps share one kernel parameter. */
+/** A tensor map that the kernel needs. Equal tensor maps share one kernel parameter. */
 export interface MapPlan {
   readonly tensor: string
   readonly box: readonly number[]
@@ -47,12 +46,11 @@ export interface TensorPlan {
   readonly boxes: readonly Box[]
   readonly bytes: number
   /**
-   * Defined if the programs of a cluster each copy one strip of the tile: the rows per strip, and the distance between
-   * strips in bytes. If `part` is defined, `boxes` lists the boxes of the first strip, and `bytes` is the size of the
-   * whole tile.
+   * The rows per strip and the distance between strips in bytes, if each program of a cluster copies one strip of the
+   * tile. If `part` is defined, `boxes` lists the boxes of the first strip, and `bytes` is the size of the whole tile.
    */
   readonly part?: { readonly rows: number; readonly bytes: number }
-  /** Maps with boxes of 8 rows and of 1 row, if the tile may cross the end of a window of rows. */
+  /** Tensor maps with boxes of 8 rows and of 1 row, if the tile may cross the end of a window of rows. */
   readonly ragged?: { readonly eight: MapPlan; readonly one: MapPlan }
 }
 /** The plan of a copy by cp.async, which threads start and later wait for. */
@@ -77,7 +75,7 @@ export class CopyPlanner {
     this.#tiles = tiles
   }
 
-  /** Returns the plan for a copy. */
+  /** Returns the plan by which a copy moves its data. */
   ofCopy(node: Node): CopyPlan {
     let plan = this.#plans.get(node)
     if (!plan) this.#plans.set(node, (plan = this.#planCopy(node)))
@@ -119,12 +117,13 @@ export class CopyPlanner {
     const { source, target, mask } = copyOf(node)!
     const spaces = [source, target].map(({ type }) => (type as RefType).space)
     if (spaces.join() === 'shared,global')
-      return 'TMA needs aligned rows, whole tiles of a window and no mask'
-    if (spaces.join() !== 'global,shared') return 'it does not fill a shared tile'
-    if (mask) return 'it has a mask'
-    if ([source, target].some(({ op }) => op === 'at')) return 'its elements are chosen one by one'
+      return 'TMA needs aligned rows, tiles that do not cross the end of a window, and no mask'
+    if (spaces.join() !== 'global,shared') return 'the copy does not write to a shared tile'
+    if (mask) return 'the copy has a mask'
+    if ([source, target].some(({ op }) => op === 'at'))
+      return 'the elements of the copy are chosen one by one'
     const bytes = this.#chunk(node)
-    return bytes < 4 ? `rows are known to start at multiples of ${bytes} bytes only` : undefined
+    return bytes < 4 ? `rows are only known to start at multiples of ${bytes} bytes` : undefined
   }
 
   /**

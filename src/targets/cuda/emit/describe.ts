@@ -125,11 +125,11 @@ function shared({ shared, tiles, record, sharedBytes }: Decisions): string[] {
   ]
   return [
     ...all.sort(([a], [b]) => a - b).map(([, text]) => text),
-    `${sharedBytes} bytes in all, with 1024 to align the start`,
+    `${sharedBytes} bytes in total, including 1024 bytes to align the start`,
   ]
 }
 
-/** Returns one line per region of scratch memory. The line lists all nodes that use the region in turn. */
+/** Returns one line per region of scratch memory. Each line lists the nodes that use the region one after another. */
 function scratch(
   map: Decisions['scratch'],
   line: (what: string, region: Region) => string,
@@ -150,8 +150,9 @@ function loops(decisions: Decisions): string[] {
 }
 
 /**
- * Returns a text that says how often a loop is unrolled, how often it polls the abort word, and how it groups tiles.
- * The text is empty if the loop is not unrolled, does not poll and does not group tiles.
+ * Returns a text that says by which factor a loop is unrolled, after how many iterations the loop polls the abort word,
+ * and how many rows of tiles the loop groups. The text is empty if the loop is not unrolled, does not poll and does not
+ * group tiles.
  */
 export function loopText(node: Node, { loops, tileGroup }: Decisions): string {
   const [unrolled, polling] = [loops.unrolled.get(node), loops.polling.get(node)]
@@ -186,11 +187,11 @@ export function launch({ early, clerk, start, isOpenEnded }: Decisions): string[
       ? `${early.group.name} may copy ${early.reads.join(', ')} before the previous kernel has ended`
       : 'nothing is copied before the previous kernel has ended',
     isOpenEnded
-      ? 'the next launch starts after this one has ended, because a loop may poll for any length of time'
-      : 'the next launch may start before this one has ended (programmatic dependent launch)',
+      ? 'the next launch starts after this launch has ended, because a loop may poll memory for any length of time'
+      : 'the next launch may start before this launch has ended (programmatic dependent launch)',
     waitLines.length > 0
-      ? `reads the abort word first; reports waits at ${waitLines.join(', ')}`
-      : 'does not wait, and does not read the abort word first',
+      ? `programs read the abort word when they start; they report waits at ${waitLines.join(', ')}`
+      : 'programs do not wait, and do not read the abort word when they start',
     `reads the epochs of flags: ${of(epochs)}`,
     `thread ${clerk} advances the epochs of flags: ${of(advanced)}`,
   ]

@@ -330,8 +330,8 @@ export const COMMON = {
 } as const satisfies Library
 
 /**
- * Functions that write a box of 64 rows x 128 bytes to shared memory in the 128-byte swizzle. Each step of their loops
- * stores four 8x8 blocks or two floats.
+ * Functions that write a box of 64 rows x 128 bytes to shared memory in the 128-byte swizzle. Each loop iteration of
+ * such a function stores four 8x8 blocks of 16-bit elements, or two floats.
  */
 export const STAGING = {
   stage_halves: {

@@ -18,10 +18,11 @@ const emit = (ir: KernelIR, options: Pick<EmitFacts, 'record'> = {}): EmittedKer
   emitCuda(lower(ir), { tensors, ...options })
 
 describe('copies that start early', () => {
-  it('are those of a producer that nothing tells when, unless the kernel records', () => {
+  it('lets the producer of a matrix product copy before the previous kernel has ended, unless the kernel records', () => {
     const product = gemm.record({ world: 1 })
     const { source, params } = emit(product)
-    // The next kernel may start only after the previous kernel has ended, because the next kernel may also copy early.
+    // The kernel lets the next kernel start only after the previous kernel has ended, because the next kernel may also
+    // copy early.
     expect(source).toMatch(
       /if \(!is_early\) \{\n\s*kernel_before_ended\(\);\n\s*next_kernel_may_start\(\);\n/,
     )
@@ -29,7 +30,7 @@ describe('copies that start early', () => {
     expect(emit(product, { record: true }).source).not.toContain('is_early')
   })
 
-  it('start behind no kernel that polls, which may do so for any time', () => {
+  it('does not let the next kernel start early if this kernel may poll memory for any length of time', () => {
     const begins = 'next_kernel_may_start();'
     expect(emit(gemm.record({ world: 1 })).source).toContain(begins)
     const polling = kernel('polling', { n: tensor(i32, 1) }, (t, { n }) => {
@@ -41,7 +42,10 @@ describe('copies that start early', () => {
 
   const params = { x: tensor(bf16, 3), out: tensor(bf16, 3), n: tensor(i32, 1), done: flags() }
   const tile = [64, 64] as const
-  /** A role that copies a tile, and a role that uses it. Each `change` other than `none` forbids copying early. */
+  /**
+   * Records a kernel with a role that copies a tile and a role that uses the tile. With each `change` other than
+   * `none`, the kernel must not copy before the previous kernel has ended.
+   */
   const copying = (change: 'none' | 'slot' | 'ordered' | 'after' | 'alone') =>
     kernel('copying', params, (t, { x, out, n, done }) => {
       const [shared, full] = [t.shared(bf16, tile), t.barriers(1)]
@@ -60,7 +64,7 @@ describe('copies that start early', () => {
       if (change === 'after') t.signal(done)
     }).record({ world: 1 })
 
-  it('are those of a role that depends on nothing but its sources, beside another, with nothing after them', () => {
+  it('needs a role that depends only on the tensors that it copies, a second role, and no code after the roles', () => {
     const isEarly = (change: Parameters<typeof copying>[0]): boolean =>
       emit(copying(change)).source.includes('is_early')
     expect(isEarly('none')).toBe(true)
@@ -68,7 +72,7 @@ describe('copies that start early', () => {
       expect([change, isEarly(change)]).toEqual([change, false])
   })
 
-  it('are those of the first role alone of several that an author wrote, whatever their warps', () => {
+  it('lets only the first of several roles copy early, whatever the numbers of their warps', () => {
     const roles = (warps: readonly number[]): EmittedKernel =>
       emit(
         kernel('several', params, (t, { x, out, done }) => {
@@ -102,11 +106,12 @@ describe('copies that start early', () => {
       expect(source).toContain('threadIdx.x < 32 && settled != 0;  // true: the role0 may copy')
       expect(recipe).toContainEqual({ kind: 'settled', groups: [['x']] })
     }
-    // Roles of whole warpgroups come first in the block, and here the first such role does not copy.
+    // The threads of roles of whole warpgroups come first in a program, and in this kernel the first such role does not
+    // copy.
     expect(roles([2, 1, 1, 4]).source).not.toContain('is_early')
   })
 
-  it('read what they need past the first cache', () => {
+  it('reads the values on which early copies depend with relaxed loads, which bypass the L1 cache', () => {
     expect(emit(copying('none')).source).toContain('ld.relaxed.gpu.global')
     const loads = (ir: KernelIR): unknown[] =>
       [...walk(through(lower(ir), gpuStages, { tensors }).body)].flatMap(
@@ -116,12 +121,12 @@ describe('copies that start early', () => {
     expect(loads(copying('slot'))).toEqual([{ order: undefined, scope: undefined }])
   })
 
-  it('are none of a producer that waits for flags', () => {
+  it('does not let a producer copy early if the producer waits for flags', () => {
     const pull = pullKernel({ dtype: 'bf16', shard: 'K' }).record({ world: 2 })
     expect(emit(pull).source).not.toContain('is_early')
   })
 
-  it('are none of a producer whose loop an epoch bounds', () => {
+  it('does not let a producer copy early if an epoch bounds the loop of the producer', () => {
     const bounded = kernel(
       'bounded',
       { a: tensor(bf16, 2), b: tensor(bf16, 2), c: tensor(bf16, 2), done: flags() },

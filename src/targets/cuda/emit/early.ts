@@ -1,9 +1,10 @@
 /**
  * Finds copies that a kernel may start before the previous kernel of the stream has ended (programmatic dependent
  * launch). A role of one thread that only copies into shared memory depends only on the tensors from which it copies.
- * The host passes a parameter that says whether a running launch may write these tensors. If no running launch does,
- * the role starts without waiting for the previous kernel. The first tiles of weights or of a cache are then loaded
- * early, and device memory does not idle between two kernels. All other threads wait for the previous kernel.
+ * The host passes a parameter that says whether a running launch may write the tensors that such a role copies. If no
+ * running launch may write the tensors, the role starts without waiting for the previous kernel. Such a role loads the
+ * first tiles of weights or of a cache before the previous kernel has ended, so that device memory is not idle between
+ * two kernels. All other threads of the kernel wait for the previous kernel.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -24,11 +25,11 @@ import type { Group, RolesPlan } from './groups.ts'
 
 export interface EarlyPlan {
   readonly group: Group
-  /** The names of the tensors that the early role reads. All tensors in this set are on the role's own rank. */
+  /** The names of the tensors that the early role reads, all of them on its own rank. */
   readonly reads: readonly string[]
   /**
-   * The number of threads in the warps that branch to the early role, including other roles in these warps. None of
-   * these threads waits for other threads during the setup of the program.
+   * The number of threads in the warps that branch to the early role, including other roles in these warps. None of the
+   * threads in the warps of the early role waits for other threads during the setup of the program.
    */
   readonly threads: number
 }
@@ -40,9 +41,9 @@ export interface EarlyPlan {
 export const EARLY_ORDER = { order: 'relaxed', scope: 'device', early: true } as const
 
 /**
- * Returns the role that may copy before the previous kernel has ended, or undefined if there is none. The kernel must
- * consist of its roles only, since epochs that the early threads read before the roles would be out of date. There must
- * be a second role that waits for the previous kernel, so that this kernel ends after the previous kernel. The early
+ * Returns the role that may copy before the previous kernel has ended, or undefined if no role may. The kernel must
+ * contain no code outside its roles, since epochs that the early threads read before the roles would be out of date.
+ * The kernel must have a second role, which waits for the previous kernel, so that the kernels end in order. The early
  * role must have thread 0, because thread 0 initialises the mbarriers that the role waits for.
  */
 export const planEarly = analysis('early copies', earlyIn)
@@ -58,8 +59,8 @@ function earlyIn({ body }: KernelIR, roles: RolesPlan): EarlyPlan | undefined {
 }
 
 /**
- * True if a pure expression depends on an epoch, which the previous kernel may still advance. `readsOf` checks all
- * other nodes.
+ * True if a pure expression depends on an epoch, which the previous kernel may still advance. The function `readsOf`
+ * checks all nodes that are not pure.
  */
 const isOfEpochs = (node: Node): boolean =>
   epochOf(node) !== undefined || (isPassive(node) && node.inputs.some(isOfEpochs))

@@ -1,6 +1,7 @@
 /**
  * Holds the state while one kernel is rendered: the decisions of `decide.ts`, the group whose code is being written,
- * and the C++ text of each IR node rendered so far. The renderers in `render/` use only this state and their own op.
+ * and the C++ text of each IR node rendered so far. A renderer in `render/` uses only this state and the op that it
+ * renders.
  */
 import { attribute, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { isLoop, leadingInputs, opOf } from '../../../ir/ops/index.ts'
@@ -46,22 +47,25 @@ import { Writer } from './writer.ts'
 /** The code of a fragment. */
 export interface FragmentText {
   readonly layout: Layout
-  /** The text of the thread's element `i`. A 16-bit element is rendered as its bits (u16). */
+  /** Returns the code of element `i` of the executing thread. A 16-bit element is rendered as its bits (u16). */
   element(i: Code): Code
-  /** The register array, or undefined if there is none. Each u32 register holds two 16-bit elements. */
+  /**
+   * The register array that holds the fragment, or undefined if no array does. Two 16-bit elements share one u32
+   * register.
+   */
   readonly array: Variable | undefined
   /**
-   * Renders the element at the given indices, one text per axis. Defined only for values that are computed from indices
-   * alone.
+   * Returns the code of the element at the given indices, one per axis. Only a fragment whose elements are computed
+   * from their indices alone has this method.
    */
   at?(place: readonly Code[]): Code
 }
 
-/** The regions of shared memory that are allocated to each user. */
+/** The regions of shared memory, by the tile, barrier, group or node that uses each region. */
 export interface SharedPlan {
   readonly tiles: ReadonlyMap<Node, Region>
   readonly barriers: ReadonlyMap<Node, Region>
-  /** Buffers for TMA stores: two boxes per warpgroup. */
+  /** Staging buffers for TMA stores, with room for two boxes per warpgroup. */
   readonly staging: ReadonlyMap<Group, Region>
   /** Buffers in which the threads of a group exchange a value that one thread computed, or partial results. */
   readonly exchange: ReadonlyMap<Group, Region>
@@ -77,7 +81,7 @@ export interface EmissionPlans extends Plans {
   readonly tiles: ReadonlyMap<Node, Tile>
   readonly shared: SharedPlan
   readonly loops: LoopPlan
-  /** Undefined if the kernel does not record events. */
+  /** The plan for recording events, or undefined if the kernel does not record events. */
   readonly record: RecordPlan | undefined
   /** The role that need not wait for the previous kernel of the stream, or undefined if there is none. */
   readonly early: EarlyPlan | undefined
@@ -91,18 +95,18 @@ export interface EmissionPlans extends Plans {
   readonly mayHaveWritten: (ref: Node) => boolean
   /** The number of the thread that advances the flag epochs for the next launch. */
   readonly clerk: number
-  /** The epochs that programs read at their start, and the numbers of their waits. */
+  /** The epochs that programs read when they start, and the number that identifies each wait of the kernel. */
   readonly start: StartPlan
   /**
-   * True if a loop of the kernel may poll memory for any length of time. The next launch then does not start before
+   * True if a loop of the kernel may poll memory for any length of time, so that the next launch must not start before
    * this launch has ended.
    */
   readonly isOpenEnded: boolean
   /** True if TMA executes at least one `copy.async`. */
   readonly usesCopyEngine: boolean
   /**
-   * Shared tiles that threads themselves load or store. This includes the operands of products that are not computed
-   * with wgmma.
+   * The shared tiles that threads load or store themselves, including the operands of matrix products that are not
+   * computed with wgmma.
    */
   readonly touchedByThreads: ReadonlySet<Node>
 }
@@ -119,10 +123,10 @@ export class Emission {
   readonly names = new Names()
   readonly params: Params
   readonly wgmma: WgmmaShape[] = []
-  /** Device functions that were made for this kernel. */
+  /** The device functions that were generated for this kernel. */
   readonly functions = new Map<string, Declaration>()
   readonly assertions: EmittedAssertion[] = []
-  /** Undefined if the kernel does not record events. */
+  /** Writes the recording statements; undefined if the kernel does not record events. */
   readonly recorder: Recorder | undefined
   group: Group
   /** Declarations at the start of the group's code, for variables that keep their value between loop iterations. */
@@ -135,7 +139,7 @@ export class Emission {
   readonly inFlight = new Set<Variable>()
   /** The accumulators that the compiler keeps in registers throughout a loop with products in flight. */
   readonly fenced = new Set<Variable>()
-  /** The variables that hold the mbarrier addresses of held arrivals. */
+  /** The variables that hold the mbarrier addresses of held (postponed) arrivals. */
   readonly held = new Map<Node, string>()
   /** Inside an `until` block: the variable that is non-zero while flag-in-data words are missing. */
   missing: string | undefined
@@ -168,7 +172,9 @@ export class Emission {
     this.#renderBlock(block, this)
   }
 
-  /** Writes the code of a group, with its own scope of names and its own remembered variables. */
+  /**
+   * Writes the code of a group of warps. The group has a scope of names and a list of remembered variables of its own.
+   */
   within(group: Group, body: () => void): void {
     const outer = { group: this.group, remembered: this.remembered }
     this.group = group
@@ -186,7 +192,8 @@ export class Emission {
    * its name.
    */
   remember(base: string, declare: (name: string) => Code): string {
-    const name = `${base}_${this.remembered.length + 1}` // not from `names`: it outlives their current scope
+    // The name is not from `names`, because the variable outlives the current scope of names.
+    const name = `${base}_${this.remembered.length + 1}`
     this.remembered.push(declare(name))
     return name
   }
@@ -228,7 +235,10 @@ export class Emission {
     return plus(word('shared'), integer(this.plans.scratch.get(node)!.at))
   }
 
-  /** Declares a variable in all threads of the group. One thread evaluates the expression and shares the value. */
+  /**
+   * Declares a variable in all threads of the group. One thread evaluates the expression and shares the value with the
+   * other threads.
+   */
   fromLeader(type: Part, name: Part, expression: Part, site?: Site): void {
     if (this.group.solo) return this.out.line(code`const ${type} ${name} = ${expression};`, site)
     this.out.line(
@@ -244,11 +254,11 @@ export class Emission {
 
   scalar(node: Node): Code {
     const text = this.#scalars.get(node)
-    if (text === undefined) throw new Error(`${node.op} at ${node.site} has no text yet`)
+    if (text === undefined) throw new Error(`no code has been rendered for ${node.op} at ${node.site} yet`)
     return text
   }
 
-  /** Sets the text of a scalar. The text may mention variables whose value changes later. */
+  /** Sets the text of a scalar. The text of the scalar may mention variables whose value changes later. */
   setScalar(node: Node, text: Code): void {
     this.#scalars.set(node, text)
   }
@@ -271,7 +281,7 @@ export class Emission {
     return new Variable(this.names.take(base))
   }
 
-  /** True if the text of a scalar mentions one of these block parameters. */
+  /** True if the text of a scalar mentions one of the block parameters `params`. */
   mentions(node: Node, params: ReadonlySet<Node>): boolean {
     if (node.op === 'param' || this.#variables.has(node)) return params.has(node)
     return node.inputs.some((input) => this.mentions(input, params))
@@ -283,7 +293,7 @@ export class Emission {
 
   /**
    * Declares a variable for a scalar. An expression with a single use outside inner loops is written inline instead, if
-   * the lines stay readable: This choice only affects how the text looks.
+   * the lines stay readable. Writing an expression inline only affects how the text looks.
    */
   defineScalar(node: Node, expression: Code, base: string): void {
     const { dtype } = node.type as ValueType
@@ -308,7 +318,7 @@ export class Emission {
 
   fragment(node: Node): FragmentText {
     const known = this.#fragments.get(node)
-    if (!known) throw new Error(`${node.op} at ${node.site} has no text yet`)
+    if (!known) throw new Error(`no code has been rendered for ${node.op} at ${node.site} yet`)
     return known
   }
 
@@ -317,8 +327,8 @@ export class Emission {
   }
 
   /**
-   * Renders element `i` of a value of any shape. A value that is computed from indices alone is rendered for the
-   * indices `place` instead, so that it need not have the layout of the other operands.
+   * Renders element `i` of a value of any shape. If the value is computed from indices alone, its element at the
+   * indices `place` is rendered, so that the value need not have the layout of the other operands.
    */
   element(node: Node, i: Code, place?: readonly Code[]): Operand {
     if (!isFragment(node) || isSplat(node)) return this.operand(node)
@@ -330,7 +340,7 @@ export class Emission {
     }
   }
 
-  /** Declares a register array for a fragment and sets it as the fragment's code. Returns the array. */
+  /** Declares a register array for a fragment, uses it as the fragment's code, and returns it. */
   declareFragment(node: Node, base: string): Variable {
     const name = this.variable(base)
     const { dtype } = node.type as ValueType
@@ -347,7 +357,8 @@ export class Emission {
   }
 
   /**
-   * Returns an array with the fragment's elements. Declares and fills a new array if the fragment has none.
+   * Returns a register array with the fragment's elements. If no array holds the fragment, a new array is declared and
+   * filled.
    */
   inArray(node: Node, base = 'fragment'): Variable {
     if (!isSplat(node)) {
@@ -384,7 +395,7 @@ export class Emission {
 
   strong(access: StrongAccess, node: Node): Code {
     const made = strongAccess(access)
-    if (!made) return this.refuse(node, `${access.dtype} has no access with an order in CUDA`)
+    if (!made) return this.refuse(node, `CUDA has no access of ${access.dtype} elements with a memory order`)
     return this.#made(made)
   }
 
@@ -414,7 +425,7 @@ export class Emission {
   /** Returns the number that a wait writes into its wait record if the launch is aborted. */
   waitSite(node: Node): number {
     const site = this.plans.start.waitSites.get(node)
-    if (site === undefined) throw new Error(`${node.op} at ${node.site} reports no wait`)
+    if (site === undefined) throw new Error(`${node.op} at ${node.site} has no number for its wait record`)
     return site
   }
 

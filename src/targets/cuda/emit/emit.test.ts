@@ -76,7 +76,7 @@ type Told = (t: Program, c: Tensor<'i32', 2>, at: readonly Value<'i32', 0>[]) =>
 describe('plans', () => {
   const maps = ({ params }: EmittedKernel) => params.flatMap((param) => (param.kind === 'map' ? [param] : []))
 
-  it('gives remote tiles a tensor map with rank as its outermost axis', () => {
+  it('uses a tensor map whose outermost axis is the rank for tiles on other ranks', () => {
     expect(maps(emitted['all-gather-gemm-pull']())).toEqual([
       { kind: 'map', tensor: 'a', box: [64, 128], swizzle: '128B', ranked: true },
       { kind: 'map', tensor: 'b', box: [64, 64], swizzle: '128B', ranked: false },
@@ -84,7 +84,7 @@ describe('plans', () => {
     ])
   })
 
-  it('copies a window of rows by the engine also where tiles cross its end: in parts, zeros from outside the tensor', () => {
+  it('copies a window of rows by TMA even if a tile crosses the end of the window, in boxes of 8 rows and of 1 row', () => {
     const narrow = emit(pull.record({ world: 2 }), [4096, 136])
     const boxes = maps(narrow).filter(({ tensor }) => tensor === 'b')
     expect(boxes.map(({ box }) => box)).toEqual([
@@ -96,7 +96,7 @@ describe('plans', () => {
     expect(bodyOf(narrow)).toMatch(/row < rows_left \? .* : -8/)
   })
 
-  it('copies a window of columns by threads unless tiles are known to end with it', () => {
+  it('copies a window of columns by threads if a tile may cross the end of the window', () => {
     const columns = kernel('columns', { a: tensor(bf16, 2), c: tensor(f32, 2) }, (t, { a, c }) => {
       const tile = t.shared(bf16, [64, 64])
       const half = a.slice(1, 0, a.dim(1).div(2))
@@ -109,29 +109,29 @@ describe('plans', () => {
     expect(maps(emit(columns.record({ world: 1 }), [64, 1024])).map(({ tensor }) => tensor)).toEqual(['c'])
   })
 
-  it('copies by threads, one element each, where rows are not aligned', () => {
+  it('copies tiles by threads, one element at a time, if the rows are not aligned', () => {
     const text = emitted['gemm-unaligned']()
     expect(maps(text)).toEqual([])
     expect(text.source).not.toContain('setmaxnreg')
   })
 
-  it('lets one thread produce, and moves its registers to the consumers', () => {
+  it('runs the producer on one thread and moves registers from the producer to the consumers', () => {
     const text = bodyOf(emitted.gemm())
     expect(text).toContain('registers_lower<56>();')
     expect(text).toContain('registers_raise<224>();')
   })
 
-  it('walks tiles in groups, but not where the order can be seen from outside', () => {
+  it('processes tiles in groups of rows unless a program can observe the order of the tiles', () => {
     expect(bodyOf(emitted.gemm())).toContain('grouped_tile')
     expect(bodyOf(emitted['flash-decode']())).not.toContain('grouped_tile')
   })
 
   it.each([
-    ['who computed it', (t, c, [i, j]) => t.store(c.at([i, j]), t.program)],
-    ['what came before', (t, c, [i, j]) => t.store(c.at([i, j]), t.load(c.at([0, 0])).add(1))],
-    ['which came last', (t, c, [i]) => t.store(c.at([i, 0]), i)],
-    ['when', (t, c, [i, j]) => t.atomic.add(c.at([i, j]), 1)],
-  ] satisfies [string, Told][])('keeps the plain order where a tile tells %s', (_, tell) => {
+    ['the program that stores it', (t, c, [i, j]) => t.store(c.at([i, j]), t.program)],
+    ['an earlier tile', (t, c, [i, j]) => t.store(c.at([i, j]), t.load(c.at([0, 0])).add(1))],
+    ['the order of the stores', (t, c, [i]) => t.store(c.at([i, 0]), i)],
+    ['an atomic operation', (t, c, [i, j]) => t.atomic.add(c.at([i, j]), 1)],
+  ] satisfies [string, Told][])('keeps the row-major order of tiles if a tile depends on %s', (_, tell) => {
     const args = { a: tensor(bf16, 2), c: tensor(i32, 2), y: tensor(f32, 2) }
     const told = kernel('told', args, (t, { a, c, y }) => {
       const tile = t.shared(bf16, [64, 64])
@@ -145,7 +145,7 @@ describe('plans', () => {
     expect(source).not.toContain('grouped_tile')
   })
 
-  it('keeps the plain order beside a loop in plain order only where a program may count on having the same tiles', () => {
+  it('keeps the row-major order of tiles in a loop that shares memory with a row-major loop, but not in other loops', () => {
     const args = { a: tensor(bf16, 2), x: tensor(f32, 2), y: tensor(f32, 2) }
     const grouped = (shares: boolean): boolean => {
       const two = kernel('two', args, (t, { a, x, y }) => {
@@ -161,17 +161,17 @@ describe('plans', () => {
     expect([grouped(false), grouped(true)]).toEqual([true, false])
   })
 
-  it('keeps a product in flight only with a slot to spare', () => {
+  it('keeps a matrix product in flight only if the ring has at least two slots', () => {
     expect(bodyOf(emitted.gemm())).toContain('wgmma_wait<1>')
     expect(bodyOf(emit(gemm.record({ world: 1, meta: { stages: 1 } })))).not.toContain('wgmma_wait<1>')
   })
 
-  it('completes stores of the copy engine before it releases them', () => {
+  it('waits until TMA stores are complete before it releases the stored data to other programs', () => {
     const text = bodyOf(emitted['all-gather-gemm-pull']())
     expect(text.indexOf('tma_store_wait_done<0>')).toBeLessThan(text.indexOf('is_last = '))
   })
 
-  it('says which tiles do not fit shared memory', () => {
+  it('rejects a kernel whose shared tiles do not fit in shared memory, and names the tiles', () => {
     expect(() => emit(gemm.record({ world: 1, meta: { stages: 6 } }))).toThrow(
       /gemm\.ts:\d+:\d+: gemm needs \d+ bytes of shared memory, a program has 232448.*6x128x64 bf16/,
     )
@@ -179,7 +179,7 @@ describe('plans', () => {
 })
 
 describe('order inside a group', () => {
-  it('lets threads meet between accesses of one place by different threads', () => {
+  it('emits a thread barrier between accesses to one element by different threads', () => {
     const reversed = kernel('reversed', { x: tensor(f32, 1) }, (t, { x }) => {
       const tile = t.shared(f32, [128])
       t.copy(x.tile([0], [128]), tile)
@@ -191,7 +191,7 @@ describe('order inside a group', () => {
     )
   })
 
-  it('does not let them meet where each thread stays with its elements', () => {
+  it('emits no thread barrier if each thread accesses only its own elements', () => {
     const doubled = kernel('doubled', { x: tensor(f32, 1) }, (t, { x }) => {
       const tile = x.tile([0], [128])
       t.store(tile, t.load(tile).mul(2))
@@ -199,7 +199,7 @@ describe('order inside a group', () => {
     expect(bodyOf(emit(doubled.record({ world: 1 }), [128]))).not.toContain('__syncthreads')
   })
 
-  it('has one thread look at a flag, and a role of one thread look by itself; nothing waits or advances', () => {
+  it('reads a flag on one thread to test whether the flag is reached, and advances no epoch', () => {
     const looks = (t: Program, y: Tensor<'i32', 1>, ready: Flags<0>): void =>
       t.store(y.at([0]), t.reached(ready).to(i32))
     const params = { y: tensor(i32, 1), ready: flags() }
@@ -218,7 +218,7 @@ describe('order inside a group', () => {
     expect(all).toMatchObject({ waits: [], waitSites: [] })
   })
 
-  it('does not count on a meeting that a wait in a loop leaves out', () => {
+  it('does not rely on the thread barrier of a wait that later loop iterations may skip', () => {
     const skipped = kernel(
       'skipped',
       { x: tensor(f32, 1), y: tensor(f32, 1), ready: flags() },
@@ -234,7 +234,7 @@ describe('order inside a group', () => {
     expect(between(text, 'awaited_1 = ready_flag;', 'loaded = ')).toMatch(/}\n\s*__syncthreads\(\);/)
   })
 
-  it('meets between lanes that may be one element, and not between lanes that count up', () => {
+  it('emits a thread barrier after an atomic whose indices may repeat, but not if the indices are consecutive', () => {
     const lanes = (name: string, repeat: boolean) =>
       kernel(name, { x: tensor(i32, 1), y: tensor(i32, 1) }, (t, { x, y }) => {
         const i = t.arange(64)
@@ -246,7 +246,7 @@ describe('order inside a group', () => {
     expect(bodyOf(emit(lanes('counted', false).record({ world: 1 }), [128]))).not.toContain('__syncthreads')
   })
 
-  it('keeps what the condition of a loop read until after the loop', () => {
+  it('emits a thread barrier after a loop if the next store overwrites an element that the loop condition reads', () => {
     const counted = kernel('counted', { turns: tensor(i32, 1) }, (t, { turns }) => {
       t.while(
         { i: t.constant(i32, 0) },
@@ -262,12 +262,12 @@ describe('order inside a group', () => {
     expect(between(text, '+ 1u);', '= 100;')).toMatch(/}\n\s*__syncthreads\(\);/)
   })
 
-  describe('from one iteration to the next', () => {
+  describe('between iterations of a loop', () => {
     const x = { x: tensor(f32, 1) }
     const textOf = (body: Parameters<typeof kernel<typeof x>>[2]): string =>
       bodyOf(emit(kernel('again', x, body).record({ world: 1 }), [1024]))
 
-    it('lets threads meet where a window moves over elements of other threads', () => {
+    it('emits a thread barrier if a window moves in each iteration to elements of other threads', () => {
       const text = textOf((t, { x }) =>
         t.for(4, (i) => {
           const window = x.slice(0, i, 64).tile([0], [64])
@@ -277,7 +277,7 @@ describe('order inside a group', () => {
       expect(between(text, 'for (i32', 'loaded_f32[')).toContain('__syncthreads();')
     })
 
-    it('does not take tiles for others where the window moves against the index', () => {
+    it('emits a thread barrier if tiles overlap because their window moves against the tile index', () => {
       const text = textOf((t, { x }) =>
         t.for(4, (i) => {
           const window = x.slice(0, t.constant(i32, 256).sub(i.mul(65)), 512).tile([i], [64])
@@ -287,7 +287,7 @@ describe('order inside a group', () => {
       expect(between(text, 'for (i32', 'loaded_f32[')).toContain('__syncthreads();')
     })
 
-    it('does not let them meet between tiles that are other ones or dealt out alike', () => {
+    it('emits no thread barrier if tiles are disjoint, or if each thread accesses the same elements again', () => {
       const text = textOf((t, { x }) =>
         t.for(4, () =>
           t.for(4, (j) => {
@@ -305,13 +305,13 @@ describe('products', () => {
   const textOf = (dtype: Parameters<typeof productOf>[0], meta: object): string =>
     bodyOf(emit(productOf(dtype).record({ world: 1, meta: { ...meta } }), [64, 64]))
 
-  it('are multiplied by the widest instruction that their rows fill', () => {
+  it('uses the widest matrix instruction that the rows of a product fill', () => {
     expect(textOf('bf16', { M: 64 })).toContain('wgmma_m64n16k16_bf16<')
     expect(textOf('bf16', { M: 48 })).toContain('mma_bf16(')
     expect(textOf('f16', { M: 1, N: 8 })).toContain('mma_f16(')
   })
 
-  it('of fewer rows are multiplied as the transposed product, which has columns enough', () => {
+  it('computes the transposed product with wgmma if a product has few rows and enough columns', () => {
     expect(textOf('bf16', { M: 24, N: 128, K: 64 })).toMatch(
       /wgmma_m64n24k16_bf16<1, 0>\(part<12>\(acc, 0\).*\n.*wgmma_m64n24k16_bf16<1, 0>\(part<12>\(acc, 12\)/,
     )
@@ -323,7 +323,7 @@ describe('products', () => {
     )
   })
 
-  it('have columns shared out to wgmmas that begin with a panel', () => {
+  it('divides the columns of a product among wgmma instructions at panel boundaries', () => {
     const wide = (N: number, right = 'shared'): string => textOf('bf16', { M: 64, N, K: 32, right })
     expect(wide(320)).toContain('wgmma_m64n64k16_bf16<0, 1>(part<32>(acc, 128)')
     expect(wide(384)).toContain('wgmma_m64n192k16_bf16<0, 1>(part<96>(acc, 96)')
@@ -331,11 +331,11 @@ describe('products', () => {
     for (const N of [320, 384, 448]) expect(wide(N)).not.toMatch(/\d\.\d+\) \*/)
   })
 
-  it('are not turned where they have more rows than one wgmma has columns', () => {
+  it('does not transpose a product that has more rows than one wgmma instruction has columns', () => {
     expect(textOf('bf16', { M: 264, N: 64, K: 32 })).toContain('mma_bf16(')
   })
 
-  it('are not computed by every warp where the result is multiplied again', () => {
+  it('divides a product among all warps even if the result is an operand of another product', () => {
     const twice = kernel('twice', { a: tensor(bf16, 2), y: tensor(f32, 2) }, (t, { a, y }) => {
       const [few, many] = [t.shared(bf16, [16, 64]), t.shared(bf16, [64, 64])]
       t.copy(a.tile([0, 0], [16, 64]), few)
@@ -347,7 +347,7 @@ describe('products', () => {
     expect(bodyOf(emit(twice.record({ world: 1 })))).toMatch(/float acc\[8\]/)
   })
 
-  it('are not turned where rows do not come in eights, columns in 64s, or an operand is in registers', () => {
+  it('transposes a product only if its rows are a multiple of 8, its columns of 64, and no operand is in registers', () => {
     for (const meta of [
       { M: 12, N: 64, K: 64 },
       { M: 16, N: 96, K: 64 },
@@ -356,7 +356,7 @@ describe('products', () => {
       expect(textOf('bf16', meta)).toContain('mma_bf16(')
   })
 
-  it('are not turned where the result is reduced: its rows must be where a row is expected', () => {
+  it('does not transpose a product if the rows of the result are reduced', () => {
     const ofRows = kernel('ofRows', { a: tensor(bf16, 2), y: tensor(f32, 1) }, (t, { a, y }) => {
       const [few, many] = [t.shared(bf16, [16, 64]), t.shared(bf16, [64, 64])]
       t.copy(a.tile([0, 0], [16, 64]), few)
@@ -366,7 +366,7 @@ describe('products', () => {
     expect(bodyOf(emit(ofRows.record({ world: 1 })))).toContain('mma_bf16(')
   })
 
-  it('are multiplied one by one where no instruction keeps what the language promises', () => {
+  it('uses plain arithmetic if no matrix instruction computes what the language defines', () => {
     for (const dtype of ['f32', 'i8', 'f8e4m3', 'f8e5m2'] as const) {
       const text = textOf(dtype, { M: 64, N: 64, K: 32 })
       expect(text).not.toContain('mma_')
@@ -375,7 +375,7 @@ describe('products', () => {
     expect(textOf('bf16', { M: 64, K: 10 })).toContain('fmaf(left[')
   })
 
-  it('take the left operand from registers where every warp has its rows, and hand it over where warps share them', () => {
+  it('takes the left operand from registers if each warp holds its rows, otherwise through shared memory', () => {
     const text = bodyOf(emitted['flash-decode-few-heads']())
     expect(text).toContain(
       'mma_bf16(part<4>(acc_2, octet * 4), part<4>(loaded_bf16, step * 4), right[0], right[1]);',
@@ -389,7 +389,7 @@ describe('a fragment in two layouts', () => {
     bodyOf(emit(kernel('twice', { y: square() }, body).record({ world: 1 }), [64, 64]))
   const square = () => tensor(f32, 2)
 
-  it('changes threads through shared memory, once for each use', () => {
+  it('exchanges the elements of a fragment through shared memory once per use that needs another layout', () => {
     const text = textOf((t, { y }) => {
       const x = t.load(y.tile([0, 0], [64, 64]))
       const sums = x.sum(1)
@@ -401,14 +401,14 @@ describe('a fragment in two layouts', () => {
     )
   })
 
-  it('is transposed the same way', () => {
+  it('is transposed through shared memory', () => {
     const text = textOf((t, { y }) =>
       t.store(y.tile([0, 0], [64, 64]), t.load(y.tile([0, 0], [64, 64])).transpose()),
     )
     expect(text.match(/float moved\w*\[/g)).toHaveLength(1)
   })
 
-  it('needs no exchange where elements follow from their indices', () => {
+  it('exchanges no elements between threads if the elements are computed from their indices', () => {
     const text = textOf((t, { y }) => {
       const at = t.arange(64)
       const sum = at
@@ -421,7 +421,7 @@ describe('a fragment in two layouts', () => {
   })
 })
 
-describe('a stop', () => {
+describe('the abort of a launch', () => {
   const loop = kernel('loop', { x: tensor(i32, 1), turns: scalar(i32) }, (t, { x, turns }) => {
     t.for(turns, (i) => t.store(x.at([i]), i))
     t.for(4, (i) => t.store(x.at([i]), i))
@@ -442,19 +442,19 @@ describe('a stop', () => {
   })
   const looks = (text: string): number => text.match(/abort_raised/g)?.length ?? 0
 
-  it('ends loops whose length is not known, and costs short ones nothing', () => {
+  it('ends loops of unknown length, which poll the abort word, while short loops do not poll it', () => {
     const text = bodyOf(emit(loop.record({ world: 1 }), [64]))
     expect(text).toContain(
       'if ((u32)i0 % 1024 == 1023 && group_any(0, 128, thread == 0 && abort_raised(control))) break;',
     )
     expect(looks(text)).toBe(1)
   })
-  it('is not looked for in the loop of a product, whose roles wait for each other', () => {
+  it('is noticed by the waits of a pipelined loop, so the loop does not poll the abort word', () => {
     const text = bodyOf(emitted.gemm())
     expect(text.match(/% 1024 == 1023/)).toBeNull()
     expect(text).toContain('if (!barrier_await(')
   })
-  it('is told of by who waits: for a flag, in a loop, at a barrier', () => {
+  it('lets each wait for a flag, in a loop or at a barrier write a wait record', () => {
     for (const made of [poll, handOver]) {
       const { source, waitSites } = emit(made.record({ world: 1 }), [64])
       expect(source).toContain('tell_wait(control, 1, 0xffffffff, 0, 0);')
@@ -464,7 +464,7 @@ describe('a stop', () => {
       'tell_wait(control, site, owner, value, wanted);',
     )
   })
-  it('lets what waits return at its start', () => {
+  it('lets a kernel with waits return at its start if the launch is already aborted', () => {
     const isChecked = (one: EmittedKernel): boolean =>
       bodyOf(one).includes('if (__syncthreads_or(is_stopped)) return;')
     expect(
@@ -473,7 +473,7 @@ describe('a stop', () => {
   })
 })
 
-describe('what is not lowered is refused at the author’s line', () => {
+describe('an op that cannot be lowered is rejected at its source line', () => {
   const one = { y: tensor(f32, 2) }
   const refusal = (body: Parameters<typeof kernel<typeof one>>[2]): unknown => {
     try {
@@ -485,14 +485,14 @@ describe('what is not lowered is refused at the author’s line', () => {
   }
   const here = /^src\/targets\/cuda\/emit\/emit\.test\.ts:\d+:\d+: /
 
-  it('what an atomic found, one for each row of a matrix', () => {
+  it('rejects the result of an atomic on one element per row of a matrix', () => {
     const message = refusal((t, { y }) => {
       const sums = t.load(y.tile([0, 0], [64, 64])).sum(1)
       const before = t.atomic.add(y.at([t.arange(64), t.arange(64)]), sums)
       t.store(y.tile([0, 0], [64, 64]), t.load(y.tile([0, 0], [64, 64])).mul(before.expand(1)))
     })
     expect(message).toMatch(here)
-    expect(message).toMatch(/atomic\.add: whose result is used/)
+    expect(message).toMatch(/atomic\.add: the result of an atomic on one element per row/)
   })
 })
 
@@ -506,15 +506,19 @@ describe.skipIf(noCompiler)('compiled for sm_90a', () => {
     return /gemm(?!-f32)|attention|decode/.test(name) ? ['wgmma.mma_async.sync.aligned'] : []
   }
 
-  it('spills nothing and multiplies by the instruction that fits', { timeout: 240_000 }, () => {
-    const compiled = compileTogether(names.map((name) => emitted[name]()))
-    const found = names.map((name, i) => ({
-      name,
-      properties: compiled[i].properties,
-      instructions: instructions.filter((one) => compiled[i].ptx.includes(one)),
-    }))
-    expect(found).toEqual(
-      names.map((name) => ({ name, properties: NO_SPILLS, instructions: instructionOf(name) })),
-    )
-  })
+  it(
+    'compiles every sample kernel without register spills and with the expected matrix instruction',
+    { timeout: 240_000 },
+    () => {
+      const compiled = compileTogether(names.map((name) => emitted[name]()))
+      const found = names.map((name, i) => ({
+        name,
+        properties: compiled[i].properties,
+        instructions: instructions.filter((one) => compiled[i].ptx.includes(one)),
+      }))
+      expect(found).toEqual(
+        names.map((name) => ({ name, properties: NO_SPILLS, instructions: instructionOf(name) })),
+      )
+    },
+  )
 })

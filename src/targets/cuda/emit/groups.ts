@@ -2,7 +2,7 @@
  * Decides which threads of a program execute which role. A *group* is a range of consecutive warps that execute the
  * same code: the whole program, or one role. A role that only waits, computes scalars and starts copies needs one
  * thread. A role of one thread releases registers to the roles that hold fragments. A courier role uses idle warps of
- * the producer's warpgroup, and holds the data that it sends.
+ * the producer's warpgroup, and holds the data that it sends in registers.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -27,7 +27,7 @@ import { is16Bit } from './spell.ts'
 export interface Group {
   readonly name: string
   /**
-   * The duty of the role (producer, consumer or courier). Undefined for the whole program and for roles that the
+   * The duty of the role (producer, consumer or courier), or undefined for the whole program and for roles that the
    * kernel's author wrote.
    */
   readonly duty: Duty | undefined
@@ -41,10 +41,10 @@ export interface Group {
   readonly barrier: number
   /** The warps that branch to this group's code. Roles that share a warpgroup have a common branch. */
   readonly branch: Branch
-  /** The number of threads in all roles of the program. A barrier over all roles counts these threads. */
+  /** The number of threads in all roles of the program, which a thread barrier over all roles counts. */
   readonly together: number
   /**
-   * The registers per thread that the group sets with `setmaxnreg`. Undefined if the group keeps the number of
+   * The registers per thread that the group sets with `setmaxnreg`, or undefined if the group keeps the number of
    * registers of the launch.
    */
   readonly registers: { readonly change: 'lower' | 'raise'; readonly count: number } | undefined
@@ -59,7 +59,7 @@ export interface RolesPlan {
   /** The number of threads per program. */
   readonly block: number
   readonly whole: Group
-  /** The group of each role, by the role's block. */
+  /** The group of each role, by the IR block of the role. */
   readonly groups: ReadonlyMap<Block, Group>
   /** The lowest thread barrier id that no group uses. */
   readonly freeBarrier: number
@@ -68,13 +68,13 @@ export interface RolesPlan {
 }
 
 /**
- * Registers for a single thread that waits for flags and iterates over tiles. 40 registers are too few for some
- * kernels.
+ * The registers per thread of a role of one thread, which waits for flags and iterates over tiles. 40 registers are too
+ * few for such a role in some kernels.
  */
 const SOLO_REGISTERS = 56
 /**
- * Registers per thread for addresses, in addition to the fragments themselves. 56 registers are too few for some
- * kernels that record.
+ * The registers per thread for addresses and counters, in addition to the registers of fragments. 56 such registers are
+ * too few for some kernels that record.
  */
 const BESIDE_FRAGMENTS = 72
 /**
@@ -139,7 +139,8 @@ function planGroups(
   const few = branches.map((branch) => fewRegisters(branch, roles, solo))
   const change = registerChange(branches, warps, few, launch)
   const isPartial = (branch: readonly number[]): number => Number(warpsOf(branch, warps) % 4 !== 0)
-  // Whole warpgroups come first, so that each starts at a multiple of four warps, as wgmma requires.
+  // Branches of whole warpgroups come first, so that each of them starts at a multiple of four warps, as wgmma
+  // requires.
   branches.sort((a, b) => isPartial(a) - isPartial(b))
   let first = 0
   for (const roleNumbers of branches) {
@@ -164,8 +165,8 @@ function planGroups(
 }
 
 /**
- * Divides the roles, by number, into branches: one branch for the roles that share a warpgroup, and one for each other
- * role.
+ * Divides the numbers of the roles into branches: one branch for the roles that share a warpgroup, and one for each
+ * other role.
  */
 function branchesOf(count: number, duties: readonly Duty[]): number[][] {
   // A courier runs on warps of the producer's warpgroup.
@@ -228,9 +229,9 @@ function sendingRegisters(role: Block, warps: number): number {
 
 /**
  * Returns a text that says what a courier role (a role that sends data on idle warps of the producer) would cost, or
- * undefined if it costs nothing. A courier costs nothing if two conditions hold. The producer needs only one thread, so
- * that its other warps are idle. The registers are redistributed with `setmaxnreg`, or they suffice for a second
- * program per multiprocessor if shared memory has room for one.
+ * undefined if it costs nothing. A courier costs nothing if two conditions hold. First, the producer needs only one
+ * thread, so that its other warps are idle. Second, either `setmaxnreg` redistributes the registers, or the registers
+ * suffice for a second program per multiprocessor if shared memory has room for one.
  */
 export function costOfCourier(
   { groups, block }: RolesPlan,
@@ -248,13 +249,13 @@ export function costOfCourier(
   const byRegisters = programs({ sharedBytes: 0, registersPerThread: sendingRegisters(role, warps) })
   return registers !== undefined || byRegisters >= Math.min(2, byMemory)
     ? undefined
-    : 'its registers would keep a second program off the multiprocessor'
+    : 'the registers of the courier would prevent a second resident program per multiprocessor'
 }
 
 /**
- * Returns the `setmaxnreg` change of each branch. The changes move registers from branches that need few to branches
- * that hold fragments. Returns undefined if registers cannot be moved, for example because a branch is not a whole
- * number of warpgroups.
+ * Returns the `setmaxnreg` change of each branch. The changes move registers from branches that need few registers to
+ * branches that hold fragments. Returns undefined if registers cannot be moved, for example because a branch is not a
+ * whole number of warpgroups.
  */
 function registerChange(
   branches: readonly (readonly number[])[],
@@ -285,7 +286,9 @@ export const registersOf = ({ registers }: Group, plan: RolesPlan): number =>
 
 const roundDown = (count: number): number => Math.floor(count / 8) * 8
 
-/** True if one thread of a role can execute the op on behalf of all its threads. */
+/**
+ * For each synchronisation op, true if one thread of a role can execute the op on behalf of all threads of the role.
+ */
 const isByOneThread: Readonly<Record<SyncName, boolean>> = {
   signal: true,
   wait: true,
@@ -305,7 +308,7 @@ const isByOneThread: Readonly<Record<SyncName, boolean>> = {
 
 function needsOneThread(role: Block, copies: CopyPlanner): boolean {
   return [...walk(role)].every((node) => {
-    // A role whose stores pass through staging has several threads.
+    // A role that stores through staging memory needs several threads to fill it.
     if (opOf(node).completes === 'at drain') return false
     if (isAsync(node)) return copies.ofCopy(node).how === 'tensor'
     if (opOf(node).effect === 'sync' && !entryOf(isByOneThread, node)) return false

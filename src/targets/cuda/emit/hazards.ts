@@ -1,10 +1,10 @@
 /**
  * Tracks memory hazards inside a group. The language guarantees that a role executes sequentially. The group of warps
  * that executes a role has many threads, however, and TMA and the tensor cores access memory asynchronously. `Hazards`
- * records the accesses since the last thread barrier of the group. For the next access, it determines the required
- * synchronisation: a thread barrier, a fence between ordinary and asynchronous accesses, or the completion of TMA
- * stores. Different parameters are assumed to be different memory, because a launch rejects the same tensor for two
- * parameters if either is written.
+ * records the accesses since the last thread barrier of the group. For the next access, the class determines the
+ * required synchronisation: a thread barrier, a fence between ordinary and asynchronous accesses, or the completion of
+ * TMA stores. Different tensor parameters are assumed to refer to disjoint memory, because a launch rejects the same
+ * tensor for two parameters if the kernel writes either of them.
  */
 import { attribute, walk, type Node } from '../../../ir/node.ts'
 import {
@@ -28,21 +28,21 @@ import type { Scratch } from './scratch.ts'
 import { hasView, viewOf, type TensorView } from './views.ts'
 
 export interface Access {
-  /** The tensor parameter or shared tile. */
+  /** The tensor parameter or shared tile that is accessed. */
   readonly base: Node
   readonly ref: Node
   readonly writes: boolean
   /**
    * `threads`: ordinary loads and stores. `engine`: accesses by TMA or wgmma. `engineStore`: TMA stores that may not
    * have completed. `inFlight`: TMA copies that may not have completed and that the author completes with `quiet`.
-   * `fetch`: such copies by threads (cp.async).
+   * `fetch`: cp.async copies that may not have completed and that the author completes with `quiet`.
    */
   readonly by: 'threads' | 'engine' | 'engineStore' | 'inFlight' | 'fetch'
   /** The number of boxes of this TMA store that TMA may still be reading from staging memory. */
   readonly boxes?: number
   /**
-   * Identifies the assignment of elements to threads. Equal strings mean that the same thread accesses the same
-   * element.
+   * Identifies the assignment of elements to threads. If two accesses have equal strings, each element is accessed by
+   * the same thread in both.
    */
   readonly dealt: string
 }
@@ -52,11 +52,11 @@ export interface Plans {
   readonly copies: CopyPlanner
   readonly stores: ReadonlyMap<Node, TensorPlan>
   readonly products: ReadonlyMap<Node, Product>
-  /** Maps each node whose threads exchange elements to the shared memory that they use. */
+  /** Maps each node whose threads exchange elements to the shared memory for the exchange. */
   readonly scratch: ReadonlyMap<Node, Scratch>
 }
 
-/** The memory accesses of a node itself, including accesses to its scratch region. */
+/** The memory accesses of a node without its nested blocks, including accesses to the scratch memory of the node. */
 export function accessesOf(node: Node, plans: Plans): Access[] {
   const inScratch = (of: Node, writes: boolean): Access[] => {
     const region = plans.scratch.get(of)
@@ -69,7 +69,7 @@ export function accessesOf(node: Node, plans: Plans): Access[] {
   ]
 }
 
-/** The write of an asynchronous copy to its target. */
+/** Returns the write access of an asynchronous copy to its target. */
 export function fillOf(node: Node, { copies }: Plans): Access {
   const by = copies.ofCopy(node).how === 'tensor' ? 'engine' : 'threads'
   const { target } = copyOf(node)!
@@ -78,7 +78,11 @@ export function fillOf(node: Node, { copies }: Plans): Access {
 
 function namedAccesses(node: Node, plans: Plans): readonly Access[] {
   if (opOf(node).accesses.length === 0) return []
-  return entryOf(named, node, 'accesses memory, and the hazards of a GPU do not say by whom')(node, plans)
+  return entryOf(
+    named,
+    node,
+    'accesses memory, but the hazard analysis does not know whether threads or an engine make the access',
+  )(node, plans)
 }
 
 const access = (ref: Node, writes: boolean, by: Access['by'], dealt: string): Access => ({
@@ -127,7 +131,7 @@ const named: Readonly<Record<MemoryName, (node: Node, plans: Plans) => readonly 
     ]
   }),
   'put.signal': ({ op }) => {
-    throw new Error(`${op} is replaced before the hazards of a GPU are known`)
+    throw new Error(`${op} must be replaced before the hazard analysis for a GPU`)
   },
   dot(node, { products }) {
     const [by, dealt] = isByWarpgroups(products.get(node))
@@ -138,7 +142,8 @@ const named: Readonly<Record<MemoryName, (node: Node, plans: Plans) => readonly 
   // Accesses to staging memory are not listed: each staging buffer belongs to the TMA stores of one role, and `boxes`
   // orders its accesses.
   stage: () => [],
-  // Operands that are staged in shared memory use the scratch memory of their matrix product, which is listed there.
+  // Operands that are staged in shared memory use the scratch memory of their matrix product, whose accesses
+  // `accessesOf` lists.
   operands: () => [],
   'store.box': ({ inputs: [ref] }) => [access(ref, true, 'engineStore', 'engine')],
   // Flag-in-data words need no synchronisation, because each word contains its epoch.
@@ -159,7 +164,10 @@ export interface Need {
 }
 
 interface Pending extends Access {
-  /** The loop in whose previous iteration the access happened. Undefined if it happened in the same iteration. */
+  /**
+   * The loop in whose previous iteration the access happened, or undefined if the access happened in the current
+   * iteration.
+   */
   readonly before: Node | undefined
 }
 
@@ -174,25 +182,25 @@ export class Hazards {
   #pending: Pending[] = []
   /**
    * The writes of threads that engines cannot see yet, because no proxy fence followed. A thread barrier does not make
-   * these writes visible to engines. (TMA copies that the author wrote execute their own fence for tensors:
-   * `Decisions.mayHaveWritten`.)
+   * the writes of threads visible to engines (TMA and the matrix unit). (TMA copies that the author wrote execute their
+   * own fence for tensors: `Decisions.mayHaveWritten`.)
    */
   #unfenced: readonly Access[] = []
   /**
-   * True if TMA could overwrite shared tiles that threads are still reading. The initial value is true, because earlier
-   * accesses are unknown.
+   * True if TMA could overwrite shared tiles that threads are still reading. The initial value of `#isUnfenced` is
+   * true, because the accesses before the start of the group are unknown.
    */
   #isUnfenced = true
   readonly #seenByEngines: ReadonlySet<Node>
 
-  /** Takes the memory that TMA or the matrix unit accesses (`Decisions.seenByEngines`). */
+  /** `seenByEngines` contains the tensors and shared tiles that TMA or the matrix unit accesses. */
   constructor(seenByEngines: ReadonlySet<Node>) {
     this.#seenByEngines = seenByEngines
   }
 
   /**
-   * The hazards at the start of a role. At the start of a role, all threads have synchronised, but they may not have
-   * executed a proxy fence.
+   * Returns the hazards at the start of a role. At the start of a role, all threads have synchronised, but they may not
+   * have executed a proxy fence.
    */
   ofRole(): Hazards {
     const made = new Hazards(this.#seenByEngines)
@@ -233,18 +241,18 @@ export class Hazards {
     this.#unfenced = [...this.#unfenced, ...seen]
   }
 
-  /** Must be called when all threads of the group have executed a proxy fence of this memory. */
+  /** Records that all threads of the group have executed a proxy fence for the memory `space`. */
   fence(space: 'shared' | 'all'): void {
     this.#unfenced = space === 'all' ? [] : this.#unfenced.filter((access) => !isShared(access))
   }
 
-  /** Must be called when the threads of the group have synchronised at a thread barrier. */
+  /** Records that the threads of the group have synchronised at a thread barrier. */
   meet(): void {
     this.handedBack()
     this.#pending = this.#pending.filter(({ by }) => ['engineStore', 'inFlight', 'fetch'].includes(by))
   }
 
-  /** Must be called when threads of any group have finished with shared tiles, which TMA may then fill again. */
+  /** Records that threads of any group have finished with shared tiles, which TMA may then fill again. */
   handedBack(): void {
     this.#isUnfenced = true
   }
@@ -263,14 +271,14 @@ export class Hazards {
     this.#isUnfenced = false
   }
 
-  /** Must be called when all TMA stores have completed. */
+  /** Records that all TMA stores have completed. */
   drained(): void {
     this.#pending = this.#pending.filter(({ by }) => by !== 'engineStore' && by !== 'inFlight')
   }
 
   /**
-   * Must be called when each thread has waited for its copies in flight. The caller must insert a thread barrier
-   * afterwards.
+   * Records that each thread has waited for its copies in flight. After this call, the caller must insert a thread
+   * barrier.
    */
   fetched(): void {
     const done = this.#pending.filter(({ by }) => by === 'fetch')
@@ -278,7 +286,7 @@ export class Hazards {
     this.#write(done.map((access) => ({ ...access, by: 'threads' })))
   }
 
-  /** Must be called when TMA has read all boxes of earlier stores. */
+  /** Records that TMA has read all boxes of earlier stores. */
   boxesRead(): void {
     this.#pending = this.#pending.map((access) => (access.boxes ? { ...access, boxes: 0 } : access))
   }
@@ -299,12 +307,12 @@ export class Hazards {
     return this.#pending.some((access) => access.by === 'engineStore')
   }
 
-  /** True if TMA makes copies that the author completes with `quiet`. */
+  /** True if TMA copies are in flight that the author of the kernel completes with `quiet`. */
   get hasCopiesInFlight(): boolean {
     return this.#pending.some((access) => access.by === 'inFlight')
   }
 
-  /** True if threads have copies in flight. */
+  /** True if copies by threads (cp.async) are in flight. */
   get hasFetches(): boolean {
     return this.#pending.some((access) => access.by === 'fetch')
   }
@@ -323,7 +331,8 @@ export class Hazards {
   }
 
   /**
-   * Adds all accesses of a loop as pending accesses of its previous iteration. Must be called before the loop's body.
+   * Adds all accesses of a loop as pending accesses of its previous iteration. Must be called before the accesses of
+   * the loop's body are added.
    */
   enterLoop(loop: Node, plans: Plans): void {
     for (const block of loop.blocks)
@@ -339,7 +348,7 @@ export class Hazards {
     return { accesses: [...this.#pending], unfenced: this.#unfenced, isUnfenced: this.#isUnfenced }
   }
 
-  /** Must be called where branches join. The pending accesses of all branches become pending. */
+  /** Records that branches join: an access is then pending if it is pending at the end of any branch. */
   restore(...branches: readonly Pendings[]): void {
     this.#pending = [...new Set(branches.flatMap(({ accesses }) => accesses))]
     this.#unfenced = [...new Set(branches.flatMap(({ unfenced }) => unfenced))]
@@ -351,7 +360,10 @@ const isByEngine = ({ by }: Access): boolean => by !== 'threads' && by !== 'fetc
 const isWrittenByThreads = ({ writes, by }: Access): boolean => writes && by === 'threads'
 const isShared = ({ base }: Access): boolean => declaresTile(base)
 
-/** True if an engine accesses memory that threads have written, and no proxy fence was executed in between. */
+/**
+ * True if an engine accesses memory that threads have written, and no proxy fence was executed between the write and
+ * the access.
+ */
 const isUnseen = (then: Access, now: Access): boolean =>
   then.base === now.base &&
   (now.by === 'engineStore' || (isByEngine(now) && isShared(now))) &&
@@ -359,7 +371,7 @@ const isUnseen = (then: Access, now: Access): boolean =>
 
 function conflict(then: Pending, now: Access): boolean {
   if (then.base !== now.base || !(then.writes || now.writes)) return false
-  // The author orders a copy in flight before later accesses with `quiet`.
+  // The author of a kernel calls `quiet` between a copy in flight and later accesses to the same memory.
   if (then.by === 'inFlight' || then.by === 'fetch') return false
   if (then.by === 'engine' && now.by === 'engine') return false
   if (then.dealt === 'leader' && now.dealt === 'leader') return false
@@ -370,7 +382,7 @@ function conflict(then: Pending, now: Access): boolean {
   return then.before !== undefined && !isAligned(now.ref, then.before)
 }
 
-/** True if two tiles are disjoint because they are picked from the same axis with different constants. */
+/** True if two tiles are disjoint because they are picked from the same axis with different constant indices. */
 function isApart(a: Node, b: Node): boolean {
   if (a === b || a.op !== 'tile' || b.op !== 'tile') return false
   const [left, right] = [tensorView(a.inputs[0]), tensorView(b.inputs[0])]
@@ -399,8 +411,8 @@ function countsUp(node: Node): boolean {
 }
 
 /**
- * True if every iteration of a loop refers to a different tile. Each index of the loop must select the tile along an
- * axis whose window does not change during the loop.
+ * True if every iteration of a loop refers to a different tile. Each loop index must select the tile along an axis
+ * whose window does not change during the loop.
  */
 function isDistinct(ref: Node, loop: Node): boolean {
   if (loop.op !== 'for' && loop.op !== 'persistent') return false
@@ -416,9 +428,9 @@ function isDistinct(ref: Node, loop: Node): boolean {
 }
 
 /**
- * True if, for any two iterations of a loop, a ref denotes either the same elements or disjoint elements. The condition
- * holds for tiles of windows that do not change during the loop, whatever the indices of the tiles are. The condition
- * also holds for the copies of a tensor on different ranks.
+ * True if, for any two iterations of a loop, a ref denotes either the same elements or disjoint elements. `isAligned`
+ * is true for tiles of windows that do not change during the loop, whatever the indices of the tiles are, and for the
+ * copies of a tensor on different ranks.
  */
 function isAligned(ref: Node, loop: Node): boolean {
   if (isInvariant(ref, loop)) return true
@@ -431,8 +443,8 @@ function isAligned(ref: Node, loop: Node): boolean {
 }
 
 /**
- * Describes a tensor as windows and picks of a parameter. Gathered rows cannot be described in this way, so the result
- * for them is undefined.
+ * Describes a view of a tensor parameter by its windows and picked indices. The result is undefined for gathered rows,
+ * which windows and picked indices cannot describe.
  */
 function tensorView(node: Node): TensorView | undefined {
   for (let view = node; view.op !== 'param'; view = view.inputs[0]) if (!hasView(view)) return undefined

@@ -1,18 +1,15 @@
 /**
  * Defines layouts: a layout maps each element of a fragment to a thread of the group and to a register of that thread.
  *
- *   accumulator  the output layout of the matrix unit: tiles of 16 x 8, in which a thread holds pairs of columns in two
- *                rows. The spread of the matrix assigns the tiles to warps
- *   left         the same tiles, but every warp holds all columns of its rows: the layout of a left operand in
- *                registers
+ *   accumulator  the output layout of the matrix unit: 16 x 8 tiles in which a thread holds column pairs in two rows
+ *   left         tiles like those of an accumulator, but every warp holds all columns of its rows, as in a left operand
  *   swapped      the output layout of the transposed product: an accumulator with rows and columns exchanged
- *   rows         one value per row of an accumulator or left operand, replicated in the four threads of the row and in
- *                all warps that hold the row
- *   columns      one value per column of an accumulator, replicated in all warps that hold the column and in eight
- *                threads of each
+ *   rows         one value per row of an accumulator or left operand, replicated in the threads that hold the row
+ *   columns      one value per column of an accumulator, replicated in the threads that hold the column
  *   blocked      elements in memory order, assigned to the threads in vectors
  *
- * The methods of a layout return C++ expressions in the register index `i` of the unrolled loops in the emitted code.
+ * The `spread` of a matrix assigns its tiles to warps. The methods of a layout return C++ expressions in the register
+ * index `i` of the unrolled loops in the emitted code.
  */
 import type { Shape } from '../../../ir/type.ts'
 import { all, code, group as grouped, hasSum, integer, operand, plain, plus, sum, type Code } from './code.ts'
@@ -35,7 +32,7 @@ export interface Layout {
   readonly spread: Spread | undefined
   /** The coordinates of the element in register `i`, one expression per axis. */
   place(i: Code): readonly Code[]
-  /** The condition under which register `i` holds an element, or undefined if it always does. */
+  /** The condition under which register `i` holds an element, or undefined if the register always holds one. */
   exists(i: Code): Code | undefined
   /**
    * A condition that is true in exactly one of the threads that hold the same element; undefined if elements are not
@@ -129,13 +126,16 @@ export function matrixLayout(kind: 'accumulator' | 'left', shape: Shape, group: 
   }
 }
 
-/** True if wgmma can compute the transposed matrix: its rows fill warpgroups, and its columns are a multiple of 8. */
+/**
+ * True if wgmma can compute the transposed matrix: the rows of the transpose fill warpgroups, and its columns are a
+ * multiple of 8.
+ */
 export const isSwappable = ([rows, columns]: Shape, group: Group): boolean =>
   rows % TILE_COLUMNS === 0 && spreadOf([columns, rows], group).isWarpgroups
 
 /**
- * Returns the layout of the result of a transposed matrix product (`swapped`). Consecutive registers of this layout
- * hold neighbours in a column, so elements are not stored as vectors.
+ * Returns the layout of the result of a transposed matrix product (`swapped`). Consecutive registers of the `swapped`
+ * layout hold neighbours in a column, so elements are not stored as vectors.
  */
 export function swappedLayout(shape: Shape, group: Group): Layout {
   const [rows, columns] = shape
@@ -229,19 +229,19 @@ export function blockedLayout(shape: Shape, bytes: number, group: Group): Layout
   }
 }
 
-/** The coordinates of an element of a vector, or of a matrix with one axis of extent 1. */
+/** Returns the coordinates of an element of a vector, or of a matrix with one axis of extent 1. */
 const vectorPlace = (shape: Shape, text: Code): readonly Code[] => {
   if (shape.length === 1) return [text]
   return shape[1] === 1 ? [text, integer(0)] : [integer(0), text]
 }
 
-/** The first row of the executing warp. */
+/** The first row that the executing warp holds. */
 function firstRow({ rowWarps, rowTiles, warpsOfRow, isWarpgroups }: Spread, group: Group): Code {
   if (isWarpgroups) return group.warps === 4 ? integer(0) : code`thread / 128 * ${64 * rowTiles}`
   return rowWarps === 1 ? integer(0) : code`thread / ${32 * warpsOfRow} * ${TILE_ROWS * rowTiles}`
 }
 
-/** The first column of the executing warp. */
+/** The first column that the executing warp holds. */
 export const firstColumn = ({ columnWarps, columnTiles }: Spread): Code =>
   columnWarps === 1 ? integer(0) : code`thread / 32 % ${columnWarps} * ${TILE_COLUMNS * columnTiles}`
 

@@ -17,24 +17,27 @@ const library = libraryOf({ wgmma })
 
 const withoutComments = (text: string): string => text.replace(/\/\/.*$/gm, '')
 
-/** The library names among the words of a text, apart from one's own. */
+/** Returns the names of library declarations that occur in a text, except the name `own`. */
 const wordsIn = (text: string, own = ''): string[] =>
   [...new Set(withoutComments(text).match(/\w+/g))].filter((word) => word in library && word !== own).sort()
 
-/** The name that a text declares. */
+/** Returns the name of the type or function that a C++ text declares. */
 function declaredBy(text: string): string | undefined {
   const [head] = text.replace(/template <[^>]*>/, '').split(/[;{]/)
   return (/^\s*(?:struct|typedef)\b.*?(\w+)\s*$/.exec(head) ?? /(\w+)\(/.exec(head))?.[1]
 }
 
 describe('the device library', () => {
-  it.each(Object.keys(library))('%s says what it declares and what it uses', (name) => {
-    const { text, uses } = library[name]
-    expect(declaredBy(text)).toBe(name)
-    expect([...uses].sort()).toEqual(wordsIn(text, name))
-  })
+  it.each(Object.keys(library))(
+    '%s declares its own name and lists all library names that its text uses',
+    (name) => {
+      const { text, uses } = library[name]
+      expect(declaredBy(text)).toBe(name)
+      expect([...uses].sort()).toEqual(wordsIn(text, name))
+    },
+  )
 
-  it('knows what functions for one kernel use', () => {
+  it('lists the library names that the text of a generated device function uses', () => {
     const made = [
       ...[2, 5].flatMap((axes) => [tensorCopy('load', axes), tensorCopy('store', axes)]),
       ...(['f32', 'u8', 'i8', 'bf16', 'i32', 'u32', 'i64'] as const).flatMap((dtype) =>
@@ -49,29 +52,29 @@ describe('the device library', () => {
     }
   })
 
-  it('gives a kernel what it uses, with what that uses, in order', () => {
+  it('includes the used declarations and all declarations on which these depend, in library order', () => {
     const few = usedOf(library, ['barrier_await'])
     const names = ['u32', 'barrier_try', 'WaitRecord', 'Control', 'abort_raised', 'barrier_await']
     expect(few).toBe(usedOf(Object.fromEntries(names.map((name) => [name, library[name]])), names))
   })
 
-  it('refuses a name that it does not have', () => {
+  it('throws an error for a name that it does not declare', () => {
     expect(() => usedOf(library, ['unheard_of'])).toThrow('the device library has no unheard_of')
   })
 
-  it('leaves little before a small kernel', () => {
+  it('adds less than 800 characters in front of a small kernel', () => {
     const set = kernel('set', { x: tensor(f32, 1) }, (t, { x }) => t.store(x.at([0]), 1))
     const { source } = emit(set.record({ world: 1 }))
     expect(source.indexOf('// set, for')).toBeLessThan(800)
   })
 
-  it('has nothing that neither the emitter nor another declaration uses', () => {
+  it('contains only declarations that the emitter or another declaration uses', () => {
     const folder = import.meta.dirname
     const renderers = readdirSync(folder, { recursive: true, encoding: 'utf8' })
       .filter((file) => file.endsWith('.ts') && !file.endsWith('test.ts'))
       .map((file) => readFileSync(join(folder, file), 'utf8'))
       .join('\n')
-    // Names that renderers compose from parts.
+    // The names of declarations that renderers compose from parts, such as `mma_` and `bf16`.
     const composed =
       /^(registers_(raise|lower)|stage_(halves|floats)|pack_b?f16|mma_b?f16|load_matrix_.*|(b?f16|f8\w+)_to_f32|f32_to_(b?f16|f8\w+|i8|u8|i64))$/
     const used = new Set([
@@ -86,8 +89,8 @@ describe('the device library', () => {
 })
 
 /**
- * The declarations that a kernel needs, found as a compiler would find them: by the words of its text. The emitter does
- * not read the text. It knows the uses from the code that it wrote.
+ * Returns the declarations that a kernel needs, found as a compiler would find them: by the identifiers in its text.
+ * The emitter does not read emitted text, but collects the used declarations from the code that it writes.
  */
 function neededBy(text: string, available: Library): Set<string> {
   const needed = new Set<string>()
@@ -104,13 +107,14 @@ function neededBy(text: string, available: Library): Set<string> {
 
 describe('the text of a kernel', () => {
   const cases = shippedKernels.map((one) => [one.name, one] as const)
-  itForSome(cases, isSample)('%s includes exactly what it needs', ([, one]) => {
+  itForSome(cases, isSample)('%s includes exactly the declarations that it needs', ([, one]) => {
     for (const options of [{}, { record: true }]) {
       const { source } = one.emit(options)
       const at = source.indexOf('extern "C"')
       const needed = neededBy(source.slice(at), library)
       const included = Object.keys(library).filter((name) => source.slice(0, at).includes(library[name].text))
-      // A function made for this kernel may need more.
+      // A device function that is generated for the kernel may need declarations that the kernel's own text does not
+      // need.
       for (const name of needed) expect(included).toContain(name)
       const made = neededBy(source.slice(0, at), library)
       for (const name of included) expect(needed.has(name) || made.has(name), name).toBe(true)

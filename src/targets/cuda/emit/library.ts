@@ -18,7 +18,7 @@ export const lib = Object.fromEntries(Object.keys(fixed).map((name) => [name, wo
   Record<DeviceName, Code>
 >
 
-/** All declarations that a kernel may use, except for those that are made for it. */
+/** All declarations that a kernel may use, except for those that are generated for the kernel. */
 export const libraryOf = (options: PreludeOptions): Library => ({
   ...prelude(options),
   ...COMMON,

@@ -10,11 +10,14 @@ import type { Group } from './groups.ts'
 import type { Product } from './products.ts'
 
 export interface LoopPlan {
-  /** The number for `#pragma unroll` per loop. The compiler decides about loops that are not in this map. */
+  /**
+   * For each loop, the factor in `#pragma unroll`. The CUDA compiler chooses the factor of loops that are not in this
+   * map.
+   */
   readonly unrolled: ReadonlyMap<Node, number>
   /**
-   * The number of iterations between reads of the abort word, per loop that polls it. A read of the abort word takes up
-   * to a microsecond, because the word is in host memory.
+   * For each loop that polls the abort word, the number of iterations between two reads. A read of the abort word is
+   * slow, because it bypasses the L1 cache.
    */
   readonly polling: ReadonlyMap<Node, number>
   /**
@@ -41,12 +44,15 @@ export const planLoops = analysis('loops of a GPU', findLoops, (ir) =>
 /** The maximum number of iterations that a `for` loop may execute without reading the abort word. */
 const FOR_TURNS = 1024
 
-/** The number of iterations after which a loop reads the abort word again. */
+/**
+ * The number of iterations after which a loop reads the abort word again, unless `otherTurns` has an entry for the
+ * loop.
+ */
 const TURNS = 64
 
 /**
- * The loop ops that poll the abort word at another interval. A function returns undefined if its loop need not poll the
- * abort word.
+ * The loop ops that poll the abort word at another interval than `TURNS`. Each function returns the interval in
+ * iterations, or undefined if the loop need not poll the abort word.
  */
 const otherTurns: Readonly<Partial<Record<OpName, (loop: Node) => number | undefined>>> = {
   // If the iterations of a loop are divided among threads, each iteration is a wait that polls the abort word itself.
@@ -89,8 +95,8 @@ function findLoops(ir: KernelIR, { layouts, products, groupOf }: Known): LoopPla
 }
 
 /**
- * True for a loop with many iterations or an unknown number of iterations, unless the loop waits for a ring slot. A
- * loop that waits for a ring slot ends when the other role ends, so it need not poll the abort word.
+ * True for a loop with many iterations or an unknown number of iterations, unless the loop waits for a ring slot. The
+ * wait for a ring slot itself ends if the launch is aborted, so a loop with such a wait need not poll the abort word.
  */
 function isLong(loop: Node): boolean {
   const bounds = loop.inputs.slice(0, 3)
@@ -118,7 +124,7 @@ const isLoad = ({ op }: Node): boolean => op === 'load' || op === 'words.take'
 
 /**
  * True if a loop body loads values and neither synchronises threads nor has other effects. The loads of one iteration
- * can then be in flight while the previous iteration computes.
+ * of such a loop can be in flight while the previous iteration computes.
  */
 const onlyLoads = ({ nodes }: Block): boolean =>
   nodes.some(isLoad) && nodes.every((node) => node.blocks.length === 0 && (isLoad(node) || isSilent(node)))
@@ -140,8 +146,8 @@ function turnsAtOnce(loop: Node, layouts: Layouts, isRepeated: boolean): number 
 }
 
 /**
- * The maximum number of registers that 16 unrolled iterations may load. With more registers, the sum of the loaded
- * values would not fit in addition.
+ * The maximum number of registers that 16 unrolled iterations may load. If the iterations loaded more registers, too
+ * few registers would remain for the sum of the loaded values.
  */
 const mostLoaded = 384
 const mostHeld = 192
@@ -156,8 +162,8 @@ const mostStored = 32
 const storedAt: Partial<Record<OpName, number>> = { store: 1, 'words.post': 2, boxes: 0 }
 
 /**
- * True if a loop body only stores. Such a loop usually stores one value to all ranks: only the addresses differ, and
- * the compiler computes the addresses for all ranks together.
+ * True if a loop body only stores. A loop that only stores usually writes one value to all ranks: only the addresses
+ * differ, and the compiler computes the addresses for all ranks together.
  */
 function onlyStores({ nodes }: Block, layouts: Layouts): boolean {
   const isStored = ({ op, attributes: { order } }: Node): boolean =>

@@ -7,14 +7,19 @@ import { isPassive, opOf } from '../../../ir/ops/index.ts'
 
 /** How the threads of a group exchange the value of a node. */
 export type Exchange =
-  /** All threads write to the scratch memory of the node, pass a thread barrier, and read from it. */
+  /**
+   * All threads write to the scratch memory of the node, pass a thread barrier, and then read from the scratch memory.
+   */
   | 'scratch'
   /**
    * All threads write to the scratch memory of the node and pass a thread barrier. The threads read from the scratch
    * memory when the value of the node is used.
    */
   | 'table'
-  /** One thread computes the value and writes it to shared memory. All threads read it between two thread barriers. */
+  /**
+   * One thread computes the value and writes it to shared memory. All threads read the value from shared memory between
+   * two thread barriers.
+   */
   | 'leader'
   /**
    * Every warp writes a partial result to shared memory. All threads read the partial results between two thread
@@ -23,7 +28,7 @@ export type Exchange =
   | 'warps'
 
 /**
- * True if a thread barrier after these nodes is redundant: all threads of the program have synchronised, and the nodes
+ * True if a thread barrier after `nodes` is redundant: all threads of the program have synchronised, and the nodes
  * after that synchronisation only compute values.
  */
 export function haveJustMet(nodes: readonly Node[]): boolean {
@@ -34,7 +39,7 @@ export function haveJustMet(nodes: readonly Node[]): boolean {
 /** True if all threads of the group synchronise at the end of the node. */
 function endsWithMeeting(node: Node): boolean {
   const { exchange } = node.attributes
-  // A `last` node exchanges a value before its block, not at its end.
+  // A `last` node exchanges a value before it executes its block, not at the end of the node.
   if (exchange !== undefined && node.blocks.length === 0) return exchange !== 'scratch'
   return opOf(node).meets === 'barrier'
 }

@@ -16,7 +16,7 @@ export class Names {
     return name
   }
 
-  /** Runs `body`. Names that are taken inside `body` are available again afterwards. */
+  /** Runs `body`. Names that are taken inside `body` are available again after `body`. */
   scope<T>(body: () => T): T {
     const outer = this.#taken
     this.#taken = new Set(outer)

@@ -25,15 +25,18 @@ const messages = ({ notes }: EmittedKernel): string[] => notes.map(({ message })
 const usesMatrixUnit = (emitted: EmittedKernel): boolean =>
   /\b(wgmma_m64|mma_(b?f16)\()/.test(bodyOf(emitted))
 
-describe('a product', () => {
-  it.each(['f32', 'f8e4m3', 'f8e5m2', 'i8'] as const)('of %s is said to be scalar', (dtype) => {
-    const emitted = product(dtype, {})
-    expect(messages(emitted)).toEqual([
-      `this product of ${dtype} values does not use the matrix unit on sm_90a, which multiplies bf16 and f16 ` +
-        'here; it becomes scalar multiply-adds. Use bf16 or f16 operands',
-    ])
-    expect(emitted.notes[0].at).toMatch(/^test\/cuda\/probes\.ts:\d+:\d+$/)
-  })
+describe('notes about products', () => {
+  it.each(['f32', 'f8e4m3', 'f8e5m2', 'i8'] as const)(
+    'reports that a product of %s values does not use the matrix unit',
+    (dtype) => {
+      const emitted = product(dtype, {})
+      expect(messages(emitted)).toEqual([
+        `this product of ${dtype} values does not use the matrix unit on sm_90a, which multiplies bf16 and f16 ` +
+          'here; it becomes scalar multiply-adds. Use bf16 or f16 operands',
+      ])
+      expect(emitted.notes[0].at).toMatch(/^test\/cuda\/probes\.ts:\d+:\d+$/)
+    },
+  )
 
   it.each([
     [{ K: 24 }, 'K = 24 is not a multiple of 16', 'Use a K that is a multiple of 16'],
@@ -44,7 +47,7 @@ describe('a product', () => {
       'Use shared tiles whose rows are a multiple of 16 bytes',
     ],
   ])(
-    'of 16-bit floats whose shape no instruction takes (%j) is said to be scalar',
+    'reports that a product of 16-bit floats does not use the matrix unit because of its shape (%j)',
     (meta, reason, advice) => {
       const { M, N, K } = { M: 16, N: 16, K: 16, ...meta }
       const emitted = product('bf16', meta)
@@ -67,18 +70,22 @@ describe('a product', () => {
       }
   }
   const operands = ['shared', 'transposed', 'registers']
-  it.each(operands)('is said to be scalar exactly where it is, left operand %s', long, (left) =>
-    expectExact(left, shapes),
+  it.each(operands)(
+    'names exactly the products that do not use the matrix unit (left operand: %s)',
+    long,
+    (left) => expectExact(left, shapes),
   )
-  it.each(operands)('is said to be scalar exactly where it is, in some shapes, left operand %s', (left) =>
-    // 13 is coprime to the number of extents per axis, so every extent occurs among the selected shapes.
-    expectExact(
-      left,
-      shapes.filter((_, n) => n % 13 === 0),
-    ),
+  it.each(operands)(
+    'names exactly the products that do not use the matrix unit, for a sample of shapes (left operand: %s)',
+    (left) =>
+      // 13 is coprime to the number of extents per axis, so every extent occurs among the selected shapes.
+      expectExact(
+        left,
+        shapes.filter((_, n) => n % 13 === 0),
+      ),
   )
 
-  it('that is written once is noted once, whatever a pipeline makes of it', () => {
+  it('names a product once if the kernel contains it once, even if a pipeline duplicates the product', () => {
     const { notes } = emit(gemmKernel(f32).record({ world: 1, meta: { BM: 64, BN: 64, BK: 32, stages: 2 } }))
     expect(notes.map(({ at }) => at)).toEqual([expect.stringMatching(/^src\/ops\/gemm\.ts:\d+:\d+$/)])
   })
@@ -104,24 +111,24 @@ const scaled = (dtype: 'f32' | 'bf16' | 'i64') =>
 const onTile = (dtype: 'f32' | 'bf16' | 'i64', M: number, N: number): EmittedKernel =>
   emit(scaled(dtype).record({ world: 1, meta: { M, N } }), [M, N])
 
-describe('a fragment', () => {
-  it('that registers cannot hold is noted, with its size and line', () => {
+describe('notes about fragments', () => {
+  it('names the size and the source line of a fragment that does not fit in registers', () => {
     const emitted = onTile('f32', 256, 1024)
     expect(messages(emitted)).toEqual([
       'this 256x1024 f32 fragment has 2048 values per thread, which take 2048 registers; a thread has 255. ' +
-        'The rest spills to local memory. Use a smaller tile, or more warps in t.roles',
+        'The remaining values spill to local memory. Use a smaller tile, or more warps in t.roles',
     ])
     expect(emitted.notes[0].at).toMatch(/notes\.test\.ts:\d+:\d+$/)
   })
 
-  it('is counted in registers: two 16-bit values in one, an i64 in two', () => {
+  it('counts one register for two 16-bit values, and two registers for an i64 value', () => {
     const registers = (dtype: 'bf16' | 'i64'): string[] =>
       messages(onTile(dtype, 128, 512)).map((one) => /\b\d+ registers/.exec(one)![0])
     expect(registers('bf16')).toEqual(['256 registers', '512 registers'])
     expect(registers('i64')).toEqual(['1024 registers'])
   })
 
-  it('that follows from indices, or is one scalar, is held by nobody and is not noted', () => {
+  it('ignores fragments that occupy no registers: values computed from indices, and repeated scalars', () => {
     const indexed = kernel('indexed', { y: tensor('i32', 2) }, (t, { y }) => {
       const row = t.arange(1024).expand(1).broadcast([1024, 1024])
       t.store(y.tile([0, 0], [1024, 1024]), row.add(t.arange(1024).expand(0)))
@@ -130,7 +137,7 @@ describe('a fragment', () => {
     expect(messages(emit(indexed.record({ world: 1 })))).toEqual([])
   })
 
-  it('counts against the registers that its threads have: many threads have few each', () => {
+  it('compares a fragment with the registers per thread, which are few if the program has many threads', () => {
     const wide = kernel('wide', { x: tensor(f32, 2) }, (t, { x }) => {
       const tile = x.tile([0, 0], [256, 256])
       t.roles({ work: { warps: 16, body: () => t.store(tile, t.load(tile).mul(2)) } })
@@ -140,8 +147,10 @@ describe('a fragment', () => {
     ])
   })
 
-  it('of a shipped kernel is never noted', long, () => expectNoneNoted(shippedKernels))
-  it('of some shipped kernels in bf16 is never noted', () =>
+  it('reports no spilled fragment of a shipped kernel, and no scalar product except of f32', long, () =>
+    expectNoneNoted(shippedKernels),
+  )
+  it('reports no spilled fragment of a sample of shipped kernels, and no scalar product except of f32', () =>
     expectNoneNoted(shippedKernels.filter(({ name }, place) => isSample([name], place))))
 
   function expectNoneNoted(kernels: typeof shippedKernels): void {
@@ -152,8 +161,8 @@ describe('a fragment', () => {
   }
 })
 
-describe.skipIf(noCompiler)('a fragment, compiled for sm_90a', () => {
-  it('spills where that is noted, and not where it is not', long, () => {
+describe.skipIf(noCompiler)('a kernel that is compiled for sm_90a', () => {
+  it('spills registers if a note says so, and does not spill registers otherwise', long, () => {
     const widths = [128, 192, 224, 232, 256, 512]
     // All values of a row are needed before the first value is stored, as in a softmax.
     const held = kernel('held', { x: tensor(f32, 2) }, { N: 64 }, (t, { x }, { N }) => {
@@ -182,7 +191,7 @@ describe('the header', () => {
   const text = (facts: Parameters<typeof emitCuda>[1]): string =>
     header(emitCuda(lower(two.record({ world: 4 })), facts))
 
-  it('says what the text assumes of the arguments and of the world', () => {
+  it('states what the emitted text assumes about the arguments and about the world', () => {
     expect(text({ tensors: { a: factsOf([48, 4096]), b: factsOf([0]) }, record: true })).toBe(
       [
         '// two, for 4 ranks; B = 16',
@@ -195,7 +204,7 @@ describe('the header', () => {
     )
   })
 
-  it('says so where it assumes nothing', () => {
+  it('states that a tensor may have any address or any extents if the text assumes nothing about them', () => {
     const large = { divisors: [1, 1], small: false, filled: true }
     expect(text({ tensors: { a: large }, oneDevice: true })).toContain(
       [
@@ -206,7 +215,7 @@ describe('the header', () => {
     )
   })
 
-  it('is all that differs where a fact changes nothing, so that such kernels share their machine code', () => {
+  it('is the only difference between kernels whose facts differ without an effect on the code, which is compiled once', () => {
     const emitted = (rows: number): EmittedKernel =>
       emitCuda(lower(two.record({ world: 4 })), { tensors: { a: factsOf([rows, 4096]), b: factsOf([16]) } })
     expect(emitted(48).source).not.toBe(emitted(1024).source)

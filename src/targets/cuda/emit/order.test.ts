@@ -22,7 +22,7 @@ const barriersOf = (ir: KernelIR): (readonly [string, boolean])[] =>
 const lines = (text: string): number => text.match(/__syncthreads\(\);/g)?.length ?? 0
 
 describe('scratch memory', () => {
-  /** The first and the last of several exchanges of a tile, each with the offset of its region. */
+  /** Records a kernel with four prefix sums, each of which exchanges the elements of a tile through scratch memory. */
   const exchanging = (side: number) =>
     kernel('exchanging', { x: tensor('f32', 2) }, (t, { x }) => {
       const tile = t.load(x.tile([0, 0], [side, side]))
@@ -35,17 +35,18 @@ describe('scratch memory', () => {
     )
   const facts = specialise(usualWorld, { x: [128, 128] })
 
-  it('is separate if it fits, and is used in turn if it does not, with a thread barrier before each use', () => {
+  it('uses one region of scratch memory per exchange if shared memory suffices, otherwise one region for all exchanges', () => {
     const [few, many] = [exchanging(64), exchanging(128)]
     expect(new Set(regions(few, facts)).size).toBe(4)
     expect(new Set(regions(many, facts)).size).toBe(1)
-    // The result of the first is converted, too, so its elements are read by other threads in either case.
+    // In both kernels, the result of the first prefix sum is also converted to another layout, so other threads read
+    // its elements.
     const meetings = (ir: KernelIR): number =>
       [...walk(atStage(ir, LAST_STAGE, facts).body)].filter(({ op }) => op === 'meet').length
     expect(meetings(many) - meetings(few)).toBeGreaterThanOrEqual(3)
   })
 
-  it('of rows that are gathered stays separate, because it is read later', () => {
+  it('uses a separate region for the indices of gathered rows, because these indices are read later', () => {
     const gathering = kernel('gathering', { x: tensor('f32', 2), at: tensor(i32, 1) }, (t, { x, at }) => {
       const rows = x.rows(t.load(at.tile([0], [128]))).tile(0, 128)
       const sums = t
@@ -63,16 +64,16 @@ describe('scratch memory', () => {
     expect(others).not.toContain(table.at)
   })
 
-  it('that is too small even in turn is refused, with the largest exchange', () => {
+  it('rejects a kernel whose largest exchange does not fit in shared memory, and names that exchange', () => {
     const given = specialise({ ...usualWorld, device: limitsOf(describedGpu({ sharedBytes: 49152 })) }, {})
     expect(() => emitCuda(lower(exchanging(128)), given)).toThrow(
-      /needs \d+ bytes of shared memory, a program has 49152: .*Elements pass between threads: cumsum needs 65536 bytes/,
+      /needs \d+ bytes of shared memory, a program has 49152: .*The largest exchange of elements between threads: cumsum needs 65536 bytes/,
     )
   })
 })
 
 describe('two thread barriers in a row', () => {
-  it('are one', () => {
+  it('merges two thread barriers', () => {
     const twice = kernel('twice', { x: tensor(i32, 1) }, (t, { x }) => {
       t.barrier()
       t.barrier()
@@ -86,7 +87,7 @@ describe('two thread barriers in a row', () => {
     expect(lines(bodyOf(emit(ir, [128])))).toBe(1)
   })
 
-  it('are one if a value was exchanged before', () => {
+  it('merges two thread barriers if the first barrier ends the exchange of a value between threads', () => {
     const seen = kernel('seen', { x: tensor(i32, 1) }, (t, { x }) => {
       const loaded = t.load(x.at([0]), { order: 'acquire', scope: 'device' })
       t.store(x.at([1]), loaded)
@@ -94,7 +95,7 @@ describe('two thread barriers in a row', () => {
     expect(barriersOf(lastStage(seen.record({ world: 1 })))).toEqual([['meet', true]])
   })
 
-  it('stay two if memory was accessed in between', () => {
+  it('does not merge two thread barriers if memory is accessed between them', () => {
     const between = kernel('between', { x: tensor(i32, 1) }, (t, { x }) => {
       t.barrier()
       t.store(x.at([0]), 1)
@@ -106,7 +107,7 @@ describe('two thread barriers in a row', () => {
     ])
   })
 
-  it('stay two if a block was executed in between, even after an exchange', () => {
+  it('does not merge two thread barriers if a block is executed between them, even after an exchange', () => {
     const afterLast = kernel('afterLast', { x: tensor(i32, 1) }, (t, { x }) => {
       t.last(() => t.store(x.at([0]), 1))
       t.barrier()

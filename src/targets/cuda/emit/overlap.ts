@@ -12,7 +12,7 @@ import { attribute, walk, type Block, type KernelIR, type Node } from '../../../
 import { arrivesAt, awaitsBarrier, isOfThreads, opOf } from '../../../ir/ops/index.ts'
 
 export interface Overlap {
-  /** The outermost loop of the nest. All matrix products are complete after this loop. */
+  /** The outermost loop of the nest. All matrix products of the nest are complete when the outermost loop has ended. */
   readonly loop: Node
   readonly dot: Node
   /** The mbarrier arrivals that are postponed by one iteration. */
@@ -98,8 +98,8 @@ function carriedAt(dot: Node, loop: Node): number {
 }
 
 /**
- * True if the loop's carried state has the value `from` at the start and `to` at the end of an iteration at the same
- * index, and neither value has another use.
+ * True if, at one index of the carried state of a loop, `from` is the value at the start and `to` is the value at the
+ * end of an iteration, and neither value has another use.
  */
 function isPassedOn(body: Block, to: Node, from: Node): boolean {
   const place = body.results.indexOf(to)

@@ -126,7 +126,7 @@ export class Params {
   get log(): Code {
     return this.#ask({ kind: 'log' }, 'event_log', code`${lib.Log}*`)
   }
-  /** Allocates u32 counter words that only this kernel uses, and returns the address of the first as C++ text. */
+  /** Allocates u32 counter words that only one kernel uses, and returns the address of the first word as C++ text. */
   counter(words = 1): Code {
     const first = this.#counters
     this.#counters += words

@@ -2,13 +2,13 @@
  * Chooses the instruction for a matrix product: the widest one that the shapes, the dtype and the locations of the
  * operands allow.
  *
- *   wgmma     16-bit floats, whole warpgroups of 64 rows. Operands are swizzled shared tiles, read through descriptors.
- *             The left operand may also be in registers
- *   swapped   wgmma of the transposed product, for fewer rows. The columns of the right operand become rows, 64 per
- *             warpgroup
- *   mma       16-bit floats, any number of rows: tiles of 16 x 8 by mma.sync, with operands loaded by ldmatrix. Padding
- *             rows of a partial tile are computed and ignored
+ *   wgmma     16-bit floats, whole warpgroups of 64 rows. The operands are swizzled shared tiles
+ *   swapped   wgmma of the transposed product, for fewer rows, if the columns are a multiple of 64 per warpgroup
+ *   mma       16-bit floats, any number of rows: tiles of 16 x 8 by mma.sync, with operands loaded by ldmatrix
  *   elements  all other products: one scalar multiply-add per element and step, in f32 (i32 for i8)
+ *
+ * The left operand of wgmma can also be in registers. With mma.sync, the padding rows of a partial tile are computed
+ * and ignored.
  */
 import { dtypes } from '../../../ir/dtype.ts'
 import type { Node } from '../../../ir/node.ts'
@@ -27,9 +27,10 @@ export const isByWarpgroups = (product: Product | undefined): boolean =>
 const MAX_COLUMNS = 256
 
 /**
- * Returns the number of columns per wgmma instruction for a matrix product with `columns` columns. The result is a
- * multiple of 8. If columns are the inner axis of the right operand in shared memory, the result is a whole number of
- * panels. Returns undefined if the columns cannot be divided evenly.
+ * Returns the number of columns per wgmma instruction for a matrix product with `columns` columns. The number of
+ * columns per wgmma instruction is a multiple of 8. If columns are the inner axis of the right operand in shared
+ * memory, an instruction covers a whole number of panels. Returns undefined if the columns of the product cannot be
+ * divided evenly among instructions.
  */
 export function columnsAtOnce(columns: number, right: SharedColumns): number | undefined {
   const step = right.areInner ? Math.min(columns, right.span / 2) : 8
@@ -50,7 +51,7 @@ export const productIn = (dot: Node, { kind }: Layout, group: Group): Product =>
   kind === 'swapped' ? 'swapped' : productOf(dot, group)
 
 /**
- * True if wgmma may compute the transposed product instead of mma.sync. Descriptors must be able to address both
+ * True if wgmma may compute the transposed product instead of mma.sync. wgmma descriptors must be able to address both
  * operands.
  */
 export function maySwap(dot: Node, group: Group): boolean {
@@ -78,7 +79,7 @@ export function productOf(dot: Node, group: Group): Exclude<Product, 'swapped'> 
 
 /** The reason why a matrix product cannot use the matrix unit, and advice about a change that would allow it. */
 export interface Obstacle {
-  /** True if the dtype is the reason, independently of the shape. */
+  /** True if the dtype alone prevents the use of the matrix unit, whatever the shape is. */
   readonly isDType: boolean
   readonly why: string
   readonly advice: string

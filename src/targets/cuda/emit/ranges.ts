@@ -93,7 +93,7 @@ export class Ranges {
     pipeline: () => true,
     teams: () => true,
     boxes: () => true,
-    // The blocks of these control ops take no indices.
+    // The blocks of the following control ops have no index parameters.
     while: () => false,
     if: () => false,
     until: () => false,
@@ -132,8 +132,8 @@ export class Ranges {
   }
 
   /**
-   * Returns a power of two that divides the integer. The result 1 means that nothing is known, and 0 means that the
-   * integer is 0.
+   * Returns a power of two that divides the integer. The result 1 means that no larger divisor is known, and the result
+   * 0 means that the integer is 0.
    */
   divisor(node: Node): number {
     return this.#divisors[node.op]?.(node) ?? 1
@@ -160,7 +160,7 @@ export class Ranges {
     return this.factsOf(tensor)?.divisors[axis] ?? 1
   }
 
-  /** The compile-time facts of a tensor parameter; undefined if there are none. */
+  /** The compile-time facts of a tensor parameter, or undefined if no facts are known. */
   factsOf(tensor: Node): TensorFacts | undefined {
     return this.#facts.tensors[attribute<string>(tensor, 'name')]
   }

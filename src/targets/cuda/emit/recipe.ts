@@ -1,6 +1,6 @@
 /**
- * Defines the inputs and the result of the emitter. `EmittedKernel` is text and plain data. The recipe of an emitted
- * kernel has one entry per kernel parameter, so a runtime can launch any emitted kernel in the same way.
+ * Defines the inputs and the result of the emitter. An `EmittedKernel` consists of text and plain data. The recipe of
+ * an emitted kernel has one entry per kernel parameter, so a runtime can launch any emitted kernel in the same way.
  */
 import type { DType, StorageDType } from '../../../ir/dtype.ts'
 import { dtypes } from '../../../ir/dtype.ts'
@@ -39,8 +39,8 @@ export interface EmitFacts {
   /** True if the host signals flags of the kernel, so flags must be visible to the host. */
   readonly hostSignals?: boolean
   /**
-   * True if the kernel is launched on a group whose ranks are not at a constant distance in the world. A kernel
-   * parameter then has a table with the position of each rank's heap.
+   * True if the kernel is launched on a group whose ranks are not at a constant distance in the world. For a group with
+   * unevenly spaced ranks, a kernel parameter holds a table with the position of each rank's heap.
    */
   readonly scattered?: boolean
 }
@@ -49,8 +49,8 @@ const usualDevice: DeviceLimits = limitsOf(describedGpu())
 export const deviceOf = ({ device = usualDevice }: Pick<EmitFacts, 'device'>): DeviceLimits => device
 
 /**
- * True if flag-in-data words may replace flags (words.ts). A recorded kernel waits for flags, because its log shows
- * each wait.
+ * True if flag-in-data words may replace flags (words.ts). A kernel that records keeps its waits for flags, because its
+ * log shows each wait.
  */
 export const mayCarryEpochs = ({ record = false }: Pick<EmitFacts, 'record'>): boolean => !record
 
@@ -74,7 +74,7 @@ export function hasAlignedRows(facts: TensorFacts, dtype: StorageDType | DType):
 export interface MapRecipe {
   readonly kind: 'map'
   readonly tensor: string
-  /** The extents of one copy in elements, innermost axis first; 1 for axes that a `pick` has indexed. */
+  /** The extents of one TMA copy in elements, innermost axis first; 1 for axes that a `pick` has indexed. */
   readonly box: readonly number[]
   readonly swizzle: Swizzle
   /**
@@ -90,12 +90,15 @@ export type ParamRecipe = Exclude<Param, OpaqueParam> | MapRecipe
 export interface EmittedKernel extends Omit<Emitted, 'params' | 'carriesEpochs' | 'unlike'> {
   readonly source: string
   /**
-   * `source` without the comments that state facts and the author's lines. Kernels with equal `code` are compiled once.
+   * The text of `source` without the comments that state facts or name the author's source lines. Kernels with equal
+   * `code` are compiled once.
    */
   readonly code: string
   readonly architecture: typeof ARCHITECTURE
   readonly params: readonly ParamRecipe[]
-  /** Flag sets whose signal epoch a launch advances. `waits` lists the flag sets whose wait epoch a launch advances. */
+  /**
+   * The flag sets whose signal epoch a launch advances. `waits` lists the flag sets whose wait epoch a launch advances.
+   */
   readonly signals: readonly string[]
   readonly waits: readonly string[]
   /** Performance notes for the kernel's author. */

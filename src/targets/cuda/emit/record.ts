@@ -5,18 +5,18 @@
  *
  * - A wait is recorded if the first poll of the flag failed. The log entry of the wait is allocated while the thread
  *   waits.
- * - A consumer may wait at a ring because the producer is blocked at a flag. The consumer's wait at the ring is then
- *   recorded as a wait for that flag too. While the producer is blocked but the consumers still have full slots, the
- *   consumers count as working.
- * - A copy by threads lasts from its first access to the last access of the recording thread. The loads of that thread
- *   have completed by then. The stores of the recording thread may still be pending.
+ * - If a consumer waits at a ring because the producer is blocked at a flag, the wait of the consumer is also recorded
+ *   as a wait for that flag. While the producer is blocked but the consumers still have full slots, the consumers count
+ *   as working.
+ * - A copy by threads lasts from its first access to the last access of the recording thread. When the recorded copy
+ *   ends, the loads of the recording thread have completed, but its stores may still be pending.
  * - The wait for copies that threads have in flight (cp.async) is recorded as one copy from the rank that the last of
  *   these copies reads.
  * - For TMA copies only the start is recorded. Consecutive TMA copies of a producer at one source line with one rank
  *   form a single event, from the first start to the last start.
  *
- * The clock is %globaltimer, in nanoseconds. All multiprocessors of a device share it. The resolution of %globaltimer
- * depends on the device (`World.clockTick` measures the resolution).
+ * The clock is %globaltimer, in nanoseconds. All multiprocessors of a device share this clock. The resolution of
+ * %globaltimer depends on the device (`World.clockTick` measures the resolution).
  */
 import { walk, type Node } from '../../../ir/node.ts'
 import { accessesOf, awaitsFlag, bytesOf, opOf, origin } from '../../../ir/ops/index.ts'
@@ -37,7 +37,7 @@ export interface RecordPlan {
   readonly recorders: ReadonlyMap<Group, number>
 }
 
-/** Allocates one recorder for the whole program, followed by one per role. */
+/** Allocates the recording state of a kernel: one recorder for the whole program, followed by one per role. */
 export function planRecord(roles: RolesPlan, space: SharedSpace): RecordPlan {
   const groups = [roles.whole, ...roles.groups.values()]
   return {
@@ -48,7 +48,9 @@ export function planRecord(roles: RolesPlan, space: SharedSpace): RecordPlan {
 
 export const recordBytes = (roles: RolesPlan): number => 16 + NOTES + RECORDER * (1 + roles.groups.size)
 
-/** The rank whose memory a reference accesses; undefined if it is always this rank, or not global memory. */
+/**
+ * The rank whose memory a reference accesses; undefined if the memory is always on this rank, or is not global memory.
+ */
 export function ownerOf(ref: Node): Node | undefined {
   const { owner } = origin(ref)
   return (ref.type as RefType).space === 'global' && owner?.op !== 'rank' ? owner : undefined
@@ -84,7 +86,7 @@ export class Recorder {
     return code`shared + ${this.#plan.region.at + NOTES + RECORDER * this.#role}`
   }
 
-  /** The word that encodes an event's kind, role and source site. */
+  /** The 32-bit word that encodes the kind, the role and the source site of an event. */
   #what(kind: number, node: Node, flags?: string): Code {
     const line = node.site?.line ?? ''
     let site = this.sites.findIndex((one) => one.line === line && one.flags === flags)
@@ -92,13 +94,13 @@ export class Recorder {
     return code`${whatOf(kind, this.#role, site)}u`
   }
 
-  /** Emits the first recording statement of the kernel: a program begins. */
+  /** Emits the first recording statement of the kernel, which records that a program begins. */
   begins(): void {
     const { out } = this.#emission
     out.line(code`if (thread == 0) ${lib.program_begins}(${this.#notes}, ${this.#plan.recorders.size});`)
   }
 
-  /** Emits the last recording statement of the kernel: a program ends. */
+  /** Emits the last recording statement of the kernel, which records that a program ends. */
   ends(): void {
     const { out } = this.#emission
     out.line('__syncthreads();')
@@ -111,7 +113,8 @@ export class Recorder {
   flagWait(node: Node, flags: string, pointer: Code, value: Code, site: number, owner: Code): Code {
     const { group, params } = this.#emission
     const what = this.#what(eventKind.wait, node, flags)
-    // Only the wait of a producer is stored in the notes, because consumers wait for the producer.
+    // Only a producer stores its wait in `notes`, so that consumers that wait for the producer can attribute their
+    // waits.
     const notes = group.solo ? this.#notes : '0'
     return code`${lib.flag_wait_recorded}(${pointer}, ${value}, ${params.control}, ${site}, ${owner}, ${this.#log}, ${notes}, ${this.#own}, ${what});`
   }
@@ -179,8 +182,8 @@ export class Recorder {
   }
 
   /**
-   * Returns the names of two variables: the last rank from which the group copies by cp.async, and the number of bytes.
-   * Only the thread that records the group's events changes these variables.
+   * Returns the names of two variables: the last rank from which the group copies by cp.async, and the number of bytes
+   * of these copies. Only the thread that records the events of the group changes the two variables.
    */
   #fetchesOf(group: Group): { readonly from: string; readonly bytes: string } {
     let known = this.#fetches.get(group)
@@ -211,7 +214,7 @@ export class Recorder {
   }
 }
 
-/** The number of bytes that a copy moves; it reads as many bytes as it writes. */
+/** The number of bytes that a copy moves. A copy reads as many bytes as it writes. */
 function bytesMoved(node: Node): number {
   return Math.max(...accessesOf(node).map(({ ref }) => bytesOf(ref.type as RefType)))
 }

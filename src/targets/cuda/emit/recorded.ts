@@ -1,8 +1,8 @@
 /**
- * Lists the differences between the recording variant of a kernel and its normal variant, apart from the log. The last
- * IR stages of both variants are compared node by node (ir/difference.ts), with the decisions about each node. The
- * decisions about roles and launches are compared afterwards. The stages insert no ops for recording, because the
- * renderers emit the code that writes the log.
+ * Lists the differences between the recording variant of a kernel and its normal variant, apart from the log. The IR of
+ * the last stage is compared node by node between the two variants (ir/difference.ts), with the decisions about each
+ * node. After the nodes, the decisions about roles and launches are compared. The stages insert no ops for recording,
+ * because the renderers emit the code that writes the log.
  */
 import { named, subjectOf } from '../../../ir/decisions.ts'
 import { difference, type Details, type Difference } from '../../../ir/difference.ts'
@@ -15,8 +15,8 @@ import { copyText, instructions, launch, layoutText, loopText, roles, tileText }
 import type { EmitFacts } from './recipe.ts'
 
 /**
- * Describes each difference in a clause that names the kernel. An empty list means that both variants differ only in
- * the log.
+ * Describes each difference between the recording and the normal variant of a kernel in a clause that names the kernel.
+ * An empty list means that the recording and the normal variant differ only in the log.
  */
 export function unlikeUnrecorded(recorded: KernelIR, facts: EmitFacts): readonly string[] {
   const [here, there] = [facts, { ...facts, record: false }].map((one) =>
@@ -57,12 +57,12 @@ const detailsIn =
   }
 
 const verbs = {
-  'only here': 'has these only when it records:',
-  'only there': 'has these only when nothing is recorded:',
-  moved: 'has these at another place when nothing is recorded:',
+  'only here': 'has these ops only when it records:',
+  'only there': 'has these ops only when nothing is recorded:',
+  moved: 'has these ops at another place when nothing is recorded:',
 } as const
 
-/** Returns one clause per kind of difference, which names the nodes. */
+/** Returns one clause per kind of difference, with the names of the nodes that differ. */
 function onlyOrMoved(all: readonly Difference[]): string[] {
   const groups = new Map<string, Map<string, number>>()
   for (const one of all) {

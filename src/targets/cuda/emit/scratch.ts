@@ -3,8 +3,8 @@
  * elements. Scratch memory holds partial results of reductions, values that change their layout, operands that a
  * product reads from shared memory, and indices of gathered rows.
  *
- * If a program has too little shared memory, the nodes of a group use one region in turn. The stage `order` separates
- * their accesses by thread barriers (`hazards.ts`).
+ * If a program has too little shared memory, the nodes of a group use one region of scratch memory in turn. The stage
+ * `order` then inserts thread barriers between the accesses of these nodes (`hazards.ts`).
  */
 import { dtypes } from '../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../ir/node.ts'
@@ -23,13 +23,13 @@ export interface ScratchNeed {
 
 /** The scratch memory of a node. */
 export interface Scratch extends Region {
-  /** The node that identifies the region. Nodes that use one region in turn have the same owner. */
+  /** The node that identifies the region of scratch memory. Nodes that use one region in turn have the same owner. */
   readonly owner: Node
 }
 
 /**
  * Allocates scratch memory for the nodes of each group. With `inTurn`, all nodes of a group share one region, except
- * nodes whose scratch memory is still read after the node.
+ * nodes whose scratch memory is read after the code of the node.
  */
 export function planScratch(
   groupOf: ReadonlyMap<Node, Group>,
@@ -52,13 +52,13 @@ export function planScratch(
   return new Map(needed.map(({ node, users }) => [node, planned.get(users)!]))
 }
 
-/**
- * True if the scratch memory is read where the result of the node is used. All other nodes read their scratch memory
- * themselves.
- */
+/** True if the users of the node read its scratch memory. All other nodes read their scratch memory themselves. */
 export const outlivesNode = (node: Node): boolean => node.type.kind === 'ref'
 
-/** The shared tiles for operands of a `dot` that are in registers but must be read from shared memory. */
+/**
+ * The shared tiles for operands of a `dot` that are in registers, although the matrix instruction reads them from
+ * shared memory.
+ */
 export interface Staged {
   readonly left: Tile | undefined
   readonly right: Tile | undefined
@@ -101,7 +101,7 @@ const needs: Readonly<Record<OpName, Need>> = {
   ...opsWith({ isView: true }, none),
   ...opsWith({ elements: 'same' }, none),
   ...opsWith({ elements: 'indices' }, none),
-  // A reduction of a row or column that several warps share is followed by a `combine`.
+  // A reduction needs no scratch memory: if several warps share a row or column, a `combine` follows the reduction.
   ...opsWith({ elements: 'reduced' }, none),
   // The scratch memory holds all elements of the inputs, one input after another.
   ...opsWith({ elements: 'gathered' }, ({ inputs }: Node) =>

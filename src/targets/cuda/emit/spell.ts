@@ -95,13 +95,13 @@ const exact = (value: number): string =>
 const signed = (value: number, positive: (text: string) => Code, text: string): Code =>
   value < 0 ? negative(text) : positive(text)
 
-/** The code of an operand. `isSmall` is true if the operand is known to be a non-negative integer. */
+/** The code of an operand. `nonNegative` is true if the operand is known to be a non-negative integer. */
 export interface Operand {
   readonly text: Code
   readonly nonNegative?: boolean
 }
 
-/** The data for rendering an elementwise op. `dtype` is the dtype of its first operand. */
+/** The data for rendering an elementwise op. The field `dtype` is the dtype of the first operand. */
 interface Spelled {
   readonly node: Node
   readonly dtype: DType
@@ -143,8 +143,8 @@ const extremum =
     dtype === 'f32' ? code`${name}(${a}, ${b})` : group(code`${a} ${operator} ${b} ? ${a} : ${b}`)
 
 /**
- * Renders the operation on unsigned integers with the same bits. Unsigned arithmetic wraps on overflow, and unsigned
- * division needs no sign handling.
+ * Renders an integer operation as the operation on unsigned integers with the same bits. Unsigned arithmetic wraps on
+ * overflow, and unsigned division needs no sign handling.
  */
 const unsignedInfix =
   (operator: string): Spelling =>

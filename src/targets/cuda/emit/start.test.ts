@@ -21,7 +21,7 @@ describe('the start of a program', () => {
     t.signal(told)
   })
 
-  it('reads the epochs that ops look at, and advances those that ops signal or wait for', () => {
+  it('reads the epochs that ops use, and advances the epochs of the flags that ops signal or wait for', () => {
     const { plans, text } = decided(all as unknown as Kernel)
     expect(plans.start.epochs).toEqual([
       { flags: 'looked', side: 'signal' },
@@ -55,11 +55,13 @@ describe('the start of a program', () => {
     const text = describeDecisions(decided(all as unknown as Kernel).plans)
     expect(text).toContain('reads the epochs of flags: looked (signal), awaited (wait), told (signal)')
     expect(text).toMatch(/advances the epochs of flags: told \(signal\), awaited \(wait\)/)
-    expect(text).toMatch(/reads the abort word first; reports waits at \S*start\.test\.ts:\d+/)
+    expect(text).toMatch(
+      /programs read the abort word when they start; they report waits at \S*start\.test\.ts:\d+/,
+    )
   })
 })
 
-describe('the next launch may start early', () => {
+describe('programmatic dependent launch', () => {
   const looping = (isOpenEnded: boolean): Kernel =>
     kernel('looping', params, (t, { x }) => {
       if (isOpenEnded)
@@ -71,10 +73,13 @@ describe('the next launch may start early', () => {
       else t.for(x.dim(0), (i) => t.store(x.at([i]), 1))
     }) as unknown as Kernel
 
-  it.each([false, true])('unless a loop may poll for any length of time: %s', (isOpenEnded) => {
-    const { plans, text } = decided(looping(isOpenEnded))
-    expect(plans.isOpenEnded).toBe(isOpenEnded)
-    expect(text.includes('next_kernel_may_start();')).toBe(!isOpenEnded)
-    expect(plans.loops.polling.size).toBe(1)
-  })
+  it.each([false, true])(
+    'lets the next launch start early unless a loop may poll memory for any length of time (it may: %s)',
+    (isOpenEnded) => {
+      const { plans, text } = decided(looping(isOpenEnded))
+      expect(plans.isOpenEnded).toBe(isOpenEnded)
+      expect(text.includes('next_kernel_may_start();')).toBe(!isOpenEnded)
+      expect(plans.loops.polling.size).toBe(1)
+    },
+  )
 })

@@ -1,7 +1,7 @@
 /**
- * Chooses the tile order of `persistent` loops. If concurrent programs process a few rows of tiles together, they share
- * operand tiles in the L2 cache. The language promises row-major order, so the grouped order is used only if no program
- * can observe the difference.
+ * Chooses the tile order of `persistent` loops. If concurrent programs process a few rows of output tiles together,
+ * they share operand tiles in the L2 cache. The language promises row-major order, so the grouped order is used only if
+ * no program can observe the difference.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -24,10 +24,10 @@ import { isFragment } from './assign.ts'
 export type TileGroup = (loop: Node) => number
 
 /**
- * Loops that contain products process the wanted number of rows together. The grouped order changes the assignment of
- * tiles to programs. A program may rely on getting the same tiles in several loops, so loops that share memory with a
- * row-major loop stay row-major, too. Loops are identified by their source position, because each role has its own copy
- * of the author's loop.
+ * Loops that contain matrix products process `wanted` rows of tiles together. The grouped order changes the assignment
+ * of tiles to programs. A program may rely on getting the same tiles in several loops, so a loop that shares memory
+ * with a row-major loop stays row-major as well. A loop is identified by its source position, because each role has its
+ * own copy of a loop that the author wrote.
  */
 export const tileGroupOf = analysis('order of tiles', findTileGroup, (ir) => findTileGroup(ir, 4))
 
@@ -87,8 +87,8 @@ const writesWhereTouched = (one: LoopMemory, other: LoopMemory): boolean =>
   [...one.writtenElsewhere].some((base) => other.touchedRemotely.has(base))
 
 /**
- * True for a value that differs between programs of a launch. The number of programs (`programs`) is the same in all
- * programs.
+ * True for a value that differs between programs of a launch. The op `programs` (the number of programs) has the same
+ * value in all programs.
  */
 const tellsProgramsApart = (node: Node): boolean =>
   opOf(node).varies === 'by program' && node.type.kind === 'value' && node.op !== 'programs'
@@ -106,7 +106,7 @@ function isOrderSeen(loop: Node, fromProgram: ReadonlySet<Node>): boolean {
 
 /**
  * True if an iteration can observe earlier tiles through the loop's carried state. Positions in a ring of buffers are
- * ignored, although loops carry them as state.
+ * ignored, although loops carry these positions as state.
  */
 function isCarried(loop: Node): boolean {
   const [body] = loop.blocks
@@ -114,8 +114,8 @@ function isCarried(loop: Node): boolean {
   if ([...state].some(isFragment)) return true
   const carried = reachedFrom(body, state)
   /**
-   * True if the node only computes the position of a slot of the ring, carries it on, selects the slot, or waits or
-   * arrives at its barrier. A node that satisfies none of these conditions may use the position in any way.
+   * True if the node only computes or carries the position of a slot of the ring, selects the slot, or waits or arrives
+   * at the barrier of the slot. Any other node may use the position to observe earlier tiles.
    */
   const isOfRing = (node: Node): boolean => {
     const { state, scope, meets } = opOf(node)
@@ -129,7 +129,8 @@ function isCarried(loop: Node): boolean {
 }
 
 /**
- * True if two iterations may write the same element, or if one iteration may read an element that another one writes.
+ * True if two iterations may write the same element, or if one iteration may read an element that another iteration
+ * writes.
  */
 function isOverwritten(loop: Node): boolean {
   const [body] = loop.blocks
@@ -146,8 +147,9 @@ function isOverwritten(loop: Node): boolean {
 }
 
 /**
- * The values that are computed from the given nodes; with `places`, also the views of memory. The tile assignment of a
- * `persistent` loop does not count as a computation from the program index.
+ * Returns the values that are computed from the given nodes. With `places`, the result includes the views of memory
+ * that depend on the nodes. The tile assignment of a `persistent` loop does not count as a computation from the program
+ * index.
  */
 function reachedFrom(block: Block, from: ReadonlySet<Node>, places = false): ReadonlySet<Node> {
   const reached = new Set(from)
@@ -158,8 +160,8 @@ function reachedFrom(block: Block, from: ReadonlySet<Node>, places = false): Rea
   const bounds = (control: Node): readonly Node[] =>
     control.op === 'persistent' ? [] : control.inputs.slice(0, leadingInputs(control))
   /**
-   * Propagates into a control node's blocks: indices depend on the bounds, state on the initial values and on the
-   * yielded values.
+   * Propagates dependences into the blocks of a control node: indices depend on the bounds, and the carried state
+   * depends on the initial values and on the yielded values.
    */
   const enter = (control: Node): void => {
     const isCarried = ['carried', 'tested'].includes(opOf(control).state)

@@ -1,5 +1,6 @@
 /**
- * Tests packed pairs of 16-bit elements and refilled shared tiles. Errors in that text would go unnoticed on a device.
+ * Tests packed pairs of 16-bit elements and refilled shared tiles. Runs on a device may not reveal errors in the
+ * emitted code for packed pairs and refilled tiles.
  */
 import { describe, expect, it } from 'vitest'
 import { between, bodyOf, emit } from '../../../../test/cuda/emitting.ts'
@@ -11,8 +12,8 @@ import type { Index } from '../../../lang/value.ts'
 import { decodeToOwners } from '../../../../examples/13-decode-to-owners.ts'
 import { gemmKernel } from '../../../ops/gemm.ts'
 
-describe('halves made of what is computed from places, or of a row for all', () => {
-  it('are of the place of each, not of a part of its text', () => {
+describe('packed pairs of 16-bit elements', () => {
+  it('computes each of two packed 16-bit elements from its own indices', () => {
     const text = bodyOf(
       emit(
         kernel(
@@ -40,8 +41,8 @@ describe('halves made of what is computed from places, or of a row for all', () 
   })
 })
 
-describe('a tile that is filled again', () => {
-  /** The text of a producer iteration, from its barrier to the first copy. */
+describe('a shared tile that is filled again', () => {
+  /** Returns the emitted text of a producer iteration, from the wait at the `empty` barrier to the first TMA copy. */
   const turnOf = (meta: object): string =>
     between(
       bodyOf(emit(gemmKernel('bf16').record({ world: 1, meta: { BK: 64, stages: 3, ...meta } }))),
@@ -49,7 +50,7 @@ describe('a tile that is filled again', () => {
       'tma_load_2d(',
     )
 
-  it('is fenced from threads that may still read it, whose arrival says only that they have asked', () => {
+  it('emits a fence before TMA refills a tile if threads may still be reading it, because their arrival does not order their loads', () => {
     for (const meta of [
       { BM: 64, BN: 112 },
       { BM: 16, BN: 112 },
@@ -62,7 +63,7 @@ describe('a tile that is filled again', () => {
     expect(producer.match(/fence_async_shared\(\);/g)).toHaveLength(1)
   })
 
-  it('is not fenced from the matrix unit, which has read it then', () => {
+  it('emits no fence before TMA refills a tile that only the matrix unit has read', () => {
     expect(turnOf({ BM: 64, BN: 256 })).not.toContain('fence_async_shared')
   })
 
@@ -90,7 +91,7 @@ describe('a tile that is filled again', () => {
     return bodyOf(emit(filled.record({ world: 2 }), [256, 32]))
   }
 
-  it('in a program without roles is filled when all threads have read it, and are fenced from it', () => {
+  it('emits a thread barrier and a fence before TMA refills a tile in a program without roles', () => {
     const text = textOf((t, _, fill, use) =>
       t.for(4, (i) => {
         fill(i)
@@ -100,7 +101,7 @@ describe('a tile that is filled again', () => {
     expect(between(text, 'for (i32', 'tma_load_2d(')).toMatch(/__syncthreads\(\);[^]*fence_async_shared\(\);/)
   })
 
-  it('is fenced where its role waits at the end of a turn, or all roles meet there', () => {
+  it('emits a fence before TMA refills a tile if the role waits, or all roles synchronise, at the end of each iteration', () => {
     for (const isMeeting of [false, true]) {
       const text = textOf((t, _, fill, use) => {
         const empty = t.barriers(1)
@@ -123,7 +124,7 @@ describe('a tile that is filled again', () => {
     }
   })
 
-  it('is fenced where a role fills what the program read, or the program what a role did', () => {
+  it('emits a fence before TMA refills a tile in a role if the program has read it, or in the program if a role has read it', () => {
     const byRole = textOf((t, _, fill, use) => {
       fill(0)
       use(0)
@@ -139,7 +140,7 @@ describe('a tile that is filled again', () => {
     expect(between(after, '// two', 'tma_load_2d(')).toContain('fence_async_shared();')
   })
 
-  it('is filled with what a flag told of, also where a role waited for it', () => {
+  it('emits a fence before TMA refills a tile if a role has waited for the flag that announces the copied data', () => {
     const text = textOf((t, { ready }, fill, use) => {
       t.signal(ready.on(t.rank.add(1).mod(t.world)))
       t.roles({ one: () => t.wait(ready), two: () => undefined })

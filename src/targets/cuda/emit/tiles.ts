@@ -16,7 +16,7 @@ import type { Swizzle } from '../tensormap.ts'
 export interface Tile {
   readonly node: Node
   readonly dtype: DType
-  /** The number of rows per stage. */
+  /** The number of rows per pipeline stage of the tile. */
   readonly rows: number
   readonly columns: number
   readonly stages: number
@@ -100,7 +100,7 @@ export class SharedSpace {
   }
 }
 
-/** The alignment of the base of a program's shared memory, in bytes. Aligning the base may waste this many bytes. */
+/** The alignment of the base of a program's shared memory, in bytes. Aligning the base may waste up to 1024 bytes. */
 export const BASE_ALIGNMENT = 1024
 
 export function expectFits(
@@ -121,7 +121,7 @@ export function expectFits(
       ...(list.length > 0 ? [`Its tiles: ${list.join('; ')}`] : []),
       ...(largest
         ? [
-            `Elements pass between threads: ${largest[0].op} needs ${largest[1].bytes} bytes (${largest[0].site})`,
+            `The largest exchange of elements between threads: ${largest[0].op} needs ${largest[1].bytes} bytes (${largest[0].site})`,
           ]
         : []),
     ].join('. '),

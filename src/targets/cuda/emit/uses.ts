@@ -57,7 +57,7 @@ export class Uses {
       }
       const owner = this.#owner.get(block)
       if (!owner) return
-      // Nodes of other roles are excluded, because a barrier has to release those roles first.
+      // Nodes of other roles are not yielded, because those roles can execute only after a barrier has released them.
       if (isLoop(owner)) for (const inner of owner.blocks) yield* walk(inner)
       at = owner
     }

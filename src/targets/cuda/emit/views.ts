@@ -1,4 +1,7 @@
-/** Decomposes views into their tensor, rank, windows and axis indices. The results are IR nodes, not emitted text. */
+/**
+ * Decomposes views into their tensor, rank, windows and axis indices. The tensor, rank, windows and indices are IR
+ * nodes, not emitted text.
+ */
 import { attribute, type Node } from '../../../ir/node.ts'
 import { entryOf, type ViewName } from '../../../ir/ops/index.ts'
 import type { Shape } from '../../../ir/type.ts'
@@ -7,7 +10,7 @@ import type { Ranges } from './ranges.ts'
 /** An axis of the tensor that is also an axis of the view. */
 export interface ViewAxis {
   readonly axis: number
-  /** The starts of the nested windows on this axis. The sum of the starts is the start of the view. */
+  /** The starts of the nested windows along one axis. The sum of the starts is the start of the view. */
   readonly starts: readonly Node[]
   /** The extent of the innermost window; undefined for the full extent of the tensor. */
   readonly size: Node | undefined
@@ -15,7 +18,7 @@ export interface ViewAxis {
 
 export interface TensorView {
   readonly base: Node
-  /** The rank whose copy of the tensor is viewed; undefined for this rank. */
+  /** The rank whose copy of the tensor is viewed; undefined for the executing rank. */
   readonly owner: Node | undefined
   readonly axes: readonly ViewAxis[]
   /** The axes of the tensor that a `pick` has removed, each with the picked index. */
@@ -32,9 +35,7 @@ export function viewOf(node: Node): TensorView {
   return entryOf(views, node, 'is not a view of a tensor')(node, viewOf(node.inputs[0]))
 }
 
-/**
- * True for the views that `viewOf` decomposes. Gathered rows, for example, are views that `viewOf` cannot decompose.
- */
+/** True for the views that `viewOf` can decompose. For example, `viewOf` cannot decompose gathered rows. */
 export const hasView = ({ op }: Node): boolean => Object.hasOwn(views, op)
 
 const views: Readonly<Partial<Record<ViewName, (node: Node, of: TensorView) => TensorView>>> = {
@@ -81,8 +82,8 @@ export function tileOf(node: Node): TileView {
 }
 
 /**
- * True if the tile has index 0 on axis `i`, tiles fill that axis, and the tensor has elements. A tile that satisfies
- * these conditions is entirely inside the tensor.
+ * True if the tile is certainly inside the tensor along axis `i`: the tile has index 0 on axis `i`, tiles fill that
+ * axis, and the tensor has elements.
  */
 export function isFirstOfFilled(view: TileView, i: number, ranges: Ranges): boolean {
   const index = view.indices[i]

@@ -8,9 +8,9 @@
  *   sender:    words.post(x)               replaces store(x); signal(flag)
  *   receiver:  until { x = words.take() }  replaces wait(flag); x = load()
  *
- * `until` repeats one load, or a loop of loads and pure computations on the loaded values. The repeated code has no
- * other effect. Loops that load few words usually come first, so the waiting happens in those loops. Only the epoch
- * updates of the replaced signals and waits remain (`advance`).
+ * An `until` loop repeats one load, or a loop of loads and pure computations on the loaded values. The repeated code
+ * has no other effect. Loops that load few words usually come first, so a kernel usually waits in those loops. Of the
+ * replaced signals and waits, only the updates of epochs remain (`advance`).
  *
  * The order of a tile's elements in memory is private to the threads that store and load the tile. Matrices are stored
  * in thread order, with four consecutive words per thread.
@@ -29,8 +29,7 @@ import { isFirstOfFilled, tileOf } from './views.ts'
 
 export interface WordsPlan {
   /**
-   * The reason why flag-in-data words do not replace the flags. If this reason is defined, the plan has no other
-   * fields.
+   * The reason why flag-in-data words do not replace the flags. If `obstacle` is defined, the plan has no other fields.
    */
   readonly obstacle?: undefined
   /** Maps each store and load of flag-in-data words to the parameter of the flag set that the words replace. */
@@ -44,7 +43,10 @@ export interface WordsPlan {
   isCarried(node: Node): boolean
 }
 
-/** The order of a matrix's elements in memory, and the register that holds the n-th element of a thread. */
+/**
+ * The order of the elements of a matrix in memory, and the register that holds the n-th element of a thread in this
+ * order.
+ */
 export interface WordOrder {
   readonly order: Layout
   readonly register: (n: Code) => Code
@@ -74,15 +76,16 @@ function wordsIn(
       const { base } = origin(ref)
       const name = base.op === 'param' ? paramName(base) : undefined
       const flags = name === undefined ? undefined : carried.get(name)
-      // The flags may also signal accesses to other tensors that ranks exchange, so the flags must stay.
+      // If ranks also exchange other tensors, the flags may signal accesses to these tensors, so the flags must stay.
       if (name !== undefined && flags === undefined && isRemote(ref))
-        return stay(`the flags may also signal accesses of ${name} by`, node)
+        return stay(`the flags may also signal accesses to the tensor ${name}, such as`, node)
       if (name === undefined || flags === undefined) continue
       const made = accessOf(node, ref, { layouts, group: groupOf.get(node)!, ranges })
-      // A load must use the same element order as the store of another rank: all accesses of a tensor need one form.
-      if (!made) return stay(`words cannot have the form in which ${name} is accessed by`, node)
+      // A load must use the same element order as the store of another rank: all accesses to a tensor need the same
+      // order.
+      if (!made) return stay(`flag-in-data words do not support the access to ${name} by`, node)
       if ((forms.get(name) ?? made.form) !== made.form)
-        return stay(`other accesses of ${name} have another form than`, node)
+        return stay(`other accesses to ${name} have another order of elements than`, node)
       forms.set(name, made.form)
       accesses.set(node, flagsOf.get(flags)!)
     }
@@ -96,13 +99,13 @@ function wordsIn(
       'a flag is used by an op other than a plain signal or wait, or is never signalled or never waited for',
     )
   const unused = names.find((name) => !isUsed('load', name) || !isUsed('store', name))
-  if (unused !== undefined) return stay(`${unused} is not both stored and loaded`)
+  if (unused !== undefined) return stay(`the tensor ${unused} is not both stored and loaded`)
 
   const loads = [...accesses.keys()].filter(({ op }) => op === 'load')
   const repeated = new Set(nodes.filter((node) => isRepeatable(node, loads)))
   const isInside = new Set([...repeated].flatMap(withInside))
   const once = loads.find((load) => !repeated.has(load) && !isInside.has(load))
-  if (once) return stay('no code without other effects contains', once)
+  if (once) return stay('a load cannot be repeated, because the code around it has other effects:', once)
   return {
     accesses,
     isRepeated: (node) => repeated.has(node) && !isInside.has(node),
@@ -113,8 +116,8 @@ function wordsIn(
 const withInside = ({ blocks }: Node): readonly Node[] => blocks.flatMap((block) => [...walk(block)])
 
 /**
- * Returns all signals and waits of these flags. Returns undefined if a flag is accessed by another op, never signalled,
- * or never waited for.
+ * Returns all signals and waits of the flag sets `flags`. Returns undefined if a flag is accessed by another op, never
+ * signalled, or never waited for.
  */
 function toldOf(nodes: readonly Node[], flags: ReadonlySet<string>): ReadonlySet<Node> | undefined {
   const told = nodes.filter((node) => flags.has(flagsName(node)))
@@ -145,8 +148,8 @@ interface Around {
 }
 
 /**
- * Returns the form of an access, which must be the same for all accesses of a tensor. Returns undefined if the access
- * cannot use flag-in-data words.
+ * Returns the form (element order) of an access, which must be the same for all accesses to a tensor. Returns undefined
+ * if the access cannot use flag-in-data words.
  */
 function accessOf(
   node: Node,
@@ -161,7 +164,8 @@ function accessOf(
   const layout = layouts.of(value)
   if (liesAsEver(layout)) return { form: 'as ever' }
   const view = tileOf(ref)
-  // All elements are inside the tensor, and each group of four consecutive elements starts at a multiple of 16 bytes.
+  // In the order of threads, all elements must be inside the tensor, and each group of four elements starts at a
+  // multiple of 16 bytes.
   if (!wordOrder(layout, group) || !view.shape.every((_, i) => isFirstOfFilled(view, i, ranges)))
     return undefined
   return { form: `${layout.key}, ${layout.shape.join(' x ')}, ${group.threads}` }
@@ -175,7 +179,9 @@ function flagsName(node: Node): string {
   return flag && !isPassive(node) ? paramName(origin(flag).base) : ''
 }
 
-/** True if the node is a load, or a loop of loads without other effects, so that repeating it is harmless. */
+/**
+ * True if the node is a load, or a loop of loads without other effects, so that the node can be repeated without harm.
+ */
 function isRepeatable(node: Node, loads: readonly Node[]): boolean {
   if (loads.includes(node)) return true
   const inner = node.op === 'for' ? [...walk(node.blocks[0] as Block)] : []
@@ -191,8 +197,8 @@ const isWeakLoad = (node: Node): boolean => node.op === 'load' && !isStrong(node
 const liesAsEver = ({ kind }: Layout): boolean => kind === 'rows' || kind === 'columns'
 
 /**
- * The memory order of a matrix in which each thread stores a whole number of groups of four elements. Undefined if no
- * such order exists. Layouts of kind `rows` and `columns` need no such order.
+ * Returns the memory order of a matrix in which each thread stores a whole number of groups of four elements, or
+ * undefined if no such order exists. Layouts of kind `rows` and `columns` need no special memory order.
  */
 export function wordOrder(layout: Layout, group: Group): WordOrder | undefined {
   if (layout.kind !== 'accumulator') return undefined
@@ -233,7 +239,8 @@ function withEpochs(ir: KernelIR, { accesses, isRepeated, isCarried }: WordsPlan
       return yielded ? yielded.results.map((_, index) => copier.emit('result', [made], { index })) : [made]
     })
     const until = copier.emit('until', [], {}, [body], node.site)
-    // Existing `result` nodes of a repeated loop now refer to `until`. A load has no `result` node, so one is added.
+    // The `result` nodes of a repeated loop now refer to `until`. A load has no `result` node, so a `result` node is
+    // added.
     return node.blocks.length > 0 ? until : copier.emit('result', [until], { index: 0 }, [], node.site)
   }
   return { ...ir, body: copier.copyBlock(ir.body) }

@@ -24,7 +24,7 @@ export class Writer {
     this.#lines.push({ text: code`${this.#indent}${text}`, comment })
   }
 
-  /** Records that the following lines belong to a source line, without writing a comment for it. */
+  /** Records that the following lines belong to a source line, without writing a comment for that source line. */
   reach(site: Site | undefined): void {
     this.#lastSite = site?.line ?? this.#lastSite
   }
@@ -43,7 +43,7 @@ export class Writer {
     this.#indent = outer
   }
 
-  /** Returns the lines that `body` writes, instead of appending them. The caller may drop or wrap them. */
+  /** Returns the lines that `body` writes, instead of appending them. The caller may drop or wrap these lines. */
   aside(body: () => void): Line[] {
     const mark = this.#lines.length
     body()

@@ -58,7 +58,7 @@ export const atomic: Renderer = (node, emission) => {
     if (isUsed && layout.isFirst)
       emission.refuse(
         node,
-        'whose result is used, on one element a row or column of a product, is not lowered to CUDA yet',
+        'the result of an atomic on one element per row or column of a matrix is not lowered to CUDA yet',
       )
     const name = isUsed ? emission.declareFragment(node, `before_${verb}`) : undefined
     const at = layout.place(REGISTER)

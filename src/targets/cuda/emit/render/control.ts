@@ -1,4 +1,7 @@
-/** Renders control flow. Carried state becomes C++ variables, which are assigned at the end of each block. */
+/**
+ * Renders control flow. The carried state of loops and branches becomes C++ variables, which are assigned at the end of
+ * each block.
+ */
 import { attribute, type Block, type Node } from '../../../../ir/node.ts'
 import type { ValueType } from '../../../../ir/type.ts'
 import { isFragment, isSplat } from '../assign.ts'
@@ -10,8 +13,8 @@ import type { Renderer } from './renderer.ts'
 import { lib } from '../library.ts'
 
 /**
- * Declares the variables of a loop's carried state. A fragment whose initial value has no
- * other use stays in the registers of that value.
+ * Declares the variables of a loop's carried state. A carried fragment whose initial value has no other use stays in
+ * the registers of the initial value.
  */
 function declareState(
   node: Node,
@@ -50,9 +53,9 @@ function bindState(variables: readonly Variable[], params: readonly Node[], emis
 }
 
 /**
- * Assigns the results of a block to the state variables. All results are read before any variable changes. Each of
- * `params` has the type and layout of its variable. For a loop, `params` are the block parameters that the
- * variables hold.
+ * Assigns the results of a block to the state variables. All results of the block are read before any state variable
+ * changes. Each element of `params` has the type and the layout of the corresponding variable. For a loop, `params` are
+ * the block parameters that the variables hold.
  */
 function assignState(
   variables: readonly Variable[],
@@ -112,7 +115,7 @@ export const result: Renderer = (node, emission) => {
 
 /**
  * Returns the text of a condition that is true if the launch was aborted. All threads of the group synchronise to
- * evaluate this condition, and all get the same result.
+ * evaluate the condition, and get the same result.
  */
 export function stopped({ group, params }: Emission): Code {
   const raised = code`${lib.abort_raised}(${params.control})`
@@ -140,8 +143,8 @@ function turnsOf(loop: Node, index: string, emission: Emission): Code {
 }
 
 /**
- * Renders a loop whose iterations are distributed over the threads of the group: each iteration is executed by one
- * thread instead of all threads.
+ * Renders a loop whose iterations are distributed over the threads of the group: each iteration is executed by only one
+ * thread.
  */
 function apart(loop: Node, emission: Emission): void {
   const { out, group } = emission
@@ -300,7 +303,10 @@ export const ifElse: Renderer = (node, emission) => {
     }
     const like = isSplat(value) ? no.results[i] : value
     if (isSplat(like))
-      emission.refuse(node, 'whose branches both give a constant fragment: choose the constant instead')
+      emission.refuse(
+        node,
+        'both branches yield a constant fragment: yield scalars, and create the fragment afterwards',
+      )
     const name = emission.variable('chosen')
     const [type, count] = registers(dtype, emission.plans.layouts.of(like).count)
     out.line(code`${type} ${name}[${count}];`, node.site)
@@ -399,8 +405,8 @@ export const teams: Renderer = (node, emission) => {
 }
 
 /**
- * One thread increments the counter of arrivals. In the last program, the group then executes the block, and the memory
- * accesses of all other programs are visible to it.
+ * One thread increments the counter of arrivals. In the program that arrives last, the group executes the block, and
+ * sees the memory accesses that the other programs made before they arrived.
  */
 export const last: Renderer = (node, emission) => {
   const { out } = emission

@@ -1,7 +1,7 @@
 /**
- * Renders the matrix product, and the writes of operands in registers to shared memory if the instruction reads them
- * from there. The product is computed by wgmma (this file), by mma.sync (mma.ts) or by plain arithmetic
- * (elements.ts).
+ * Renders the matrix product, and the writes of operands in registers to shared memory if the matrix instruction reads
+ * these operands from shared memory. A matrix product is computed by wgmma (dot.ts), by mma.sync (mma.ts) or by plain
+ * arithmetic (elements.ts).
  *
  * With wgmma, a warpgroup multiplies its own rows, 64 at a time, by up to 256 columns at a time. A `swapped` matrix
  * product is computed as its transpose, so that a warpgroup multiplies its own columns by all rows. A matrix product by
@@ -200,7 +200,7 @@ interface OperandText {
   descriptor(first: Code): Code
   /** The amount to add to a descriptor per step of 16 elements along k, in units of 16 bytes. */
   readonly step: Code
-  /** 1 if the k axis is not the contiguous axis in shared memory. */
+  /** 1 if the k axis is not the contiguous axis of the operand in shared memory, otherwise 0. */
   readonly transposed: 0 | 1
 }
 

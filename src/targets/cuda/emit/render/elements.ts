@@ -1,7 +1,8 @@
 /**
  * Renders the matrix product as plain arithmetic. Plain arithmetic is used where the tensor cores do not compute what
- * the language defines: for f32, 8-bit operands and odd extents. Both operands of the matrix product are in shared
- * memory. For each step along k, a thread reads the elements of its own rows and columns.
+ * the language defines: for f32, for 8-bit operands, and for extents that no matrix instruction supports. For plain
+ * arithmetic, both operands of the matrix product are in shared memory. For each step along k, a thread reads the
+ * elements of its own rows and columns.
  */
 import type { DType } from '../../../../ir/dtype.ts'
 import type { Node } from '../../../../ir/node.ts'

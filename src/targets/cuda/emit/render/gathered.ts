@@ -23,7 +23,7 @@ const extentsOf = ({ shape }: ValueType): readonly [number, number] =>
 const numberOf = (type: ValueType, place: readonly Code[]): Code =>
   place.length === 1 ? place[0] : code`(${place[0]} * ${extentsOf(type)[1]} + ${place[1]})`
 
-/** Writes the inputs to scratch memory. Returns the address of the scratch memory. */
+/** Writes the inputs of a node to its scratch memory, and returns the address of the scratch memory. */
 function writeInputs(node: Node, emission: Emission): Code {
   const base = group(emission.scratch(node))
   node.inputs.forEach((input, i) => {
@@ -36,8 +36,9 @@ function writeInputs(node: Node, emission: Emission): Code {
 }
 
 /**
- * Describes the rows (or columns) of the input along the axis of the node: `lines` is their number, `extent` their
- * length, `apart` the bytes between them, and `step` the bytes between their elements.
+ * Describes the rows (or columns) of the input along the axis of the node: `lines` is the number of rows, `extent` the
+ * number of elements per row, `apart` the distance between rows in bytes, and `step` the distance between elements in
+ * bytes.
  */
 function linesOf(node: Node): { lines: number; extent: number; apart: number; step: number } {
   const type = typeOf(node.inputs[0])

@@ -18,7 +18,8 @@ import * as values from './values.ts'
 import * as words from './words.ts'
 
 /** Reports an op that an earlier stage should have replaced. */
-const isLeft: Renderer = (node, emission) => emission.refuse(node, 'is left: emit the lowered kernel')
+const isLeft: Renderer = (node, emission) =>
+  emission.refuse(node, 'an earlier stage should have replaced this op: emit the lowered kernel')
 
 export const renderers: Readonly<Record<OpName, Renderer>> = {
   ...opsWith({ elements: 'same' }, values.elementwise),
@@ -75,7 +76,11 @@ export const renderers: Readonly<Record<OpName, Renderer>> = {
   'cluster.meet': sync.clusterMeet,
 
   assert,
-  print: (node, emission) => emission.refuse(node, 'is left: give the kernel a print buffer first'),
+  print: (node, emission) =>
+    emission.refuse(
+      node,
+      'an earlier stage should have replaced this op: give the kernel a print buffer first',
+    ),
 
   param: silent,
   result: control.result,

@@ -102,7 +102,7 @@ function loadFragment(node: Node, emission: Emission): void {
     const address = place.address(at, i)
     const value = strong ? code`${strong}(${address})` : read(place, type, address)
     const inside = guard ? code`(${guard}) ? ${value} : (${type})${literal(dtype, 0)}` : value
-    // `other` replaces masked elements only. Unmasked elements outside the tensor read as 0.
+    // The value `other` replaces only masked elements. Unmasked elements outside the tensor read as 0.
     return other ? code`(${wanted}) ? (${inside}) : ${emission.element(other, i, at).text}` : inside
   }
   fillElements(name, dtype, layout.count, element, node, emission)
@@ -141,8 +141,8 @@ function loadScalar(node: Node, place: Place, emission: Emission): void {
 }
 
 /**
- * The number of bytes that one instruction moves between adjacent registers and adjacent elements. The result 0 means
- * one element at a time.
+ * The number of bytes that one instruction moves between adjacent registers and adjacent elements in memory. The result
+ * 0 means that each instruction moves one element.
  */
 function wideBytes(value: Node, ref: Node, vector: number, emission: Emission): number {
   const { dtype } = value.type as ValueType
@@ -400,7 +400,11 @@ function storeTile(node: Node, emission: Emission): void {
   const { out, group, params } = emission
   const [source, target] = node.inputs
   const plan = emission.plans.copies.ofCopy(node)
-  if (plan.how !== 'tensor') return emission.refuse(node, 'is no copy by TMA: it should be complete at once')
+  if (plan.how !== 'tensor')
+    return emission.refuse(
+      node,
+      'TMA cannot make this copy, so an earlier stage should have made it complete at once',
+    )
   const view = tileOf(target)
   const call = emission.tensorCopy('store', plan.map.box.length + Number(plan.map.ranked))
   const start = sharedStart(source, emission)
@@ -434,7 +438,7 @@ interface RaggedCopy {
 
 /**
  * Copies a tile that crosses the end of its window. Eight rows are copied at a time if all are inside or all are
- * outside the window. The remaining rows are copied one by one.
+ * outside the window. The other rows of the tile are copied one by one.
  */
 function copyRows(plan: TensorPlan, view: TileView, copy: RaggedCopy, emission: Emission): void {
   const { out } = emission

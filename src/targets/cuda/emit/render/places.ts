@@ -34,14 +34,16 @@ export interface Place {
    * memory. References to single elements (`at` nodes) take their indices from register `i` of the index fragments.
    */
   address(at: readonly Code[], i: Code): Code
-  /** Returns the condition under which the element is inside the tensor, or undefined if it always is. */
+  /**
+   * Returns the condition under which the element is inside the tensor, or undefined if the element is always inside.
+   */
   inside(at: readonly Code[]): Code | undefined
 }
 
 export function placeOf(ref: Node, emission: Emission): Place {
   const { dtype, space } = ref.type as RefType
   if (space === 'shared') return sharedPlace(ref, emission)
-  const { address, inside } = entryOf(globalPlaces, ref, 'is not a place in global memory')(ref, emission)
+  const { address, inside } = entryOf(globalPlaces, ref, 'is not a reference to global memory')(ref, emission)
   return { space, dtype, address, inside }
 }
 
@@ -194,7 +196,10 @@ export function onRank(pointer: Code, owner: Node, emission: Emission): Code {
 const heapOf = (rank: Code, { params, plans }: Emission): Code =>
   plans.facts.scattered ? code`${params.places}.of[${bare(rank)}]` : rank
 
-/** Returns coordinates in the axes of the whole tensor. The starts of windows and the picked indices are added. */
+/**
+ * Converts coordinates in a view to coordinates in the whole tensor, by adding the starts of windows and the picked
+ * indices.
+ */
 function tensorCoordinates(view: TensorView, at: readonly Code[], emission: Emission): Code[] {
   const rank = view.axes.length + view.picks.length
   const coordinates = new Array<Code>(rank)
@@ -211,7 +216,7 @@ function addressText(view: TensorView, at: readonly Code[], emission: Emission):
   const isSmall = emission.plans.ranges.factsOf(view.base)?.small
   const [first, ...others] = coordinates
   const offset = others.reduce((total, coordinate, i) => {
-    // From the second multiplication on, `total` is in parentheses.
+    // From the second multiplication on, the code `total` is already in parentheses.
     const inner = isSmall && (i > 0 || isWord(total)) ? total : group(total)
     const outer = isSmall ? inner : cast(lib.i64, inner)
     return group(code`${outer} * ${emission.params.dim(name, i + 1)} + ${coordinate}`)

@@ -1,7 +1,7 @@
 /**
- * Renders reductions. Threads of one warp combine a row or a column of a matrix by shuffles. Warps that share a row
- * or a column, and all warps in a reduction to a scalar, exchange partial results through shared memory. Every
- * thread ends with the same bits.
+ * Renders reductions. Threads of one warp combine a row or a column of a matrix by shuffles. Warps that share a row or
+ * a column, and all warps in a reduction to a scalar, exchange partial results through shared memory. At the end, all
+ * threads that hold a result hold the same bits.
  */
 import type { DType } from '../../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../../ir/node.ts'
@@ -42,8 +42,8 @@ const lambda = (type: Code, combine: Combine): Code =>
   code`[](${type} a, ${type} b) { return ${combine('a', 'b')}; }`
 
 /**
- * The initial value of a reduction, for threads that may hold no element. For the minimum and maximum of floats it
- * is NaN: fminf and fmaxf prefer any number to NaN, and return NaN if both operands are NaN.
+ * The initial value of a reduction, for threads that may hold no element. For the minimum and maximum of floats, the
+ * initial value is NaN: fminf and fmaxf prefer any number to NaN, and return NaN if both operands are NaN.
  */
 function neutral(node: Node, dtype: DType): Code {
   const verb = verbOf(node)
@@ -57,10 +57,11 @@ function neutral(node: Node, dtype: DType): Code {
 
 export const reduce: Renderer = (node, emission) => {
   const [source] = node.inputs
-  if (isSplat(source)) emission.refuse(node, 'of a constant fragment: compute it when recording')
+  if (isSplat(source))
+    emission.refuse(node, 'the reduced fragment is constant: compute the result when the kernel is recorded')
   const from = emission.plans.layouts.of(source)
   if (!isFragment(node)) return toScalar(node, emission)
-  if (!from.spread) emission.refuse(node, 'of a vector along an axis it does not have')
+  if (!from.spread) emission.refuse(node, 'the reduced fragment is a vector, which does not have this axis')
   if (attribute<number>(node, 'axis') === 1) alongColumns(node, emission)
   else alongRows(node, emission)
 }
@@ -128,7 +129,7 @@ interface Exchange {
   readonly warps: number
   /** A condition that selects one thread of a warp for each different result. */
   readonly isWriter: string
-  /** The index of this warp among the warps that share a row or column. */
+  /** The index of the executing warp among the warps that share a row or column. */
   readonly own: Code
   /** Returns the offset in bytes, in the scratch memory of the node, of a warp's result for row or column `place`. */
   at(warp: Part, place: Code): Code

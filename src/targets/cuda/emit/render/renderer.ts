@@ -4,5 +4,5 @@ import type { Emission } from '../emission.ts'
 
 export type Renderer = (node: Node, emission: Emission) => void
 
-/** Renders nothing. The renderers of the users of the node read the node themselves. */
+/** Renders nothing. A node without code of its own is read by the renderers of the nodes that use it. */
 export const silent: Renderer = () => undefined

@@ -26,8 +26,8 @@ export const fenceAsync: Renderer = (node, { out }) =>
 
 /**
  * Renders a wait for asynchronous copies. For TMA stores, the wait ends when the stores are complete, so that a later
- * release covers them, or already when TMA has read shared memory. For cp.async, the wait ends when the copies of each
- * thread are complete.
+ * release covers them, or, if only the shared memory is reused, when TMA has read it. For cp.async, the wait ends when
+ * the copies of each thread are complete.
  */
 export const drain: Renderer = (node, emission) => {
   const { attributes, site } = node
@@ -47,7 +47,7 @@ interface FlagText {
   readonly pointer: Code
   /** The index of the flag if the flag is on this rank and its set has one axis, otherwise undefined. */
   readonly index: Code | undefined
-  /** The rank that owns the flag. Reports and recordings of a wait name this rank. */
+  /** The rank that owns the flag. Wait records and event logs name the rank that owns the flag. */
   readonly owner: Code
   readonly arrivals: number
 }
@@ -106,7 +106,7 @@ function wantedOf(node: Node, flag: FlagText, emission: Emission): Code {
   return flag.arrivals === 1 ? wanted : code`${wanted} * ${flag.arrivals}`
 }
 
-/** One thread reads the flag, and all threads of the group use its result. */
+/** One thread reads the flag, and all threads of the group use the result of this thread. */
 export const reached: Renderer = (node, emission) => {
   const flag = flagOf(node.inputs[0], emission)
   const name = emission.names.take('is_reached')
@@ -148,8 +148,8 @@ export const once: Renderer = (node, emission) => {
 }
 
 /**
- * Waits only once for each flag of a set with one axis. A bit mask remembers which of the first 32 flags have been
- * waited for. A flag set with one axis typically has one flag per rank.
+ * Renders a wait that skips a flag if the program has already waited for it, for a flag set with one axis. A bit mask
+ * remembers which of the first 32 flags have been waited for. A flag set with one axis typically has one flag per rank.
  */
 function onceOfSet({ blocks: [body], site }: Node, { name, index }: FlagText, emission: Emission): void {
   const { out } = emission
@@ -179,8 +179,8 @@ export const barrier: Renderer = (node, emission) => {
 }
 
 /**
- * The name of the variable with the rank of the program in its cluster. Only kernels with multicast copies declare this
- * variable.
+ * The name of the variable with the rank of the program in its cluster. Only kernels with multicast copies declare the
+ * variable `place`.
  */
 export const PLACE = 'place'
 

@@ -113,7 +113,7 @@ export const elementwise: Renderer = (node, emission) => {
   if (!is16Bit(dtype)) return emission.out.unrolled(count, code`${name}[i] = ${at(REGISTER)};`, node.site)
   const [source] = node.inputs
   const isPacked = node.op === 'cast' && (source.type as ValueType).dtype === 'f32'
-  // The index needs parentheses inside an expression, but not inside array brackets.
+  // The register index `i` needs parentheses inside an expression, but not inside array brackets.
   const element = (i: Code): Code => emission.element(source, bare(i), layout.place(i)).text
   const pair = isPacked
     ? code`${lib[`pack_${dtype as 'f16' | 'bf16'}`]}(${element(EVEN)}, ${oddOf(count, element(ODD))})`
@@ -178,7 +178,7 @@ export const broadcast: Renderer = (node, emission) => {
   if (!at)
     return emission.refuse(
       node,
-      `[${shape.join('x')}] stretched to [${shapeOf(node).join('x')}] is not lowered to CUDA yet: reduce it to a scalar`,
+      `a broadcast of [${shape.join('x')}] to [${shapeOf(node).join('x')}] is not lowered to CUDA yet: reduce to a scalar first`,
     )
   emission.setFragment(node, { layout, array: undefined, element: (i) => at(layout.place(i)), at })
 }

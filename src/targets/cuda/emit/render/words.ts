@@ -15,9 +15,9 @@ import { lib } from '../library.ts'
 export const advance: Renderer = () => {}
 
 /**
- * Renders an `until` loop, which executes its block repeatedly until no flag-in-data word is missing. Each thread
- * repeats the block on its own. If the block contains an operation that threads execute together, all threads of the
- * group repeat the block together.
+ * Renders an `until` loop, which executes its block repeatedly until no flag-in-data word is missing. By default, each
+ * thread repeats the block of an `until` loop on its own. If the block contains an operation that threads execute
+ * together, all threads of the group repeat the block together.
  */
 export const until: Renderer = (node, emission) => {
   const { out, group, params, plans } = emission
@@ -44,7 +44,7 @@ export const until: Renderer = (node, emission) => {
     if (isAlone) out.line(told)
     else emission.byLeader(told)
   })
-  // The repeated block is a load or a loop, so its results are variables.
+  // The repeated block is a load or a loop, so the results of the block are variables.
   emission.results.set(
     node,
     body.results.map((value) => emission.variableOf(value)),
