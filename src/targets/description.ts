@@ -1,8 +1,8 @@
 /**
- * Describes what the command line must know about a target before it opens a world: the options on which kernels of the
- * target depend, the machine for which operations choose tiles without a world, and the memory of a measurement. Each
- * target has a folder in src/targets, which contains its description. The command line reads target descriptions and
- * never branches on the name of a target.
+ * Describes what the command line must know about a target before a world is opened: the options on which kernels of
+ * the target depend, the machine for which operations choose tile sizes if there is no world, and the heap size of a
+ * measurement. Each target has a folder in src/targets, which contains its description. The command line reads target
+ * descriptions and never branches on the name of a target.
  */
 import type { Machine } from '../world/machine.ts'
 
@@ -29,8 +29,8 @@ export interface GivenDevice {
 
 export interface TargetDescription {
   /**
-   * The preference of measurements for the target. By default, a measurement uses the usable target with the lowest
-   * preference. A target without a preference is measured only if the user names it.
+   * The position of the target in the order of preference for measurements. By default, a measurement uses the usable
+   * target with the lowest position. A target without a position is measured only if the user names it.
    */
   readonly preference?: number
   /** The options on which the target's kernels depend. */

@@ -32,7 +32,7 @@ import { wasmMachine } from './wasm/engine.ts'
 export interface Given {
   /** The extents of each tensor, by the name of the tensor. An extent that is not given is 1024. */
   readonly shapes?: Shapes
-  /** The names of the tensor parameters whose tensors are packed. */
+  /** The names of the tensor parameters whose tensors are packed (stored in a layout that the target chooses). */
   readonly packed?: readonly string[]
   /** True if the world records events. */
   readonly record?: boolean

@@ -41,7 +41,7 @@ const code = 'typed statements over local variables and vectors, which become C+
 
 /** The printable stage that follows the IR stages. The target's generated code follows the printable stage. */
 const printedStages = {
-  cuda: { decide: 'the decisions by which the last stage becomes source code' },
+  cuda: { decide: 'all decisions (layouts, memory, instructions) that turn the last IR into source code' },
   native: { code },
   wasm: { code },
 } as const

@@ -152,13 +152,13 @@ describe('--stage decide prints', () => {
       started(16),
       started(16),
       'copy.nbi: complete at once, because the copy has a mask',
-      'copy.nbi: complete at once, because the elements of the copy are chosen one by one',
+      'copy.nbi: complete at once, because the copy gathers or scatters single elements',
       'copy.nbi: complete at once, because the copy does not write to a shared tile',
     ])
     const odd = section(getting as never, 'stage complete', { extents: ['x=64x30', 'h=64x31'] })
     expect(odd.slice(0, 2)).toEqual([
       started(8),
-      'copy.nbi: complete at once, because rows are only known to start at multiples of 2 bytes',
+      'copy.nbi: complete at once, because cp.async needs rows at multiples of 4 bytes, but rows are only known to start at multiples of 2 bytes',
     ])
   })
 
@@ -171,7 +171,7 @@ describe('--stage decide prints', () => {
     ])
     const odd = { ...clustered, extents: ['a=4224x4224', 'b=4224x4224', 'c=4224x4224'] }
     expect(section(product as never, 'stage clusters', odd)).toEqual([
-      'no clusters: the tiles of a loop may not fill whole clusters of 2 x 1',
+      'no clusters: the tiles of a loop are not known to fill whole clusters of 2 x 1 programs',
     ])
     expect(section(putting as never, 'stage clusters')).toEqual([
       'no clusters: no loop has the option `cluster`',

@@ -12,7 +12,7 @@ describe('prelude', () => {
       .map(({ text }) => `${text}\n`)
       .join('')
 
-  it('contains no #include, so that compiling it needs no CUDA toolkit', () => {
+  it('emits no #include, so that compiling a kernel needs no CUDA toolkit', () => {
     expect(textOf({ wgmma: [wide] })).not.toContain('#include')
   })
 
@@ -24,7 +24,7 @@ describe('prelude', () => {
     expect(text).toContain('}, %128, %129, 1, 1, 1, %130, %131;')
   })
 
-  it('declares a wgmma function with A in registers if the shape asks for it', () => {
+  it('declares a wgmma function whose operand A is in registers if the shape says so', () => {
     const shape = { n: 64, dtype: 'f16', a: 'registers' } as const
     expect(wgmmaName(shape)).toBe('wgmma_m64n64k16_f16_ra')
     expect(textOf({ wgmma: [shape] })).toContain('}, {%32, %33, %34, %35}, %36, 1, 1, 1, %37;')

@@ -97,8 +97,8 @@ export type DriverFunction = keyof typeof SIGNATURES
 export type Driver = { readonly [F in DriverFunction]: (...args: Argument[]) => void }
 
 /**
- * The result of a driver query about work that has not ended yet. `isReady` returns false for this result and does not
- * throw.
+ * The result of a driver query about work that has not ended yet. If a query has this result, `isReady` returns false
+ * and does not throw.
  */
 export const CUDA_ERROR_NOT_READY = 600
 
@@ -177,8 +177,8 @@ function bindDriver(library: OpenLibrary): Driver {
 }
 
 /**
- * Binds each library function of a table when it is first called. A library function whose result is not 0 throws the
- * error that `failure` returns.
+ * Returns checked functions for a table of library functions; each library function is bound at its first call. A
+ * library function whose result is not 0 throws the error that `failure` returns.
  */
 export function bindChecked<T extends Record<string, readonly string[]>>(
   library: OpenLibrary,

@@ -21,8 +21,8 @@ export const capabilities: Capabilities = {
 }
 
 /**
- * The partitions and the units of allocation of NVIDIA's processors since Ampere, which the driver does not report. The
- * numbers are from NVIDIA's occupancy calculator.
+ * The partitions of a multiprocessor, and the units in which registers and shared memory are allocated, on NVIDIA GPUs
+ * since Ampere. The driver does not report these numbers, which are from NVIDIA's occupancy calculator.
  */
 export const processorUnits = { partitions: 4, registerUnit: 256, sharedUnit: 128 }
 

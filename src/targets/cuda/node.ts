@@ -64,7 +64,7 @@ export function openLibrary(names: readonly string[], folders: readonly string[]
         },
       }
     } catch {
-      // The file is missing or built for another machine. The loop tries to load the next path.
+      // The library file is missing, or is built for another machine. The loop tries to load the next path.
     }
   }
   return undefined

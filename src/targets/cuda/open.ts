@@ -37,8 +37,8 @@ function findPlatform(): CudaDevices | { readonly unavailable: string } {
 
 /**
  * Compiles kernels and caches the machine code on disk. The cache key consists of the code, the compiler options, the
- * versions of NVRTC and the driver, and the device name. Kernels that differ only in the facts of their headers, or in
- * the lines of their authors, are compiled once.
+ * versions of NVRTC and the driver, and the device name. Kernels that differ only in comments (the facts of the header,
+ * the lines of the author's source) are compiled once.
  */
 export const compileAndKeep =
   (nvrtcVersion: string, driverVersion: number): Compile =>

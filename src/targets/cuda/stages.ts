@@ -79,8 +79,9 @@ function withWords(ir: KernelIR, facts: EmitFacts): KernelIR {
 }
 
 /**
- * Adds a courier role, which sends data on idle warps of the producer, if the courier costs nothing. The cost depends
- * on registers and shared memory, so all decisions are first made for a copy of the kernel with a courier.
+ * Adds a courier role, which sends data on idle warps of the producer, if the courier costs nothing. The cost of a
+ * courier depends on registers and shared memory, so all decisions are first made for a copy of the kernel that has a
+ * courier.
  */
 function withCourier(ir: KernelIR, facts: EmitFacts): KernelIR {
   const decided = (made: KernelIR, decision: Decision): KernelIR => withDecisions(made, 'courier', [decision])

@@ -24,14 +24,14 @@ export class Stream implements gpu.Stream {
   }
 
   /**
-   * Writes a word with the engine that processes the stream's commands. The write needs neither a multiprocessor nor a
-   * DMA copy engine.
+   * Writes a 32-bit word with the engine that processes the stream's commands. The write needs neither a multiprocessor
+   * nor a DMA copy engine.
    */
   writeWord(to: bigint, word: number): void {
     this.driver.cuStreamWriteValue32_v2(this.handle, to, word, 0)
   }
 
-  /** Copies from pageable host memory. The host memory `from` has been read when the call returns. */
+  /** Copies pageable host memory to the device. The host memory `from` has been read when the call returns. */
   copyIn(to: bigint, from: ArrayBufferView): void {
     this.driver.cuMemcpyHtoDAsync_v2(to, from, from.byteLength, this.handle)
   }

@@ -35,10 +35,10 @@ const SWIZZLES: Record<Swizzle, { code: number; bytes: number }> = {
   '128B': { code: 3, bytes: 128 },
 }
 /**
- * The L2 promotion size: 128 bytes, the longest row of a swizzled box. With 256 bytes, two rows or two boxes request
- * the same 256 bytes, and each request fetches both 128-byte halves from the other partition of the L2 cache. On an
- * H200, a promotion size of 256 bytes caused 48 % more traffic between the two partitions of the L2 cache and 6 % less
- * bandwidth.
+ * The L2 promotion size: 128 bytes, the longest row of a swizzled box. With a promotion size of 256 bytes, two rows or
+ * two boxes request the same 256 bytes, and each request fetches both 128-byte halves from the other partition of the
+ * L2 cache. On an H200, a promotion size of 256 bytes caused 48 % more traffic between the two partitions of the L2
+ * cache and 6 % less bandwidth.
  */
 const L2_PROMOTION_128B = 2
 

@@ -22,7 +22,7 @@ export interface RankMemory {
   readonly heaps: number
   /**
    * For each rank of the group, the index of its heap in the range of heaps. The index of a rank's heap equals the rank
-   * unless the ranks of the group are not at a constant distance in the world.
+   * if the ranks of the group are at a constant distance in the world.
    */
   readonly places: readonly number[]
   /** The address of the counters of the launched kernel on the rank. */

@@ -80,8 +80,8 @@ export class Controls {
   }
 
   /**
-   * Allocates at least `count` more control blocks. After this call, `take` needs no allocation for these blocks, which
-   * a driver may delay until no kernel runs.
+   * Allocates at least `count` more control blocks. A driver may delay an allocation until no kernel runs, so the
+   * blocks are allocated before `take` needs them.
    */
   reserve(count: number): void {
     for (let blocks = 0; blocks < count; blocks += BLOCKS_A_PIECE) this.#grow()

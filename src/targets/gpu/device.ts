@@ -156,7 +156,8 @@ export interface Launch {
    * stream has ended, one at a time, as programs of that kernel free resources. Programs that start early wait for the
    * end of the previous kernel themselves, before they access memory other than the tensors that the parameter
    * `settled` names. If the device cannot start programs early, or if the kernel does not contain a wait for the
-   * previous kernel, the kernel starts after the previous kernel. An early launch does not have to be cooperative.
+   * previous kernel, the kernel starts after the previous kernel. A launch with the option `early` does not have to be
+   * cooperative.
    */
   on(stream: Stream, early?: boolean): void
   close(): void

@@ -27,7 +27,7 @@ export interface GpuWorldOptions {
   readonly ranks: number
   readonly heap?: number
   readonly timeout?: number
-  /** The field `onPrint` is described at `OpenOptions.onPrint`. */
+  /** A callback for each line that a kernel prints (see `OpenOptions.onPrint`). */
   readonly onPrint?: OnPrint
   /** If true, kernels record their events in a log (recording.ts). */
   readonly record?: boolean
@@ -259,9 +259,9 @@ export class Machine {
   }
 
   /**
-   * Delays launches that write a tensor until earlier launches that read the tensor before the end of their previous
-   * kernel have ended. The delayed launches are on their own queues, or all on the queue `on`. The class `Settled`
-   * explains why such launches are delayed.
+   * Delays launches that write a tensor until every early reader of the tensor has ended (a launch that can read the
+   * tensor before the previous kernel on its stream has ended). The delayed launches are on their own queues, or all on
+   * the queue `on`. The class `Settled` explains the delay.
    */
   holdBack(parts: readonly Part[], on?: Queue): void {
     const held = this.settled.holdBack(parts, on)
@@ -280,7 +280,7 @@ export class Machine {
 
   /**
    * The host must call `holdHostBack` before it writes a rank's copy of a tensor. If a running launch may read the
-   * tensor before the end of its previous kernel, the function waits until no kernel runs.
+   * tensor before the previous kernel on its stream has ended, the function waits until no kernel runs.
    */
   holdHostBack(memory: object, name: string, rank: number): void {
     if (this.settled.isReadEarly(memory, rank))
@@ -455,8 +455,8 @@ export class Machine {
   }
 
   /**
-   * The handler for the exit of the process aborts all kernels. When the driver releases the device, it may wait for
-   * running kernels, so kernels must return.
+   * The handler for the exit of the process aborts all kernels. When the driver releases the device, the driver may
+   * wait for running kernels, so all kernels must return.
    */
   #abandon(): void {
     if (this.#lost !== undefined || this.#stops.isStopping || this.isIdle) return

@@ -41,7 +41,10 @@ export type Param =
   | { readonly kind: 'rank' }
   /** The distance in bytes between consecutive heaps. */
   | { readonly kind: 'heapStride' }
-  /** A table with one i32 per rank of a scattered group: the position of the rank's heap in the world. */
+  /**
+   * For a group with unevenly spaced ranks, a table with one i32 per rank: the position of the rank's heap in the
+   * world.
+   */
   | { readonly kind: 'places'; readonly ranks: number }
   /**
    * Counter words (u32) on the executing rank that only one kernel uses. The counter words of a kernel are initially

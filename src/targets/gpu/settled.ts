@@ -2,11 +2,12 @@
  * Decides which tensors a launch may read before the previous kernel has ended (an early read), and delays launches
  * that write those tensors.
  *
- * With programmatic dependent launch (`Launch.on`), a kernel (the reader) may start while the previous kernel on its
- * stream is still ending. Before the previous kernel has ended, the reader may copy from a tensor only if the tensor is
- * settled: no launch on any rank has written it since the world was last idle. The kernel before an early reader may
- * wait, for a flag or in a loop, for a launch that is enqueued later than the early reader. For example, in the
- * following diagram the previous kernel on rank 0 waits for a flag that rank 1 signals:
+ * With programmatic dependent launch (`Launch.on`), a kernel may start while the previous kernel on its stream is still
+ * ending. An early reader is a kernel that copies from a tensor before the previous kernel has ended. A kernel is
+ * allowed to read a tensor early only if the tensor is settled: no launch on any rank has written the tensor since the
+ * world was last idle. The kernel before an early reader may wait, for a flag or in a loop, for a launch that is
+ * enqueued later than the early reader. In the following diagram, for example, the previous kernel on rank 0 waits for
+ * a flag that rank 1 signals.
  *
  *   rank 0    previous: waits for a flag    reader: copies x early
  *   rank 1                                           writer: writes x on rank 0   signaller: signals the flag
@@ -63,13 +64,16 @@ export interface Accesses {
    */
   readonly early: readonly (readonly object[])[]
   readonly writes: readonly object[]
-  /** The value of the idle counter when `writes` was last added to the set of written tensors. */
+  /** The number of times that the world had been idle when `writes` was last added to the set of written tensors. */
   noted?: number
   /** The elements of `writes` that are written on other ranks. */
   readonly writesElsewhere: readonly object[]
-  /** The index of the kernel parameter with one bit per settled group; -1 if the kernel has no such parameter. */
+  /**
+   * The index of the kernel parameter that says, with one bit per group of tensors, which groups the kernel may read
+   * early; -1 if the kernel has no such parameter.
+   */
   readonly settledAt: number
-  /** The current value of the kernel parameter for settled groups. */
+  /** The current value of the kernel parameter that says which groups of tensors the kernel may read early. */
   settled: number
 }
 
@@ -116,7 +120,9 @@ export class Settled {
     this.#readings.clear()
   }
 
-  /** True if a launch that may be running on the rank reads the tensor memory `memory` early. */
+  /**
+   * True if a launch that may be running on the rank reads `memory` before the previous kernel on its stream has ended.
+   */
   isReadEarly(memory: object, rank: number): boolean {
     const readings = this.#readings.get(memory) ?? []
     return readings.some((reading) => reading.line.rank === rank && !hasEnded(reading))
@@ -165,9 +171,10 @@ export class Settled {
   }
 
   /**
-   * Records an event after every early reader before the first writing launch is enqueued. If an event were recorded
-   * later, for the second writing launch, it would come after the first writing launch in its stream, and the first
-   * writing launch may wait for the second.
+   * Records an event after every early reader before the first writing launch is enqueued. If the event for a second
+   * writing launch were recorded only when that launch is enqueued, the event could follow the first writing launch in
+   * the stream of the reader. The second writing launch would then wait for the first, although the first may wait for
+   * the second.
    */
   #markAll(): void {
     for (const readings of this.#readings.values())

@@ -39,7 +39,7 @@ function unsignedOf(type: CodeType): 'u32' | 'u64' | 'vu32' {
 }
 
 const impossible = (what: string, type: CodeType): Error =>
-  new Error(`native: Code has no ${what} of ${type}; the lowering must write it with other operations`)
+  new Error(`native: Code has no ${what} of ${type}; the lowering must use other operations of Code`)
 
 export function typeName(type: CodeType, spelling: Spelling): string {
   spelling.use(type)

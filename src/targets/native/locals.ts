@@ -29,8 +29,8 @@ function eachLocal(expression: Expression, visit: (local: Local) => void): void 
 export function declarationsOf(code: CodeFunction): Declarations {
   const parameters = new Set(code.parameters)
   /**
-   * The statement that mentions a local variable first, if that statement sets it, and the block in which it may be
-   * declared.
+   * The statement that mentions a local variable first, if that statement sets the variable, and the block in which the
+   * variable may be declared.
    */
   const first = new Map<Local, { statement: Statement | undefined; block: Block; visible: boolean }>()
 

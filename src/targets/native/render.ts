@@ -2,9 +2,9 @@
  * Renders Code as C++17 with explicit vector types. A module becomes one file: the definitions of the prelude that it
  * uses, the functions (callees first), and for each entry an exported function
  * `int32_t entryN(char* memory, int64_t launch, int64_t frame, int64_t slot)`, where N is the number of the entry. The
- * parameters `launch`, `frame` and `slot` of an entry are offsets into the world's memory. The variable `arke_entries`
- * holds the number of entries. The base address of the memory is passed only to functions that convert offsets to
- * pointers, so no thread-local variable is needed.
+ * parameters `launch`, `frame` (private memory of a program) and `slot` (state of a worker) are offsets into the world's
+ * memory. The variable `arke_entries` holds the number of entries. The base address of the memory is passed only to
+ * functions that convert offsets to pointers, so no thread-local variable is needed.
  *
  * The semantics of the generated C++ depend on the compiler flags in build.ts: integers wrap (`-fwrapv`), and
  * multiplications and additions are not fused.

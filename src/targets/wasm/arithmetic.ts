@@ -64,7 +64,10 @@ const compareSuffix: Record<CompareName, { float?: string; integer: string; poin
 /** The byte indices of a shuffle that takes the upper 32 bits of each 64-bit lane of two vectors. */
 const upperHalves = [4, 12, 20, 28].flatMap((at) => [at, at + 1, at + 2, at + 3])
 
-/** Composes the name of an instruction. The tables above contain only name fragments whose combinations exist. */
+/**
+ * Composes the name of an instruction. The tables above contain only name fragments that combine to names of existing
+ * instructions.
+ */
 const named = (type: string, suffix: string): Opcode => `${type}_${suffix}` as Opcode
 
 /** Pushes values onto the stack of the WebAssembly function (ExpressionRenderer). */

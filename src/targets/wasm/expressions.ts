@@ -31,7 +31,10 @@ const [firstHalves, secondHalves] = [byTurns(0), byTurns(2)]
 
 const isVector = (expression: Expression): boolean => wasmType(expression.type) === 'v128'
 
-/** The size of the control page in bytes. Valid indexed addresses are above the control page. */
+/**
+ * The size in bytes of the control page, the first page of a world's memory. Valid indexed addresses are above the
+ * page.
+ */
 const foldable = control.bytes
 
 export class ExpressionRenderer {
@@ -111,8 +114,9 @@ export class ExpressionRenderer {
   /**
    * Pushes an address and returns the immediate offset for the load or store. WebAssembly adds the address and the
    * offset without wrapping, so an offset may become an immediate only if the stack value cannot be negative. Base
-   * pointers are always inside the memory. If an index made the stack value negative, an offset up to the size of the
-   * control page could only reach the control page.
+   * pointers are always inside the memory. An offset up to the size of the control page may always become an immediate:
+   * a valid indexed address is above the control page, so subtracting the offset leaves a stack value that is not
+   * negative.
    */
   place(at: Expression, offset: number, immediate = true): number {
     const indices: { index: Expression; scale: number }[] = []

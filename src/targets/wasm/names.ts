@@ -17,8 +17,8 @@ export function unsupported(what: string, type: string): Error {
 }
 
 /**
- * The name of an instruction that converts a value, without its sign. A conversion needs an instruction always, or only
- * between values of different wasm types.
+ * The name of an instruction that converts a value, without its sign. Some conversions always need an instruction,
+ * others only between values of different wasm types.
  */
 interface Conversion {
   readonly verb: 'bits' | 'extend' | 'wrap' | 'float' | 'truncate' | 'promote' | 'demote'

@@ -10,8 +10,8 @@
  * constrains the layout of its accumulator.
  *
  * If two layout requirements contradict each other, a `Conflict` names the fragment and the node that needs the
- * fragment in another layout. The stage `layouts` (`conversions.ts`) inserts a `convert` between the fragment and that
- * node.
+ * fragment in another layout. The stage `layouts` (`conversions.ts`) resolves a conflict by a `convert` between the
+ * fragment and the node that needs another layout.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { entryOf, isElementwise, opOf, opsWith, type OpName } from '../../../ir/ops/index.ts'
@@ -67,8 +67,8 @@ interface Class {
   parent: Class | undefined
   kind: Kind | undefined
   /**
-   * The size, in bytes, of the narrowest element type in the class of fragments. The narrowest element type determines
-   * the number of elements per vector access.
+   * The size, in bytes, of the narrowest element type in a class (fragments of one layout). The narrowest type
+   * determines the number of elements per vector access.
    */
   bytes: number
   /** True if the class contains a fragment with one axis, which cannot have a matrix layout. */
@@ -162,7 +162,7 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
     while (found.parent) found = found.parent
     return found
   }
-  /** Requires a layout for a fragment. Returns true if the requirement of the fragment's class changed. */
+  /** Requires a layout for a fragment. Returns true if the layout requirement of the fragment's class changed. */
   const force = (node: Node, kind: Kind, user: Node | undefined): boolean => {
     const its = find(node)
     if (isSame(its.kind, kind)) return false
@@ -344,7 +344,7 @@ function layoutsIn(ir: KernelIR, roles: RolesPlan): Assignment {
   const sliced = new Set(relations.map(({ matrix }) => find(matrix)))
   for (const dot of swappable) {
     const its = find(dot)
-    // A fragment that a loop carries may already have the layout of a left operand when the matrix product is visited.
+    // A loop may carry the result of a matrix product whose layout is already the one of a left operand.
     if (its.kind?.kind === 'left') clash(dot, undefined)
     its.kind ??= sliced.has(its) ? ACCUMULATOR : { kind: 'swapped' }
   }

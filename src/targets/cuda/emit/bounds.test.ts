@@ -18,7 +18,7 @@ const copy = kernel(
   },
 )
 
-/** The emitted lines that load and store, for the given shapes of x and y. */
+/** Returns the emitted lines that load from tensor x and store to tensor y, for the given shapes of x and y. */
 function linesOf(meta: Meta, x: readonly number[], y: readonly number[]) {
   const tensors = { x: factsOf(x), y: factsOf(y) }
   const lines = bodyOf(emitCuda(lower(copy.record({ world: 1, meta })), { tensors })).split('\n')

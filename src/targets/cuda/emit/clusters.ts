@@ -5,9 +5,9 @@
  * ring may be filled again only after all n programs have released it, so a release arrives at the empty barriers of
  * all n programs (attribute `multicast` of the arrival).
  *
- * All programs of a cluster must make the same copies. All programs of a cluster certainly make the same copies only if
- * the tiles of the loop fill whole clusters, which the stage derives from the known divisors of the extents. If it is
- * not certain that all programs make the same copies, every program copies its own tiles.
+ * All programs of a cluster make the same copies only if, along each axis, the number of tiles is a multiple of the
+ * number of programs per cluster. The stage derives such multiples from the known divisors of the extents. If a number
+ * of tiles is not known to be a multiple, every program copies its own tiles.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { clusterOf, extentsOf } from '../../../ir/clusters.ts'
@@ -34,7 +34,9 @@ function multicast(ir: KernelIR, facts: EmitFacts): KernelIR {
   if (!cluster) return decide(ir, { what: 'no clusters: no loop has the option `cluster`' })
   const size = cluster.join(' x ')
   if (!fillsClusters(ir, facts))
-    return decide(ir, { what: `no clusters: the tiles of a loop may not fill whole clusters of ${size}` })
+    return decide(ir, {
+      what: `no clusters: the tiles of a loop are not known to fill whole clusters of ${size} programs`,
+    })
   const copies = sharedCopies(ir, cluster, facts)
   const rings = new Map<Node, readonly number[]>()
   for (const [copy, empty] of copies) {
@@ -56,7 +58,10 @@ function multicast(ir: KernelIR, facts: EmitFacts): KernelIR {
   return decide({ ...ir, body: rewrite(ir.body, cluster, copies, rings) }, ...decisions)
 }
 
-/** True if the items of every loop with clusters are known to fill whole clusters along each axis. */
+/**
+ * True if, in every loop with clusters, the number of tiles along each axis is known to be a multiple of the cluster
+ * size.
+ */
 function fillsClusters({ body }: KernelIR, facts: EmitFacts): boolean {
   const ranges = new Ranges(body, facts)
   for (const loop of walk(body)) {
@@ -95,7 +100,8 @@ function sharedCopies(ir: KernelIR, cluster: readonly number[], facts: EmitFacts
   const plans = copiesIn(ir, facts)
   const found = new Map<Node, Node>()
   /**
-   * Visits the copies of a block. `around` declares the empty barriers that the producer waits for before the block.
+   * Visits the copies of a block. The node `around` declares the empty barriers for which the producer waits before the
+   * block.
    */
   const visit = (block: Block, around: Node | undefined): void => {
     let empty = around

@@ -66,20 +66,20 @@ describe('code', () => {
     expect([two, word('a'), code`f(${sums})`].map(hasSum)).toEqual([true, false, false])
   })
 
-  it('knows from the constructor, not from the text, whether code is one word or a number', () => {
+  it('derives from its constructor, not from its text, whether code is a single name or number', () => {
     expect(isWord(plain('a + b'))).toBe(false)
     expect([word('a'), integer(3)].every(isWord)).toBe(true)
     expect([integer(3), integer(-3), word('3u')].map(valueOf)).toEqual([3, undefined, undefined])
   })
 
-  it('computes its width in columns from the widths of its leaves', () => {
+  it('computes the width of code in columns from the widths of its leaves', () => {
     const a = word('a')
     const parts = [a, integer(-12), scaled(a, 12), plus(a, group(product(a, a))), cast(lib.i32, a)]
     for (const one of [...parts, joined(parts, ', '), code`f(${joined(parts, '; ')})[${7}]`])
       expect(one.columns).toBe(one.asText.length)
   })
 
-  it('combines the defined conditions, and is undefined if no condition is defined', () => {
+  it('joins the defined conditions with `&&`, and returns undefined if no condition is defined', () => {
     expect(all([undefined, undefined])).toBeUndefined()
     expect(all([word('a'), undefined, word('b')])?.asText).toBe('a && b')
   })

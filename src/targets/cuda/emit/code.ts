@@ -2,8 +2,8 @@
  * Represents the code of a kernel as a tree. The class `Code` holds the subtrees, the declarations of the device
  * library that the code uses, and the form of the expression. Renderers compose code with the tag `code` and with the
  * functions of this file. A tree is converted to text only when the kernel is written (`emit.ts`), so no decision can
- * depend on the text. The form of an expression says whether it is one word, a number or in parentheses. The width of a
- * tree in columns is the sum of the widths of its leaves.
+ * depend on the text. The form of an expression says, for example, whether the expression is a single name or a sum.
+ * The width of a tree in columns is the sum of the widths of its leaves.
  */
 
 /** The form of an expression, which determines where parentheses are necessary. */
@@ -16,7 +16,7 @@ type Form =
   /** An expression in parentheses. */
   | { readonly kind: 'group'; readonly inner: Code }
   | { readonly kind: 'cast'; readonly of: Code }
-  /** `left + …` or `left * …`, without parentheses. */
+  /** A sum `left + …` or a product `left * …`, without parentheses around it. */
   | { readonly kind: 'sum' | 'product'; readonly left: Code; readonly right: Code }
   /** A literal with a minus sign. */
   | { readonly kind: 'negative' }
@@ -118,7 +118,7 @@ export function scaled(a: Code, by: number): Code {
 }
 
 export const isWord = ({ form }: Code): boolean => form.kind === 'word'
-/** Returns the word if the code consists of one word. */
+/** If the code is a single name or unsigned integer, returns its text, otherwise undefined. */
 export const nameOf = ({ form }: Code): string | undefined => (form.kind === 'word' ? form.name : undefined)
 export const isNegative = ({ form }: Code): boolean => form.kind === 'negative'
 

@@ -23,17 +23,21 @@ function withConversions(given: KernelIR, conflictIn: (ir: KernelIR) => Conflict
     ir = converted(ir, conflict)
   }
   throw new Error(
-    `${given.name}: no assignment of layouts satisfies all uses of its fragments, even with conversions`,
+    `${given.name}: no assignment of layouts satisfies all uses of its fragments, even with conversions between layouts`,
   )
 }
 
 function decisionOf({ value, user }: Conflict): Decision {
   const of = subjectOf(value)
   if (user instanceof Node)
-    return { of, what: 'converted to the layout that is needed by', others: [subjectOf(user)] }
+    return {
+      of,
+      what: 'the value is converted to the layout that the following op needs:',
+      others: [subjectOf(user)],
+    }
   return {
     of,
-    what: `converted to the layout that is needed by ${user ? 'the results of its block' : 'all its users'}`,
+    what: `the value is converted to the layout that ${user ? 'the results of its block' : 'all its users'} need`,
   }
 }
 

@@ -1,6 +1,6 @@
 /**
  * Decides how each copy between global and shared memory, in either direction, and each store of an accumulator, moves
- * its data:
+ * its data.
  *
  *   tensor   TMA with a tensor map; if the tile is on another rank, the rank is the outermost axis of the map
  *   vector   16 bytes per thread, if rows are known to start at multiples of 16 bytes
@@ -47,7 +47,8 @@ export interface TensorPlan {
   readonly bytes: number
   /**
    * The rows per strip and the distance between strips in bytes, if each program of a cluster copies one strip of the
-   * tile. If `part` is defined, `boxes` lists the boxes of the first strip, and `bytes` is the size of the whole tile.
+   * tile. If each program copies one strip, `boxes` lists the boxes of the first strip, and `bytes` is the size of the
+   * whole tile.
    */
   readonly part?: { readonly rows: number; readonly bytes: number }
   /** Tensor maps with boxes of 8 rows and of 1 row, if the tile may cross the end of a window of rows. */
@@ -56,7 +57,7 @@ export interface TensorPlan {
 /** The plan of a copy by cp.async, which threads start and later wait for. */
 export interface ChunksPlan {
   readonly how: 'chunks'
-  /** The size of a chunk: 4, 8 or 16 bytes. */
+  /** The number of bytes that one cp.async of a thread copies: 4, 8 or 16. */
   readonly bytes: number
 }
 export type CopyPlan = TensorPlan | ChunksPlan | { readonly how: 'vector' } | { readonly how: 'element' }
@@ -120,15 +121,16 @@ export class CopyPlanner {
       return 'TMA needs aligned rows, tiles that do not cross the end of a window, and no mask'
     if (spaces.join() !== 'global,shared') return 'the copy does not write to a shared tile'
     if (mask) return 'the copy has a mask'
-    if ([source, target].some(({ op }) => op === 'at'))
-      return 'the elements of the copy are chosen one by one'
+    if ([source, target].some(({ op }) => op === 'at')) return 'the copy gathers or scatters single elements'
     const bytes = this.#chunk(node)
-    return bytes < 4 ? `rows are only known to start at multiples of ${bytes} bytes` : undefined
+    return bytes < 4
+      ? `cp.async needs rows at multiples of 4 bytes, but rows are only known to start at multiples of ${bytes} bytes`
+      : undefined
   }
 
   /**
-   * Returns the largest chunk size, up to 16 bytes, for which every chunk is aligned and entirely inside or entirely
-   * outside the tensor.
+   * Returns the largest size of a cp.async chunk, up to 16 bytes, for which every chunk is aligned and entirely inside
+   * or entirely outside the tensor.
    */
   #chunk(node: Node): number {
     const { source, target } = copyOf(node)!

@@ -129,7 +129,10 @@ function shared({ shared, tiles, record, sharedBytes }: Decisions): string[] {
   ]
 }
 
-/** Returns one line per region of scratch memory. Each line lists the nodes that use the region one after another. */
+/**
+ * Returns one line per region of scratch memory. Each line lists the nodes that use one region of scratch memory in
+ * turn.
+ */
 function scratch(
   map: Decisions['scratch'],
   line: (what: string, region: Region) => string,
@@ -160,7 +163,7 @@ export function loopText(node: Node, { loops, tileGroup }: Decisions): string {
   return [
     ...(unrolled === undefined ? [] : [`unrolled by ${unrolled}`]),
     ...(polling === undefined ? [] : [`reads the abort word every ${polling} iterations`]),
-    ...(rows > 1 ? [`tiles in groups of ${rows} rows`] : []),
+    ...(rows > 1 ? [`processes tiles in groups of ${rows} rows`] : []),
   ].join('; ')
 }
 

@@ -72,7 +72,7 @@ describe('copies that start early', () => {
       expect([change, isEarly(change)]).toEqual([change, false])
   })
 
-  it('lets only the first of several roles copy early, whatever the numbers of their warps', () => {
+  it('lets only the first role copy before the previous kernel has ended, however many warps the roles have', () => {
     const roles = (warps: readonly number[]): EmittedKernel =>
       emit(
         kernel('several', params, (t, { x, out, done }) => {
@@ -111,7 +111,7 @@ describe('copies that start early', () => {
     expect(roles([2, 1, 1, 4]).source).not.toContain('is_early')
   })
 
-  it('reads the values on which early copies depend with relaxed loads, which bypass the L1 cache', () => {
+  it('reads with relaxed loads, which bypass the L1 cache, the values that determine copies before the previous kernel has ended', () => {
     expect(emit(copying('none')).source).toContain('ld.relaxed.gpu.global')
     const loads = (ir: KernelIR): unknown[] =>
       [...walk(through(lower(ir), gpuStages, { tensors }).body)].flatMap(
@@ -121,12 +121,12 @@ describe('copies that start early', () => {
     expect(loads(copying('slot'))).toEqual([{ order: undefined, scope: undefined }])
   })
 
-  it('does not let a producer copy early if the producer waits for flags', () => {
+  it('does not let a producer copy before the previous kernel has ended if the producer waits for flags', () => {
     const pull = pullKernel({ dtype: 'bf16', shard: 'K' }).record({ world: 2 })
     expect(emit(pull).source).not.toContain('is_early')
   })
 
-  it('does not let a producer copy early if an epoch bounds the loop of the producer', () => {
+  it('does not let a producer copy before the previous kernel has ended if an epoch bounds the loop of the producer', () => {
     const bounded = kernel(
       'bounded',
       { a: tensor(bf16, 2), b: tensor(bf16, 2), c: tensor(bf16, 2), done: flags() },

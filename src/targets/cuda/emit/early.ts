@@ -1,10 +1,10 @@
 /**
  * Finds copies that a kernel may start before the previous kernel of the stream has ended (programmatic dependent
  * launch). A role of one thread that only copies into shared memory depends only on the tensors from which it copies.
- * The host passes a parameter that says whether a running launch may write the tensors that such a role copies. If no
- * running launch may write the tensors, the role starts without waiting for the previous kernel. Such a role loads the
- * first tiles of weights or of a cache before the previous kernel has ended, so that device memory is not idle between
- * two kernels. All other threads of the kernel wait for the previous kernel.
+ * The host passes a kernel parameter that says whether any running launch writes tensors from which this role copies.
+ * If no running launch writes these tensors, the role starts without waiting for the previous kernel. For example, a
+ * producer can load the first tiles of weights or of a KV cache before the previous kernel has ended, so that device
+ * memory is not idle between two kernels. All other threads of the kernel wait for the previous kernel.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -25,11 +25,11 @@ import type { Group, RolesPlan } from './groups.ts'
 
 export interface EarlyPlan {
   readonly group: Group
-  /** The names of the tensors that the early role reads, all of them on its own rank. */
+  /** The names of the tensors that the role reads before the previous kernel has ended, all on the role's own rank. */
   readonly reads: readonly string[]
   /**
-   * The number of threads in the warps that branch to the early role, including other roles in these warps. None of the
-   * threads in the warps of the early role waits for other threads during the setup of the program.
+   * The number of threads in the warps of the role that starts early, including threads of other roles in these warps.
+   * None of these threads waits for other threads during the setup of the program.
    */
   readonly threads: number
 }
@@ -42,9 +42,10 @@ export const EARLY_ORDER = { order: 'relaxed', scope: 'device', early: true } as
 
 /**
  * Returns the role that may copy before the previous kernel has ended, or undefined if no role may. The kernel must
- * contain no code outside its roles, since epochs that the early threads read before the roles would be out of date.
- * The kernel must have a second role, which waits for the previous kernel, so that the kernels end in order. The early
- * role must have thread 0, because thread 0 initialises the mbarriers that the role waits for.
+ * contain no code outside its roles, because code before the roles could read epochs that the previous kernel has yet
+ * to advance. The kernel must have a second role, which waits for the previous kernel, so that the kernels end in
+ * order. The role that starts early must have thread 0, because thread 0 initialises the mbarriers that the role waits
+ * for.
  */
 export const planEarly = analysis('early copies', earlyIn)
 
@@ -84,8 +85,8 @@ function readsOf(block: Block): ReadonlySet<string> | undefined {
 }
 
 /**
- * True for loops and branches that all threads execute, and for the ops of mbarriers between roles, which synchronise
- * no threads.
+ * True for loops and branches that all threads execute, and for the ops of mbarriers between roles, at which the
+ * threads of one role do not wait for each other.
  */
 function isOfProgram(node: Node): boolean {
   const { effect, flow, scope, meets } = opOf(node)

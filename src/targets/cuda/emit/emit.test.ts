@@ -66,7 +66,7 @@ describe('emitted text', () => {
     await expect(bodyOf(emitted[name]())).toMatchFileSnapshot(`snapshots/${name}.cu`)
   })
 
-  it('is the same for the same kernel and facts', () => {
+  it('is equal if the same kernel is emitted twice with the same facts', () => {
     expect(emitted.gemm().source).toBe(emitted.gemm().source)
   })
 })
@@ -76,7 +76,7 @@ type Told = (t: Program, c: Tensor<'i32', 2>, at: readonly Value<'i32', 0>[]) =>
 describe('plans', () => {
   const maps = ({ params }: EmittedKernel) => params.flatMap((param) => (param.kind === 'map' ? [param] : []))
 
-  it('uses a tensor map whose outermost axis is the rank for tiles on other ranks', () => {
+  it('copies tiles on other ranks with a tensor map whose outermost axis is the rank', () => {
     expect(maps(emitted['all-gather-gemm-pull']())).toEqual([
       { kind: 'map', tensor: 'a', box: [64, 128], swizzle: '128B', ranked: true },
       { kind: 'map', tensor: 'b', box: [64, 64], swizzle: '128B', ranked: false },
@@ -145,7 +145,7 @@ describe('plans', () => {
     expect(source).not.toContain('grouped_tile')
   })
 
-  it('keeps the row-major order of tiles in a loop that shares memory with a row-major loop, but not in other loops', () => {
+  it('keeps the row-major order of tiles in a loop that writes the tensor of a row-major loop, but not in other loops', () => {
     const args = { a: tensor(bf16, 2), x: tensor(f32, 2), y: tensor(f32, 2) }
     const grouped = (shares: boolean): boolean => {
       const two = kernel('two', args, (t, { a, x, y }) => {
@@ -277,7 +277,7 @@ describe('order inside a group', () => {
       expect(between(text, 'for (i32', 'loaded_f32[')).toContain('__syncthreads();')
     })
 
-    it('emits a thread barrier if tiles overlap because their window moves against the tile index', () => {
+    it('emits a thread barrier if tiles overlap because their window moves down while the tile index grows', () => {
       const text = textOf((t, { x }) =>
         t.for(4, (i) => {
           const window = x.slice(0, t.constant(i32, 256).sub(i.mul(65)), 512).tile([i], [64])
@@ -442,19 +442,19 @@ describe('the abort of a launch', () => {
   })
   const looks = (text: string): number => text.match(/abort_raised/g)?.length ?? 0
 
-  it('ends loops of unknown length, which poll the abort word, while short loops do not poll it', () => {
+  it('ends a loop of unknown length, which polls the abort word, whereas a short loop does not poll', () => {
     const text = bodyOf(emit(loop.record({ world: 1 }), [64]))
     expect(text).toContain(
       'if ((u32)i0 % 1024 == 1023 && group_any(0, 128, thread == 0 && abort_raised(control))) break;',
     )
     expect(looks(text)).toBe(1)
   })
-  it('is noticed by the waits of a pipelined loop, so the loop does not poll the abort word', () => {
+  it('lets the waits in a pipelined loop, and not the loop itself, poll the abort word', () => {
     const text = bodyOf(emitted.gemm())
     expect(text.match(/% 1024 == 1023/)).toBeNull()
     expect(text).toContain('if (!barrier_await(')
   })
-  it('lets each wait for a flag, in a loop or at a barrier write a wait record', () => {
+  it('lets every wait (for a flag, in a loop or at a barrier) write a wait record', () => {
     for (const made of [poll, handOver]) {
       const { source, waitSites } = emit(made.record({ world: 1 }), [64])
       expect(source).toContain('tell_wait(control, 1, 0xffffffff, 0, 0);')

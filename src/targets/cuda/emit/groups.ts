@@ -1,8 +1,8 @@
 /**
  * Decides which threads of a program execute which role. A *group* is a range of consecutive warps that execute the
  * same code: the whole program, or one role. A role that only waits, computes scalars and starts copies needs one
- * thread. A role of one thread releases registers to the roles that hold fragments. A courier role uses idle warps of
- * the producer's warpgroup, and holds the data that it sends in registers.
+ * thread. A role of one thread releases registers to the roles that hold fragments. A courier (a role that sends data
+ * to other ranks) uses idle warps of the producer's warpgroup, and holds the sent data in registers.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -169,7 +169,7 @@ function planGroups(
  * other role.
  */
 function branchesOf(count: number, duties: readonly Duty[]): number[][] {
-  // A courier runs on warps of the producer's warpgroup.
+  // A courier (a role that sends data) runs on warps of the producer's warpgroup.
   const hasCourier = duties.some((duty) => duty === 'courier')
   const isTogether = (i: number): boolean => hasCourier && duties[i] !== 'consumer'
   const numbers = Array.from({ length: count }, (_, i) => i)
@@ -182,8 +182,8 @@ const warpsOf = (branch: readonly number[], warps: readonly number[]): number =>
   branch.reduce((sum, i) => sum + warps[i], 0)
 
 /**
- * Returns the number of registers per thread that suffices for the roles of a branch. Returns undefined if the roles of
- * the branch hold fragments and get the registers that the other branches release.
+ * Returns the number of registers per thread that suffices for a branch (one role, or the roles of one warpgroup).
+ * Returns undefined if the roles of the branch hold fragments and get the registers that the other branches release.
  */
 function fewRegisters(branch: readonly number[], roles: Node, solo: readonly boolean[]): number | undefined {
   const [warps, { blocks }] = [attribute<readonly number[]>(roles, 'warps'), roles]
@@ -249,13 +249,13 @@ export function costOfCourier(
   const byRegisters = programs({ sharedBytes: 0, registersPerThread: sendingRegisters(role, warps) })
   return registers !== undefined || byRegisters >= Math.min(2, byMemory)
     ? undefined
-    : 'the registers of the courier would prevent a second resident program per multiprocessor'
+    : 'the registers of a courier (a role that sends data) would prevent a second resident program per multiprocessor'
 }
 
 /**
- * Returns the `setmaxnreg` change of each branch. The changes move registers from branches that need few registers to
- * branches that hold fragments. Returns undefined if registers cannot be moved, for example because a branch is not a
- * whole number of warpgroups.
+ * Returns the `setmaxnreg` change of each branch (one role, or the roles of one warpgroup). The changes move registers
+ * from branches that need few registers to branches that hold fragments. Returns undefined if registers cannot be
+ * moved, for example because a branch is not a whole number of warpgroups.
  */
 function registerChange(
   branches: readonly (readonly number[])[],

@@ -13,7 +13,7 @@ const fixed = { ...fixedPrelude, ...COMMON, ...RECORDING, ...STAGING }
 
 export type DeviceName = keyof typeof fixed
 
-/** The names of the fixed declarations, as code. */
+/** The names of the declarations that are equal for all kernels, as `Code` that records the use of a declaration. */
 export const lib = Object.fromEntries(Object.keys(fixed).map((name) => [name, word(name, name)])) as Readonly<
   Record<DeviceName, Code>
 >
@@ -26,7 +26,7 @@ export const libraryOf = (options: PreludeOptions): Library => ({
   ...STAGING,
 })
 
-/** The text of the used declarations, each after its comment. */
+/** The C++ text of the declarations that a kernel uses directly or indirectly, each below its comment. */
 export function usedOf(library: Library, used: Iterable<string>): string {
   const found = new Set<string>()
   const visit = (names: Iterable<string>): void => {

@@ -1,6 +1,6 @@
 /**
- * Decides how many iterations of each loop are unrolled, which loops poll the abort word, and which loads of
- * flag-in-data words are repeated by all threads of a group together.
+ * Decides how many iterations of each loop are unrolled, which loops poll the abort word (set to stop a launch), and
+ * which loads of flag-in-data words are repeated by all threads of a group together.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -58,7 +58,7 @@ const otherTurns: Readonly<Partial<Record<OpName, (loop: Node) => number | undef
   // If the iterations of a loop are divided among threads, each iteration is a wait that polls the abort word itself.
   for: (loop) => (loop.attributes.apart !== true && isLong(loop) ? FOR_TURNS : undefined),
   until: () => 256,
-  // A `boxes` loop has few iterations, because a fragment has few boxes.
+  // A loop over the boxes of a fragment (sections that fit in a staging buffer) has few iterations.
   boxes: () => undefined,
 }
 
@@ -123,8 +123,8 @@ function isTogether(node: Node, products: Known['products']): boolean {
 const isLoad = ({ op }: Node): boolean => op === 'load' || op === 'words.take'
 
 /**
- * True if a loop body loads values and neither synchronises threads nor has other effects. The loads of one iteration
- * of such a loop can be in flight while the previous iteration computes.
+ * True if a loop body loads values and neither synchronises threads nor has other effects. If a loop only loads and
+ * computes, the loads of one iteration can be in flight while the previous iteration computes.
  */
 const onlyLoads = ({ nodes }: Block): boolean =>
   nodes.some(isLoad) && nodes.every((node) => node.blocks.length === 0 && (isLoad(node) || isSilent(node)))

@@ -78,7 +78,7 @@ describe('notes about products', () => {
   it.each(operands)(
     'names exactly the products that do not use the matrix unit, for a sample of shapes (left operand: %s)',
     (left) =>
-      // 13 is coprime to the number of extents per axis, so every extent occurs among the selected shapes.
+      // Every 13th shape is selected. 13 is coprime to the number of extents per axis, so every extent occurs.
       expectExact(
         left,
         shapes.filter((_, n) => n % 13 === 0),
@@ -137,7 +137,7 @@ describe('notes about fragments', () => {
     expect(messages(emit(indexed.record({ world: 1 })))).toEqual([])
   })
 
-  it('compares a fragment with the registers per thread, which are few if the program has many threads', () => {
+  it('compares the size of a fragment with the registers per thread, which are few in a program with many threads', () => {
     const wide = kernel('wide', { x: tensor(f32, 2) }, (t, { x }) => {
       const tile = x.tile([0, 0], [256, 256])
       t.roles({ work: { warps: 16, body: () => t.store(tile, t.load(tile).mul(2)) } })
@@ -147,10 +147,12 @@ describe('notes about fragments', () => {
     ])
   })
 
-  it('reports no spilled fragment of a shipped kernel, and no scalar product except of f32', long, () =>
-    expectNoneNoted(shippedKernels),
+  it(
+    'reports for shipped kernels no spills, and only f32 matrix products that do not use the matrix unit',
+    long,
+    () => expectNoneNoted(shippedKernels),
   )
-  it('reports no spilled fragment of a sample of shipped kernels, and no scalar product except of f32', () =>
+  it('reports for a sample of kernels no spills, and only f32 matrix products that do not use the matrix unit', () =>
     expectNoneNoted(shippedKernels.filter(({ name }, place) => isSample([name], place))))
 
   function expectNoneNoted(kernels: typeof shippedKernels): void {
@@ -162,7 +164,7 @@ describe('notes about fragments', () => {
 })
 
 describe.skipIf(noCompiler)('a kernel that is compiled for sm_90a', () => {
-  it('spills registers if a note says so, and does not spill registers otherwise', long, () => {
+  it('spills registers if and only if one of its notes says so', long, () => {
     const widths = [128, 192, 224, 232, 256, 512]
     // All values of a row are needed before the first value is stored, as in a softmax.
     const held = kernel('held', { x: tensor(f32, 2) }, { N: 64 }, (t, { x }, { N }) => {
@@ -215,7 +217,7 @@ describe('the header', () => {
     )
   })
 
-  it('is the only difference between kernels whose facts differ without an effect on the code, which is compiled once', () => {
+  it('alone differs between kernels whose facts have no effect on the code, and such kernels are compiled once', () => {
     const emitted = (rows: number): EmittedKernel =>
       emitCuda(lower(two.record({ world: 4 })), { tensors: { a: factsOf([rows, 4096]), b: factsOf([16]) } })
     expect(emitted(48).source).not.toBe(emitted(1024).source)

@@ -59,7 +59,8 @@ function* scalarProducts({ products }: NotePlans): Generator<Noted> {
 const BESIDE = 24
 
 /**
- * Yields a note for each fragment that leaves fewer than `BESIDE` registers to a thread. Equal messages appear once.
+ * Yields a note for each fragment that leaves a thread fewer than `BESIDE` registers for addresses and loop counters.
+ * Equal messages appear once.
  */
 function* spilling({ ir, roles, layouts, groupOf }: NotePlans): Generator<Noted> {
   const seen = new Set<string>()

@@ -46,7 +46,7 @@ describe('scratch memory', () => {
     expect(meetings(many) - meetings(few)).toBeGreaterThanOrEqual(3)
   })
 
-  it('uses a separate region for the indices of gathered rows, because these indices are read later', () => {
+  it('uses a separate region for the indices of gathered rows, because later ops read these indices', () => {
     const gathering = kernel('gathering', { x: tensor('f32', 2), at: tensor(i32, 1) }, (t, { x, at }) => {
       const rows = x.rows(t.load(at.tile([0], [128]))).tile(0, 128)
       const sums = t

@@ -78,8 +78,9 @@ export interface MapRecipe {
   readonly box: readonly number[]
   readonly swizzle: Swizzle
   /**
-   * True if the map covers the copies of all ranks as one tensor, whose outermost axis is the rank with the heap
-   * stride. For a scattered group, the map covers the copies of all ranks of the world.
+   * True if one tensor map covers the copies of all ranks. The outermost axis of the map is the rank, with the distance
+   * between heaps as its stride. For a group with unevenly spaced ranks, the map covers the copies of all ranks of the
+   * world.
    */
   readonly ranked: boolean
 }

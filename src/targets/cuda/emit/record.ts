@@ -33,7 +33,7 @@ import type { Region, SharedSpace } from './tiles.ts'
 /** The shared memory in which a kernel keeps its recording state. */
 export interface RecordPlan {
   readonly region: Region
-  /** The index of the recorder of each group that writes events. */
+  /** For each group of threads that writes events, the index of the recorder that holds the group's state. */
   readonly recorders: ReadonlyMap<Group, number>
 }
 

@@ -8,9 +8,9 @@ import { flagPlaceOf } from './views.ts'
 
 /**
  * Returns the signal or wait of a loop that has no other effect, and undefined for other loops. A loop that only
- * signals or waits usually iterates over ranks. The iterations of such a loop are divided among the threads, so that
- * all flags are signalled or waited for at the same time. In a kernel that records, one thread executes all waits of
- * such a loop.
+ * signals or waits usually iterates over ranks. The iterations of a loop that only signals or waits are divided among
+ * the threads, so that all flags are signalled or awaited at the same time. In a kernel that records, one thread
+ * executes all waits of a loop.
  */
 export function dealtOut(loop: Node, isRecorded: boolean): Node | undefined {
   if (loop.op !== 'for' || loop.inputs.length > 3) return undefined
@@ -25,8 +25,9 @@ export function dealtOut(loop: Node, isRecorded: boolean): Node | undefined {
 }
 
 /**
- * Returns how a `once` node remembers the flags that were waited for. `set` means one bit for each of the first 32
- * flags of a flag set that is on this rank and has one axis. `last` means that only the last flag is remembered.
+ * Returns how a `once` node remembers the flags that were waited for. With `set`, the node has one bit for each of the
+ * first 32 flags of a flag set that is on this rank and has one axis. With `last`, the node remembers only the last
+ * flag.
  */
 export function remembered(wait: Node): 'set' | 'last' {
   const { owner, indices } = flagPlaceOf(wait.inputs[0])

@@ -52,7 +52,7 @@ export function planScratch(
   return new Map(needed.map(({ node, users }) => [node, planned.get(users)!]))
 }
 
-/** True if the users of the node read its scratch memory. All other nodes read their scratch memory themselves. */
+/** True if the users of the node, and not the node itself, read the scratch memory of the node. */
 export const outlivesNode = (node: Node): boolean => node.type.kind === 'ref'
 
 /**
@@ -103,7 +103,7 @@ const needs: Readonly<Record<OpName, Need>> = {
   ...opsWith({ elements: 'indices' }, none),
   // A reduction needs no scratch memory: if several warps share a row or column, a `combine` follows the reduction.
   ...opsWith({ elements: 'reduced' }, none),
-  // The scratch memory holds all elements of the inputs, one input after another.
+  // The scratch memory of an exchange such as `cumsum` holds all elements of the inputs, one input after another.
   ...opsWith({ elements: 'gathered' }, ({ inputs }: Node) =>
     need(inputs.length * elementsOf(inputs[0]), inputs[0].type as ValueType),
   ),

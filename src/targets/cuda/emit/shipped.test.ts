@@ -23,7 +23,7 @@ describe('shipped kernels', () => {
     }
   })
 
-  it('copies caches by the engine, whatever the lengths are', () => {
+  it('copies KV caches by TMA, whatever the lengths of the sequences are', () => {
     const maps = named('decode, fused bf16').params.flatMap((param) => (param.kind === 'map' ? [param] : []))
     expect(maps.map(({ tensor, box }) => [tensor, box[1]])).toEqual([
       ...[64, 8, 1].map((rows) => ['k', rows]),
@@ -74,7 +74,7 @@ describe.skipIf(noCompiler)('shipped kernels, compiled for sm_90a', () => {
     expect(found).toEqual(kernels.map(({ name }) => [name, NO_SPILLS]))
   })
 
-  it('spill nothing in any form of any operation', long, async () => {
+  it('spill no registers, in any form of any operation', long, async () => {
     const launches = await ofOperations('cuda', 8, 'bf16')
     // Variants of an operation share kernels, so equal sources are compiled once.
     const kernels = new Map(

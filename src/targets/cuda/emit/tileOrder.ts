@@ -25,9 +25,9 @@ export type TileGroup = (loop: Node) => number
 
 /**
  * Loops that contain matrix products process `wanted` rows of tiles together. The grouped order changes the assignment
- * of tiles to programs. A program may rely on getting the same tiles in several loops, so a loop that shares memory
- * with a row-major loop stays row-major as well. A loop is identified by its source position, because each role has its
- * own copy of a loop that the author wrote.
+ * of tiles to programs. A program may rely on getting the same tiles in several loops, so a loop stays row-major if it
+ * accesses memory that a row-major loop writes, or writes memory that such a loop accesses. A loop is identified by its
+ * source position, because each role has its own copy of a loop that the author wrote.
  */
 export const tileGroupOf = analysis('order of tiles', findTileGroup, (ir) => findTileGroup(ir, 4))
 

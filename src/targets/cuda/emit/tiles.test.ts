@@ -50,7 +50,7 @@ describe('a shared tile that is filled again', () => {
       'tma_load_2d(',
     )
 
-  it('emits a fence before TMA refills a tile if threads may still be reading it, because their arrival does not order their loads', () => {
+  it('emits a fence before TMA refills a tile that threads may still be reading, because an arrival at a barrier does not order their loads', () => {
     for (const meta of [
       { BM: 64, BN: 112 },
       { BM: 16, BN: 112 },

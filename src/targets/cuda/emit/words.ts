@@ -9,8 +9,8 @@
  *   receiver:  until { x = words.take() }  replaces wait(flag); x = load()
  *
  * An `until` loop repeats one load, or a loop of loads and pure computations on the loaded values. The repeated code
- * has no other effect. Loops that load few words usually come first, so a kernel usually waits in those loops. Of the
- * replaced signals and waits, only the updates of epochs remain (`advance`).
+ * has no effects except its loads. A kernel usually waits in its first `until` loops, which usually load few words.
+ * Where words replace signals and waits of a flag, only the updates of the flag's epochs remain (`advance`).
  *
  * The order of a tile's elements in memory is private to the threads that store and load the tile. Matrices are stored
  * in thread order, with four consecutive words per thread.
@@ -78,14 +78,17 @@ function wordsIn(
       const flags = name === undefined ? undefined : carried.get(name)
       // If ranks also exchange other tensors, the flags may signal accesses to these tensors, so the flags must stay.
       if (name !== undefined && flags === undefined && isRemote(ref))
-        return stay(`the flags may also signal accesses to the tensor ${name}, such as`, node)
+        return stay(`the flags may also signal accesses to the tensor ${name}, for example this op:`, node)
       if (name === undefined || flags === undefined) continue
       const made = accessOf(node, ref, { layouts, group: groupOf.get(node)!, ranges })
       // A load must use the same element order as the store of another rank: all accesses to a tensor need the same
       // order.
-      if (!made) return stay(`flag-in-data words do not support the access to ${name} by`, node)
+      if (!made) return stay(`flag-in-data words do not support the following access to ${name}:`, node)
       if ((forms.get(name) ?? made.form) !== made.form)
-        return stay(`other accesses to ${name} have another order of elements than`, node)
+        return stay(
+          `the following access to ${name} has a different order of elements than other accesses:`,
+          node,
+        )
       forms.set(name, made.form)
       accesses.set(node, flagsOf.get(flags)!)
     }
@@ -105,7 +108,8 @@ function wordsIn(
   const repeated = new Set(nodes.filter((node) => isRepeatable(node, loads)))
   const isInside = new Set([...repeated].flatMap(withInside))
   const once = loads.find((load) => !repeated.has(load) && !isInside.has(load))
-  if (once) return stay('a load cannot be repeated, because the code around it has other effects:', once)
+  if (once)
+    return stay('the following load cannot be repeated, because the code around it has other effects:', once)
   return {
     accesses,
     isRepeated: (node) => repeated.has(node) && !isInside.has(node),

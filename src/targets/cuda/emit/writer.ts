@@ -43,7 +43,7 @@ export class Writer {
     this.#indent = outer
   }
 
-  /** Returns the lines that `body` writes, instead of appending them. The caller may drop or wrap these lines. */
+  /** Returns the lines that `body` writes, instead of appending them, so that the caller can drop or wrap the lines. */
   aside(body: () => void): Line[] {
     const mark = this.#lines.length
     body()
