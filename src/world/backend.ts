@@ -131,7 +131,10 @@ export interface Backend<P extends Part, M> {
   load(wanted: Wanted): Loaded<P>
   /** Compiles a kernel in advance. If `wanted` is empty, the code is not specialised for arguments. */
   prepare(ir: KernelIR, wanted: readonly Wanted[]): Promise<void>
-  /** Throws an error if these launches, which may wait for each other, might not be resident together. */
+  /**
+   * Throws an error if the programs of these launches, which may wait for each other, might not all be resident at the
+   * same time.
+   */
   expectTogether?(parts: readonly P[]): void
   /**
    * Enqueues launches that are independent of each other. The backend may assume that no launch in the list waits for

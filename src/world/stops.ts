@@ -32,7 +32,7 @@ export class Stops {
     }
     if (this.#stopping)
       throw new WorldStopped(
-        `${this.#reason}; its ranks are stopping: synchronize throws an error that says what each rank was doing`,
+        `${this.#reason}; the ranks of the world are stopping: synchronize throws an error that says what each rank was doing`,
       )
   }
 

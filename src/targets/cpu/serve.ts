@@ -35,7 +35,10 @@ export interface Service extends Assignment {
   readonly failed: (text: string) => void
 }
 
-/** The numbers of polls for work before a worker sleeps: the number after a long sleep, and the maximum. */
+/**
+ * How often a worker polls for a launch before it sleeps: `leastSpins` times after a long sleep, and at most
+ * `mostSpins` times.
+ */
 const leastSpins = 4
 const mostSpins = 1 << 20
 /** If a worker's sleep was shorter than this time in nanoseconds, launches count as frequent. */
@@ -188,7 +191,7 @@ class Server {
     )
   }
 
-  /** The entry of a launch that waits for another queue of the rank. */
+  /** The entry point (the function that a worker calls) for a launch that waits for another queue of the rank. */
   readonly #await: Entry = (block) => {
     const queue = this.#pointer(block + launchOf.counters)
     const wanted = this.#words[(block + launchOf.grid) >>> 2]

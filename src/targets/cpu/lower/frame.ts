@@ -71,7 +71,7 @@ export class FrameLayout {
     return offset
   }
 
-  /** Frees the frame memory that `body` allocated. */
+  /** Runs `body` and frees the memory that `body` allocated in the frame (the private memory of a program). */
   scope<T>(body: () => T): T {
     const mark = this.#top
     try {

@@ -25,7 +25,7 @@ interface Walk {
   readonly nest: Nest
   readonly row: Local
   readonly column: Local
-  /** Appends the loops to the code. */
+  /** Appends the finished loop nest to the function's code. */
   close(): void
   /** Appends the inner loop to the body of the outer loop, so that code after the inner loop can be emitted there. */
   closeInner(): void
@@ -64,7 +64,10 @@ function walk(
   }
 }
 
-/** The size of the input, and the loop over its rows or columns along the node's axis. */
+/**
+ * The extents of the input fragment, and whether rows or columns are in the outer loop, which follows from the node's
+ * axis.
+ */
 function linesOf(node: Node): {
   readonly size: readonly [number, number]
   readonly outermost: 'row' | 'column'
@@ -131,8 +134,8 @@ const best: Lower = (l, node, loads, buffer) => {
 }
 
 /**
- * Adds the elements in order. The first sum of `cumsum` is the first element itself, so that it keeps the sign of a
- * zero.
+ * Lowers `cumsum`, which adds the elements in index order. The first sum is the first element itself, so that a zero
+ * keeps its sign.
  */
 const runningSum: Lower = (l, node, loads, buffer) => {
   const { writer } = l

@@ -94,7 +94,10 @@ function codeOf(recorded: KernelIR, options: CpuFacts): Lowered {
   }
 }
 
-/** The differences that recording makes: each is a clause that names the kernel. */
+/**
+ * The differences between the kernel that records events and the kernel without recording, each as a clause that names
+ * the kernel.
+ */
 function unlikeUnrecorded(ir: KernelIR, options: CpuFacts, borrowed: ReadonlySet<Node>): string[] {
   const otherwise = borrowedTiles(ir, { ...options, record: false }).size
   const waits = [...walk(ir.body)].filter(awaitsFlag).length

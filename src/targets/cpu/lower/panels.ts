@@ -43,8 +43,8 @@ export interface GlobalTile {
   readonly rowStride: Expression
   readonly dtype: StorageDType
   /**
-   * The numbers (i32) of rows and columns that are inside the tensor. Either number may be 0 or, for a tile beyond the
-   * end of the tensor, negative.
+   * The numbers (i32) of the tile's rows and columns that are inside the tensor: 0 if there are none, or even negative
+   * if the tile begins beyond the end of the tensor.
    */
   readonly rows: Expression
   readonly columns: Expression

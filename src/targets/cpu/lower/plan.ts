@@ -88,8 +88,8 @@ export class Plan {
   }
 
   /**
-   * The number of operations that compute the fragment from scalars, indices and constants. The number is infinite if
-   * the fragment has other inputs.
+   * The number of operations that compute the fragment from scalars, indices and constants, or infinity if the
+   * computation needs anything else.
    */
   #cost(node: Node): number {
     if (!isFragment(node)) return 0
@@ -177,8 +177,7 @@ export class Plan {
   }
 
   /**
-   * True if element (i, j) of `node` reads `value` only at (i, j). A load inside `node` executes at the position of the
-   * current element.
+   * True if element (i, j) of `node` reads `value` only at (i, j).
    */
   #isReadInPlace(node: Node, value: Node): boolean {
     if (node === value) return true

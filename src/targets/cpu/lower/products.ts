@@ -39,7 +39,8 @@ export function lowerDot(l: Lowering, node: Node): void {
   const [a, b, start] = node.inputs
   const buffer = l.preferred.get(node) ?? takeOver(l, start, node, 2) ?? newBuffer(l, node)
   const begun = l.fresh.get(node)
-  // The first matrix product may skip the addition only if it writes to the buffer of the carried sum.
+  // The loop's first matrix product can replace the sum instead of adding to it only if the product is computed in the
+  // buffer of the sum that the loop carries.
   if (begun && l.buffers.get(start)?.offset !== buffer.offset) clearFresh(l, begun, l.buffers.get(start)!)
   evaluateInto(l, start, buffer)
   const left = operand(l, a)
@@ -66,7 +67,7 @@ export function lowerDot(l: Lowering, node: Node): void {
   l.buffers.set(node, buffer)
 }
 
-/** Sets a carried sum to zero if nothing was added to it. */
+/** Sets a sum that a loop carries to zero if no matrix product was added to it. */
 export function clearFresh(l: Lowering, fresh: Local, buffer: Buffer): void {
   l.writer.if(fresh, () => {
     l.writer.zeroBytes(inFrame(l, buffer.offset), i32(buffer.rows * buffer.stride))
