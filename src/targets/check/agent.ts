@@ -77,8 +77,8 @@ export interface Release {
 }
 
 /**
- * One iteration of a `while` loop: whether it had effects, and which messages it read. An iteration without effects
- * need not be repeated until one of the locations that it read changes.
+ * One iteration of a `while` loop: whether it had effects, and which stores it read. An iteration without effects need
+ * not be repeated until one of the locations that it read changes.
  */
 export interface Spin {
   effects: boolean

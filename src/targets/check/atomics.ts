@@ -23,7 +23,7 @@ interface Touch {
 
 export interface Message {
   readonly value: number
-  /** The releases with which an acquiring reader of the message may synchronise. */
+  /** The releases with which an acquiring read of this store may synchronise. */
   readonly releases: readonly Release[]
   readonly touches: Touch[]
   /**
@@ -54,8 +54,8 @@ export class Location {
   /** The stores of this location in modification order. */
   readonly messages: Message[]
   /**
-   * The components that have written the location (`writers`), and those that have written it, or have read it other
-   * than by a wait (`users`).
+   * The agents and asynchronous copies that have written the location (`writers`), and those that have written or read
+   * it, not counting reads by waits (`users`).
    */
   readonly writers = new Set<number>()
   readonly users = new Set<number>()

@@ -1,6 +1,6 @@
 /**
- * Lowers ops that read elements at other indices, such as `argmax` and `reshape`. A loop nest visits the elements of
- * the inputs in order, one by one, and writes the results to the frame.
+ * Lowers ops such as `argmax` and `reshape`, whose result elements depend on input elements at other indices. A loop
+ * nest visits the elements of the inputs one by one, in order, and writes the results to the program's private memory.
  */
 import { attribute, type Node } from '../../../ir/node.ts'
 import { entryOf, type GatheredName } from '../../../ir/ops/index.ts'
@@ -77,7 +77,7 @@ function linesOf(node: Node): {
   return { size: extentsOf(shape), outermost: isAlongRow ? 'row' : 'column' }
 }
 
-/** Stores one element of a fragment in the inner loop. In the frame, a true mask element is -1. */
+/** Stores one element of a fragment in the inner loop. A true element of a stored mask is -1. */
 function store(nest: Nest, buffer: Buffer, at: Expression, value: Expression): void {
   const kind = buffer.dtype === 'i64' ? 'i64' : value.type === 'f32' ? 'f32' : 'i32'
   const kept = buffer.dtype === 'bool' ? binary('sub', i32(0), value) : value

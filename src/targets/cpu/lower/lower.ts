@@ -115,7 +115,7 @@ function unlikeUnrecorded(ir: KernelIR, options: CpuFacts, borrowed: ReadonlySet
   ]
 }
 
-/** Shared tiles and barriers exist for the whole program, so their memory in the frame is never reused. */
+/** Shared tiles and barriers exist until the end of the program, so their memory is never reused. */
 function declare(shared: Shared): void {
   for (const node of walk(shared.ir.body))
     if (opOf(node).effect === 'declare' && !shared.packedTiles.has(node))

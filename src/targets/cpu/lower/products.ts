@@ -29,7 +29,9 @@ const inFrame = (l: Lowering, offset: number): Expression => ({
   offset,
 })
 
-/** The buffer of a kept value, if `consumer` is its last reader and may therefore overwrite it. */
+/**
+ * The buffer of a stored value, if `consumer` is the last reader of the value and can therefore overwrite the buffer.
+ */
 export function takeOver(l: Lowering, value: Node, consumer: Node, input: number): Buffer | undefined {
   const buffer = l.buffers.get(value)
   return buffer && !l.pinned.has(value) && l.plan.isLastUse(value, consumer, input) ? buffer : undefined
@@ -75,7 +77,7 @@ export function clearFresh(l: Lowering, fresh: Local, buffer: Buffer): void {
   })
 }
 
-/** The operand of a matrix product. In the frame, a fragment is stored as f32 or i32 for every dtype. */
+/** The operand of a matrix product. An operand that is a fragment is stored as f32 or i32, whatever its dtype. */
 function operand(l: Lowering, node: Node): TileOperand {
   if (node.type.kind === 'ref') {
     const tile = view(l, node) as TileView
