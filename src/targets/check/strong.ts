@@ -209,7 +209,7 @@ export class StrongMemory {
     this.noteClock(agent)
   }
 
-  /** Adds the agent's clock to its digest. Digests are compared only in a search. */
+  /** Adds the agent's clock to the digest (hash) of what the agent has done. Digests are compared only in a search. */
   noteClock(agent: Agent): void {
     if (this.#choices.searching) agent.note(agent.clock.hash(this.#keyOf))
   }

@@ -1,7 +1,7 @@
 /**
  * The backend of a world of CPU ranks: heaps in one shared memory, queues served by threads of this process, and
- * kernels compiled to code that these threads load. The file abi.ts defines the launch protocol, and host.ts implements
- * the machinery.
+ * kernels compiled to code that these threads load. The file abi.ts defines the launch protocol between the host and
+ * its worker threads, and host.ts implements the host's side.
  */
 import type { DType } from '../../ir/dtype.ts'
 import type { KernelIR } from '../../ir/node.ts'

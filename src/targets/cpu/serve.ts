@@ -4,8 +4,8 @@
  * worker communicates through shared memory only, not through messages.
  *
  * A worker has a leader number and a role. A worker takes part in a launch if its leader number is below the launch's
- * leaders and its role below the kernel's roles. A worker starts on a launch after all earlier launches of the queue
- * are complete. The leader whose entry returns 1 completes the launch.
+ * number of leaders, and its role number below the kernel's number of roles. A worker starts on a launch after all
+ * earlier launches of the queue are complete. The leader whose entry returns 1 completes the launch.
  */
 import {
   awaitQueue,
@@ -200,7 +200,7 @@ class Server {
   }
 
   /**
-   * The entry of a launch that loads an executable into every worker that needs it. The last worker to load the
+   * The entry point for a launch that loads an executable into every worker that needs it. The last worker to load the
    * executable completes the launch.
    */
   readonly #loadNamed: Entry = (block) => {

@@ -1,6 +1,6 @@
 /**
- * Lowers atomic operations, element by element. Operations without a machine instruction become compare-and-exchange
- * loops.
+ * Lowers atomic operations, element by element. Atomic operations without a machine instruction become
+ * compare-and-exchange loops.
  */
 import type { DType } from '../../../ir/dtype.ts'
 import type { Node } from '../../../ir/node.ts'
