@@ -93,7 +93,7 @@ export function expectSignallers(
       )
     if (Object.values(carried ?? {}).includes(param))
       throw misuse(
-        `${kernel} stores data that replaces the flags ${name}, which only the host signals: remove the option carries`,
+        `${kernel} declares that a tensor carries the flags ${name}, which only the host signals: remove the option carries`,
       )
   }
 }
@@ -160,7 +160,10 @@ export function gridOf(
   return programs
 }
 
-/** Checks the ranks of a launch on a group. The function `expectLocal` checks a rank of the world. */
+/**
+ * Checks the ranks that a launch on a group names. The function `expectLocal` checks the corresponding rank of the
+ * world.
+ */
 export function expectLaunchRanks(
   ranks: readonly number[] = [],
   members: Members,

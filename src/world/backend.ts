@@ -1,13 +1,15 @@
 /**
  * The interface between a world (heapWorld.ts) and the backend of a target. The backend provides memory, launch queues
- * and compiled code. A backend must guarantee the following:
+ * and compiled code. Every backend guarantees the following properties of memory, queues and code:
  *
- *   memory   There is one heap per rank, and allocations have the same offset on each. Reads and writes of a heap are
- *            complete when the call returns. Reads and writes by the host are not ordered with launches.
- *   queues   Launches of a stream run in order on each rank. Only functions that return a promise wait for launches,
- *            but `enqueue` waits while a queue is full. After a stop, every call of the backend throws until `reset`.
- *   code     `load` compiles a kernel unless it is already compiled. Its result serves all launches with the same
- *            handles.
+ *   memory   There is one heap per rank, and allocations have the same offset on each.
+ *            Reads and writes of a heap are complete when the call returns.
+ *            Reads and writes by the host are not ordered with launches.
+ *   queues   Launches of a stream run in order on each rank.
+ *            Only functions that return a promise wait for launches, but `enqueue` waits while a queue is full.
+ *            After a stop, every call of the backend throws until `reset`.
+ *   code     `load` compiles a kernel unless it is already compiled.
+ *            The compiled code that `load` returns serves all launches with the same handles.
  *
  * The world validates handles, ranks, streams and arguments before it calls the backend.
  */
@@ -131,7 +133,10 @@ export interface Backend<P extends Part, M> {
   load(wanted: Wanted): Loaded<P>
   /** Compiles a kernel in advance. If `wanted` is empty, the code is not specialised for arguments. */
   prepare(ir: KernelIR, wanted: readonly Wanted[]): Promise<void>
-  /** Throws an error if these launches, which may wait for each other, might not be resident together. */
+  /**
+   * Throws an error if the programs of these launches, which may wait for each other, might not all be resident at the
+   * same time.
+   */
   expectTogether?(parts: readonly P[]): void
   /**
    * Enqueues launches that are independent of each other. The backend may assume that no launch in the list waits for

@@ -28,7 +28,7 @@ export interface DescribedWorld {
 /** A method that needs memory or running kernels throws an error, because a described world has neither. */
 const unavailable = (method: string) => (): never => {
   throw new RangeError(
-    `world.${method} needs a machine: this world only describes one, to list the launches of an operation`,
+    `world.${method} needs a machine: this world only describes one, so that the launches of an operation can be listed`,
   )
 }
 

@@ -52,8 +52,8 @@ export abstract class HeapWorld<
   readonly #launches: Launches<L>
   readonly #prints: PrintBuffers
   /**
-   * The launches that `wantedFor` collects instead of enqueueing them. Outside of `wantedFor`, the list of collected
-   * launches is undefined.
+   * The launches that the method `wantedFor` collects instead of enqueueing them. Outside of `wantedFor`, the list of
+   * collected launches is undefined.
    */
   #collected: Launch[] | undefined
   readonly #marks = new WeakMap<StreamEvent, readonly E[]>()

@@ -261,8 +261,9 @@ export abstract class HostWorld<Stored extends object = object> implements World
   }
 
   /**
-   * Begins to lend the world. The returned function frees everything that was allocated on the world and its groups
-   * while it was lent, and restarts the random numbers of allocations without a seed.
+   * Begins to lend the world to a host program. The returned function ends the loan: it frees everything that was
+   * allocated on the world and its groups since the call, and restarts the random numbers of allocations without a
+   * seed.
    */
   lend(): () => void {
     const before = new Set(this.#stored.keys())

@@ -20,8 +20,8 @@ export interface Capabilities {
   /** True if matrix products of f16 and bf16 run on a matrix unit. */
   readonly matrixUnit: boolean
   /**
-   * True if one thread of a program starts the asynchronous copies for the whole program. Each flag that this thread
-   * polls delays the copies that follow, so a kernel with few flags is faster.
+   * True if one thread of a program starts the asynchronous copies for the whole program. Each flag that the copying
+   * thread polls delays its later copies, so a kernel with few flags is faster.
    */
   readonly copyEngine: boolean
   /**
@@ -97,7 +97,7 @@ export interface Device {
   readonly perProcessor?: ProcessorLimits
   /**
    * The number of steps along K for which a panel of the right operand of a matrix product fills half of the L1 cache,
-   * on machines that hold tiles in caches. The number of steps was found by measurement.
+   * on machines that hold tiles in caches. This number of steps was found by measurement, not computed.
    */
   readonly panelSteps?: number
   /**
@@ -137,8 +137,8 @@ export interface Machine extends Device {
    */
   readonly processors: readonly number[]
   /**
-   * Ranks grouped by the memory that holds their heaps. If there is one group, all ranks share one memory. If there are
-   * several groups, physical links connect them.
+   * Ranks grouped by the memory that holds their heaps. With one such group, all ranks share one memory. With several
+   * groups, physical links connect the memories.
    */
   readonly memories: readonly (readonly number[])[]
   /** The known caches of the machine. The list of caches is empty if the system reports none. */
@@ -233,8 +233,8 @@ const programsByMemory = (
 }
 
 /**
- * Each warp takes its registers from one partition of the processor. The hardware rejects a launch if its program would
- * exceed the registers with a whole number of warps in each partition.
+ * Each warp takes its registers from one partition of the processor. The hardware rejects a launch if the registers do
+ * not suffice for the program's number of warps, rounded up to a multiple of the number of partitions.
  */
 function programsByRegisters(
   { registers, partitions, registerUnit }: ProcessorLimits,
@@ -259,8 +259,8 @@ export const residentPrograms = (
 ): number => processors[rank] * (capabilities.sharedProcessors ? perProcessor : 1)
 
 /**
- * A number of bytes that exceeds the caches of common CPUs. The constant is used only if the caches of a machine are
- * unknown.
+ * A number of bytes that exceeds the caches of common CPUs. This number of bytes is used only for machines whose caches
+ * are unknown.
  */
 const beyondUnknownCaches = 64e6
 

@@ -1,6 +1,7 @@
 /**
  * The members of a rank group are a list of ranks of the world. A rank's position in this list is its rank in the
- * group, and thus in kernels that are launched on the group. The value `undefined` stands for the whole world.
+ * group, and thus in kernels that are launched on the group. In place of a list of members, the value `undefined`
+ * stands for the whole world.
  */
 import { misuse } from './world.ts'
 
@@ -21,7 +22,10 @@ export const groupName = (members: readonly number[]): string => `group [${membe
 export const rankName = (rank: number, members?: Members): string =>
   members ? `rank ${rank} (rank ${members.indexOf(rank)} of ${groupName(members)})` : `rank ${rank}`
 
-/** Throws an error unless the group has this rank. The world itself checks ranks of the whole world. */
+/**
+ * Throws an error unless the group has this rank. If `members` is undefined (the whole world), this function checks
+ * nothing, because the world itself checks its ranks.
+ */
 export function expectPlace(members: Members, rank: number): void {
   if (members && members[rank] === undefined)
     throw misuse(`there is no rank ${rank} in ${groupName(members)}`)

@@ -1,7 +1,7 @@
 /**
  * Checks residency, the number of programs of a launch that can run at the same time. Programs that wait for each other
- * make progress only if all of them are resident. A launch that does not fit is therefore rejected, because it would
- * hang.
+ * make progress only if all of them are resident. A launch of such programs that cannot all be resident would hang, so
+ * it is rejected.
  */
 import type { Site } from '../ir/site.ts'
 import type { Machine } from './machine.ts'

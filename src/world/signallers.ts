@@ -40,7 +40,8 @@ export const pendingOf = (launches: readonly Launched[], programs: readonly Doin
   })
 
 /**
- * The signals of a flag set at one source line, on all ranks on which the launch with this line is in the state `what`.
+ * The signals of a flag set by one source line of a kernel, on all ranks on which the kernel's launch is in the state
+ * `what`.
  */
 export interface PossibleSignal {
   readonly kernel: string

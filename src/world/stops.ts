@@ -32,7 +32,7 @@ export class Stops {
     }
     if (this.#stopping)
       throw new WorldStopped(
-        `${this.#reason}; its ranks are stopping: synchronize throws an error that says what each rank was doing`,
+        `${this.#reason}; the ranks of the world are stopping: synchronize throws an error that says what each rank was doing`,
       )
   }
 
@@ -105,8 +105,8 @@ export const noRoom = (milliseconds: number, pending: number): string =>
 /** The report that all running programs wait, and that the world will stop if they continue to wait. */
 export interface Stall {
   /**
-   * The report as one line: which programs wait, at which line and for which flag, who could signal it, and when the
-   * world will stop.
+   * The report of a stall as one line: which programs wait, at which line and for which flag, who could signal it, and
+   * when the world will stop.
    */
   readonly message: string
   /** How long no program has made progress, and when the world will stop, in milliseconds. */

@@ -49,7 +49,7 @@ export class Requests<T> {
    * ranks also agree if one has made fewer allocations than others.
    */
   disagreement(when: 'so far' | 'now'): Disagreement | undefined {
-    // At most launches, every rank has made every allocation, so the list is empty.
+    // At the time of most launches, every rank has made every allocation, so `#made` is empty.
     if (this.#made.length === 0) return undefined
     const requests = this.#requests
     const longest = Math.max(...requests.map((list) => list.length))

@@ -1,8 +1,8 @@
 /**
  * Stops a world whose programs make no progress. While launches are pending, the watchdog reads the progress of the
  * world several times per second. The watchdog calls `expired` if there was no progress for longer than the limit, and
- * may call `stalled` once before `expired`. The limit depends on what the programs are doing (see `Activity`). The
- * watchdog keeps the process alive only while a call waits.
+ * may call `stalled` once before `expired`. The watchdog's time limit depends on what the programs are doing (see
+ * `Activity`). The watchdog keeps the process alive only while a call waits.
  */
 import { WorldError } from './world.ts'
 
@@ -91,7 +91,7 @@ export class Watchdog {
   /** Checks the progress; called by a timer, and by a host that blocks its thread, in which no timer fires. */
   look(): void {
     const now = performance.now()
-    // The activity is read first: if a launch ends after that, the progress differs from the last progress.
+    // The activity is read before the progress, so that a launch which ends between the two reads changes the progress.
     const activity = this.#watched.activity()
     const progress = this.#watched.progress()
     if (this.#fresh || progress !== this.#progress || !this.#watched.pending()) {

@@ -50,8 +50,8 @@ export interface PackedTensor<D extends StorageDType = StorageDType> {
   readonly dtype: D
   readonly shape: readonly number[]
   /**
-   * The tensor that holds the elements. On a target without a special layout, `World.pack` returns the original tensor,
-   * which `free` then frees.
+   * The tensor that holds the packed elements. On a target without a special layout for matrix products, `World.pack`
+   * returns the original tensor, which `free` then frees.
    */
   readonly source: SymmetricTensor<D>
 }
@@ -130,9 +130,9 @@ export interface StreamEvent {
   /** Waits until the event has occurred on all local ranks. */
   synchronize(): Promise<void>
   /**
-   * The time in milliseconds from another event to this event. The time is defined only if both events have occurred.
-   * The time of an event is the time at which the last rank reached the event, or rank `rank`, if `rank` is given. The
-   * checker has no clock and returns 0 as the time.
+   * The time in milliseconds from another event to this event. The time between two events is defined only if both have
+   * occurred. The time of an event is the time at which it occurred on the last rank, or on rank `rank` if `rank` is
+   * given. The checker has no clock and returns 0.
    */
   elapsed(since: StreamEvent, rank?: number): number
 }

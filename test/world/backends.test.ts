@@ -140,7 +140,7 @@ it('a world that is still stopping reports the reason', async () => {
   const reason = 'no launch has ended for 20 ms while launches were pending'
   expect(said).toBeInstanceOf(WorldStopped)
   expect((said as WorldStopped).reason).toBe(
-    `${reason}; its ranks are stopping: synchronize throws an error that says what each rank was doing`,
+    `${reason}; the ranks of the world are stopping: synchronize throws an error that says what each rank was doing`,
   )
   isOver = true
   expect(await end).toMatchObject({ name: 'WorldStopped', reason })

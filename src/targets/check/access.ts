@@ -24,9 +24,9 @@ export interface WrongView {
 export interface Places {
   readonly buffer: Buffer
   readonly index: Int32Array
-  /** True if two indices may be equal, because the kernel computed them from data. */
+  /** True if an index may occur more than once, because the kernel computed the indices from data. */
   readonly mayRepeat?: boolean
-  /** Present if the view itself exceeds its bounds, in which case every index is OUTSIDE. */
+  /** Describes a view that itself exceeds its bounds, so that every index is OUTSIDE; absent for other views. */
   readonly wrong?: WrongView
 }
 export const MASKED = -1

@@ -77,8 +77,8 @@ export interface Release {
 }
 
 /**
- * One iteration of a `while` loop: whether it had effects, and which messages it read. An iteration without effects
- * need not be repeated until one of the locations that it read changes.
+ * One iteration of a `while` loop: whether it had effects, and which stores it read. An iteration without effects need
+ * not be repeated until one of the locations that it read changes.
  */
 export interface Spin {
   effects: boolean
@@ -112,16 +112,17 @@ export class Agent implements Identity {
 
   readonly spins = new Map<number, { state: readonly unknown[]; spin: Spin }>()
   /**
-   * The messages (stores in the histories of locations) that the previous iteration of a loop without effects has read,
-   * and that the current iteration has not read yet. Once the current iteration has read a changed value, the map is
-   * empty. An iteration that read only unchanged values would be repeated forever.
+   * In a polling loop whose previous iteration had no effects: the locations that the current iteration has not read
+   * yet, with the store whose value the previous iteration read. The map becomes empty once the current iteration reads
+   * a changed value. A loop that reads only unchanged values would repeat forever.
    */
   readonly stale = new Map<Location, Message>()
 
   readonly record: ComponentRecord
   /**
-   * Components for the asynchronous copies of this agent, each with the unit that executes its copies (`by`). A later
-   * copy by the same unit can reuse a component once this agent knows that the component's previous copy is complete.
+   * The entries of vector clocks that this agent's asynchronous copies use, each with the unit that executes the copies
+   * (`by`). A later copy by the same unit can reuse an entry once this agent knows that the entry's previous copy is
+   * complete.
    */
   readonly engines: { readonly record: ComponentRecord; readonly by: unknown }[] = []
   /**
@@ -198,9 +199,9 @@ export class Agent implements Identity {
   }
 
   /**
-   * Updates the map `stale` after a read in a loop that polls memory. If the location that was read still has its old
-   * value, the loop can end only after a change of another stale location. If the location has a new value, no location
-   * is stale any more.
+   * Updates the map `stale` after a loop that polls memory has read a location. If the location still has its old
+   * value, the loop can end only after a change of another location in the map. If the location has a new value, the
+   * map becomes empty.
    */
   noteFresh(location: Location, message: Message): void {
     const before = this.stale.get(location)

@@ -23,7 +23,7 @@ interface Touch {
 
 export interface Message {
   readonly value: number
-  /** The releases with which an acquiring reader of the message may synchronise. */
+  /** The releases with which an acquiring read of this store may synchronise. */
   readonly releases: readonly Release[]
   readonly touches: Touch[]
   /**
@@ -31,11 +31,11 @@ export interface Message {
    * read-modify-write.
    */
   readonly readFrom: Message | undefined
-  /** A number that identifies the message in histories. */
+  /** A number that identifies the store in the digests (hashes) of runs. */
   readonly id: number
-  /** The epoch of the signal that made this message, for a flag that counts signals. */
+  /** The epoch of the signal that this store performs, if the location is a flag that counts signals. */
   readonly epoch: number | undefined
-  /** True for the initial message of an element that was never written. */
+  /** True for the initial contents of an element that was never written. */
   readonly isUnwritten?: boolean
 }
 
@@ -43,7 +43,7 @@ export interface Message {
 export interface Party extends Knower, Identity {}
 
 /**
- * The clock of an agent or of the host, which determines the messages that the agent or the host must have observed.
+ * The clock of an agent or of the host, which determines the stores that the agent or the host must have observed.
  */
 interface Knower {
   readonly clock: Clock
@@ -54,8 +54,8 @@ export class Location {
   /** The stores of this location in modification order. */
   readonly messages: Message[]
   /**
-   * The components that have written the location (`writers`), and those that have written it, or have read it other
-   * than by a wait (`users`).
+   * The agents and asynchronous copies that have written the location (`writers`), and those that have written or read
+   * it, not counting reads by waits (`users`).
    */
   readonly writers = new Set<number>()
   readonly users = new Set<number>()
@@ -82,7 +82,7 @@ export class Location {
     return `${this.#buffer.describe(this.#i)}, which is ${this.newest.value}`
   }
 
-  /** Records that an agent has read or written a message. */
+  /** Records that an agent has made a store (a message) or has read its value. */
   touch(
     message: Message,
     by: Identity,
@@ -126,13 +126,13 @@ export class Location {
   }
 
   /**
-   * The index of the oldest message that an agent may still read: the newest message that the agent must have observed.
+   * The index of the oldest store that an agent may still read: the newest store that the agent must have observed.
    */
   floor({ clock, stale }: Knower): number {
     const known = this.#newestKnown(clock)
     const barred = stale?.get(this)
     if (!barred) return known
-    // The loop may read the old value of this location again if another location that the loop reads has changed.
+    // A polling loop may read the old value of this location again if another location that it polls has changed.
     for (const [other, message] of stale!) if (other !== this && other.hasNews(message)) return known
     return Math.max(known, this.#news(barred))
   }
@@ -144,7 +144,7 @@ export class Location {
   }
 
   /**
-   * The index of the first message after the message `since` that has another value, or 0 if there is no such message.
+   * The index of the first store after `since` whose value differs from that of `since`, or 0 if there is none.
    */
   #news(since: Message): number {
     const from = this.messages.lastIndexOf(since)
@@ -152,7 +152,7 @@ export class Location {
     return 0
   }
 
-  /** True if a store with a different value came after the message `since`. */
+  /** True if a store after `since` has a different value than `since`. */
   hasNews(since: Message): boolean {
     return this.#news(since) > 0
   }
@@ -165,7 +165,7 @@ export class Location {
     return places
   }
 
-  /** The indices of the messages that a read-modify-write by the agent may read. */
+  /** The indices of the stores whose values a read-modify-write by the agent may read. */
   modifiable(agent: Agent): number[] {
     const found: number[] = []
     for (let i = this.floor(agent); i < this.messages.length; i++)
@@ -173,7 +173,7 @@ export class Location {
     return found
   }
 
-  /** The store whose release a morally strong read of this message observes. */
+  /** The store that made this message; a morally strong read of the message observes the store's release. */
   static writer(message: Message): Touch | undefined {
     return message.touches.find((touch) => touch.writes)
   }

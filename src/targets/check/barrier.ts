@@ -15,7 +15,7 @@ export class ArrivalBarrier {
   #completed = 0
   /**
    * The number of copies by programs of the cluster (parts of a multicast) that the current phase still waits for. The
-   * number is negative while copies have arrived that this program does not expect yet.
+   * number of outstanding copies is negative while copies have arrived that this program does not expect yet.
    */
   #underWay = 0
   /**
@@ -104,8 +104,8 @@ export class ArrivalBarrier {
   }
 
   /**
-   * Reports a wait for phase p that may not have returned when phase p + 1 completes. The parity of the barrier is then
-   * the same as before phase p, so the wait would block again.
+   * Reports a wait for phase p that may not have returned when phase p + 1 completes. Once phase p + 1 is complete, the
+   * parity of the barrier is the same as before phase p, so the wait would block again.
    */
   #expectPassed(agent: Agent, node: Node, machine: Machine): void {
     const completing = this.#completed

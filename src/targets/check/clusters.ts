@@ -1,6 +1,7 @@
 /**
- * Models the programs of a cluster, which use one another's shared memory in the last stages for a GPU: copies that
- * arrive in the tiles of several programs, arrivals at the barriers of several programs, and a barrier of all threads.
+ * Models the programs of a cluster, which use one another's shared memory in the last compiler stages for a GPU: with
+ * copies into the tiles of several programs, arrivals at the barriers of several programs, and a barrier of all
+ * threads.
  */
 import { alongOf, extentsOf, sizeOf } from '../../ir/clusters.ts'
 import { attribute, type Node } from '../../ir/node.ts'

@@ -14,7 +14,9 @@ export interface Instruction {
   readonly node: Node
   /** True if the instruction is a scheduling point, before which other agents may run. */
   readonly sync: boolean
-  /** Returns true if the instruction can execute now. A scheduling point without `ready` can always run. */
+  /**
+   * Returns true if the instruction can execute now. An instruction without the function `ready` can always execute.
+   */
   readonly ready?: (agent: Agent, machine: Machine) => boolean
   readonly run: (agent: Agent, machine: Machine) => void
   /**

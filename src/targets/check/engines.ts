@@ -2,7 +2,7 @@
  * Models asynchronous engines: the bulk copy engine (TMA) and the matrix unit, which access memory on behalf of a role.
  * The accesses of an engine are separate from the role's own loads and stores. Only the last IR stage for a GPU marks
  * accesses by engines (`by` is `engine`), and asynchronous copies that threads have started (`by` is `threads`). In
- * earlier stages, an asynchronous copy is ordered as if the role itself had made it.
+ * earlier compiler stages, an asynchronous copy is ordered as if the role itself had made it.
  *
  * An access by a role is ordered before a later access by an engine only if a `fence.async` is executed between the
  * two. The fence may be executed by the role itself, or by another agent with which the role has synchronised since.
@@ -56,7 +56,7 @@ export class Engines {
   }
 }
 
-/** True if an engine performs the node's accesses. */
+/** True if an asynchronous engine (the copy engine or the matrix unit) performs the node's accesses. */
 export const isByEngine = ({ attributes }: Node): boolean => attributes.by === 'engine'
 
 /** A read of shared memory by the matrix unit. The read is in flight until the role executes `dot.wait`. */

@@ -64,7 +64,7 @@ export function checkOverlap(
   )
 }
 
-/** The name of the operation, "copy" or "store"; a copy has no stored value among its inputs. */
+/** Returns "copy" or "store" for a node: unlike a store, a copy has no stored value among its inputs. */
 const nameOf = ({ node }: Accessor): string => (node && storedValues(node).length === 0 ? 'copy' : 'store')
 
 /**

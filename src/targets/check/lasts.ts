@@ -21,7 +21,12 @@ export function arriveLast(
 ): boolean {
   const of = (node.attributes.of as number | undefined) ?? 1
   if (index < 0 || index >= of)
-    machine.stop(agent, node, 'out-of-bounds', `t.last counts at index ${index}, but has ${of} counters (of)`)
+    machine.stop(
+      agent,
+      node,
+      'out-of-bounds',
+      `t.last counts an arrival at index ${index}, but has ${of} counters (option of)`,
+    )
   if (arrivals < 1)
     machine.stop(
       agent,

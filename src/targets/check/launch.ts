@@ -63,7 +63,7 @@ export interface ProgramInstance {
 export interface Count {
   /** The number of arrivals that complete the count. */
   wanted: number
-  /** The number of times that all `wanted` arrivals have been made. */
+  /** How often the count has reached `wanted` arrivals and started again. */
   rounds: number
   arrived: Party[]
   readonly clock: Clock

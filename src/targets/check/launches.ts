@@ -167,8 +167,8 @@ export class Launches {
   }
 
   /**
-   * The arguments for the parameters that the stage `prints` has added. In the checker, no code reads print buffers,
-   * because the printed lines of a scenario are those of its kernels as written.
+   * The arguments for the print-buffer parameters that the compiler stage `prints` has added to the kernel. In the
+   * checker, no code reads print buffers, because the printed lines of a scenario are those of its kernels as written.
    */
   #printedBy(kernel: Kernel, { ir }: Code, rank: number): Readonly<Record<string, TensorView>> {
     const names = new Set(ir.body.params.map(paramName))

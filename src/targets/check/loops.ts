@@ -161,8 +161,7 @@ export function compileWhile(compiler: Compiler, node: Node): void {
 }
 
 /**
- * Repeats the block while any flag-in-data word that it reads is missing, like a loop that polls a word until it
- * changes.
+ * Repeats the block until every flag-in-data word that the block reads has arrived.
  */
 export function compileUntil(compiler: Compiler, node: Node): void {
   const [body] = node.blocks

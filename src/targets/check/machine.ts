@@ -154,7 +154,7 @@ export class Machine {
     return this.#queues.last(rank, stream)
   }
 
-  /** Launches on a rank that may run concurrently with a launch that follows the launches `after`. */
+  /** Launches on a rank that may run concurrently with a launch whose direct predecessors are `after`. */
   beside(rank: number, after: readonly Launch[]): Launch[] {
     return this.#queues.beside(rank, after)
   }

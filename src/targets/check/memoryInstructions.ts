@@ -90,8 +90,9 @@ export const copy: Maker = (node, _, [source, target, mask]) => ({
 })
 
 /**
- * Builds the instruction for an asynchronous copy. A copy by threads is complete when the threads arrive at the
- * barrier. An asynchronous copy by an engine is attached to its barrier, whose phase completes only after the copy.
+ * Builds the instruction for an asynchronous copy. The checker executes an asynchronous copy by threads like an
+ * ordinary copy, before the threads arrive at the copy's barrier. An asynchronous copy by an engine is attached to its
+ * barrier, whose phase completes only after the copy.
  */
 export const copyAsync: Maker = (node, out, inputs, around) => {
   const [source, target, barrier] = inputs

@@ -1,8 +1,8 @@
 /**
  * Checks copies that the programs of a cluster make together (multicast). In the recorded kernel, each program of the
- * cluster copies the tile itself. The programs of a cluster must copy the same elements, because a GPU may fetch them
- * once for all: the n-th execution of a multicast copy in one program is compared with the n-th execution in the other
- * programs.
+ * cluster copies the tile itself. The programs of a cluster must copy the same elements, because a GPU may fetch the
+ * elements once for all programs. The checker therefore compares the n-th execution of a multicast copy in one program
+ * with the n-th execution in the other programs.
  */
 import { alongOf, extentsOf, sizeOf } from '../../ir/clusters.ts'
 import { attribute, type Node } from '../../ir/node.ts'
@@ -20,8 +20,8 @@ interface Copied {
 
 export class Multicasts {
   /**
-   * How often each program has executed each multicast copy, and the first of the copies that programs of a cluster
-   * make together.
+   * How often each program has executed each multicast copy (`executed`), and the first program's copy, with which the
+   * copies of the cluster's other programs are compared (`copied`).
    */
   readonly #launches = new WeakMap<
     Launch,

@@ -6,8 +6,8 @@ import { Site } from '../../ir/site.ts'
 import { WorldError } from '../../world/world.ts'
 
 /**
- * A promise that calls the function `onAwait` when it is awaited. The promise needs a class of its own, because `await`
- * calls `then` only on promises with a different constructor.
+ * A promise that calls the function `onAwait` when it is awaited. Such a promise needs a class of its own, because
+ * `await` calls the method `then` of a promise only if the promise's constructor is not `Promise`.
  */
 class Tracked<T> extends Promise<T> {
   static override get [Symbol.species](): PromiseConstructor {

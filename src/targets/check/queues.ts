@@ -62,7 +62,7 @@ export class Queues {
     return launch ? [launch] : []
   }
 
-  /** Launches on a rank that may run concurrently with a launch that follows the launches `after`. */
+  /** Launches on a rank that may run concurrently with a launch whose direct predecessors are `after`. */
   beside(rank: number, after: readonly Launch[]): Launch[] {
     const others = this.#unknown.filter((launch) => launch.rank === rank)
     if (others.length === 0) return others
@@ -71,8 +71,8 @@ export class Queues {
   }
 
   /**
-   * Calls `start` with each pending launch whose predecessors have ended. The result is true if one of these launches
-   * ended at once.
+   * Calls `start` with each pending launch whose predecessors have ended. The result is true if one of the started
+   * launches has already ended.
    */
   startReady(start: (launch: Launch) => void): boolean {
     let ended = false
@@ -108,7 +108,7 @@ export class Queues {
       if (queue.last && !this.#unknown.includes(queue.last)) queue.last = undefined
   }
 
-  /** Lists the signals that could release the flags that the blocked agents wait for. */
+  /** Lists the signals that could end the waits of the blocked agents for flags. */
   couldSignal(blocked: readonly Agent[]): FlagSignals[] {
     const awaited = new Set<FlagSet>()
     const waits = blocked.flatMap((agent) => {

@@ -12,7 +12,10 @@ export function canIterate(agent: Agent, loop: number, state: readonly number[])
   return false
 }
 
-/** Begins an iteration of the loop. The registers `state` hold the values that the loop carries. */
+/**
+ * Begins an iteration of the loop. The registers `state` hold the values that the loop carries from one iteration to
+ * the next.
+ */
 export function iterate(agent: Agent, loop: number, state: readonly number[]): void {
   const previous = agent.spins.get(loop)
   agent.stale.clear()

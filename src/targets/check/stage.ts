@@ -23,8 +23,8 @@ export type Stage =
     ) => KernelIR)
 
 /**
- * The sizes of roles at the stage `lowered`. The checker executes a role as one agent, so the numbers of warps have no
- * effect, and no maximum applies.
+ * The numbers of warps per role with which the checker compiles a kernel to the stage `lowered`. The checker executes a
+ * role as one agent, so the numbers of warps have no effect, and no maximum applies.
  */
 const anyRoles: RoleShape = {
   producerWarps: 1,

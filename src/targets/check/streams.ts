@@ -11,7 +11,7 @@ export class Streams {
   readonly #reach: (launches: readonly Launch[]) => Promise<void>
   /** The launches that the next launch on a stream must follow, for each stream and rank. */
   readonly #awaited = new Map<number, (readonly Launch[])[]>()
-  /** The launches that an event comes after, for each event and rank. */
+  /** For each event and rank: the launches that must end before the event occurs. */
   readonly #marks = new WeakMap<StreamEvent, readonly (readonly Launch[])[]>()
 
   /** The argument `reach` is a function that executes enqueued launches until the given launches have ended. */
@@ -56,7 +56,7 @@ export class Streams {
     }
   }
 
-  /** The launches that must end before everything enqueued so far on a stream of a rank has ended. */
+  /** The launches that must end before all work enqueued so far on a stream of a rank is complete. */
   tail(stream: number, rank: number): readonly Launch[] {
     return [...this.#machine.last(rank, stream), ...(this.#awaited.get(stream)?.[rank] ?? [])]
   }

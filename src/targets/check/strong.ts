@@ -175,8 +175,8 @@ export class StrongMemory {
   }
 
   /**
-   * Reads a message (a store) that was already chosen. An acquiring access also synchronises with the release of the
-   * message.
+   * Reads the value of a store (a message) that the scheduler has already chosen. An acquiring access also synchronises
+   * with the release of that store.
    */
   read(access: StrongAccess, location: Location, message: Message, writes = false): number {
     const { agent, order, scope } = access
@@ -185,7 +185,7 @@ export class StrongMemory {
     return message.value
   }
 
-  /** Reads only the value of a message, without acquiring from it. */
+  /** Reads the value of a store, but does not synchronise with the store's release. */
   glance(access: StrongAccess, location: Location, message: Message, writes = false): void {
     const { agent, node, scope } = access
     this.#check(access, location, writes)
@@ -209,7 +209,7 @@ export class StrongMemory {
     this.noteClock(agent)
   }
 
-  /** Adds the agent's clock to its digest. Digests are compared only in a search. */
+  /** Adds the agent's clock to the digest (hash) of what the agent has done. Digests are compared only in a search. */
   noteClock(agent: Agent): void {
     if (this.#choices.searching) agent.note(agent.clock.hash(this.#keyOf))
   }
@@ -220,8 +220,8 @@ export class StrongMemory {
   }
 
   /**
-   * True if the result of a run may depend on the order of the accesses to the object with this key. If the search
-   * varies the order of all accesses, the result is always true.
+   * True if the result of a run may depend on the order of the accesses to the object that `key` identifies. If the
+   * search varies the order of all accesses, the result is always true.
    */
   isSharedPlace(key: string): boolean {
     return this.#choices.sharing?.isShared(key) ?? true

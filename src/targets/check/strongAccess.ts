@@ -17,7 +17,7 @@ import type { StrongAccess } from './strong.ts'
 /** True if the node refers to a single element. The data of a single element is a number, not an array. */
 export const isScalar = (node: Node): boolean => (node.type as RefType).shape.length === 0
 
-/** The register of the mask of an op's first access, as named by the op's record. */
+/** The register with the mask of an op's first memory access; the op's record states which input is the mask. */
 const maskOf = (node: Node, inputs: readonly number[]): number | undefined =>
   inputs[opOf(node).accesses[0].mask!]
 

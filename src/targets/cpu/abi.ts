@@ -24,7 +24,7 @@ export const control = {
   spins: 8,
   /** The number of kernel waits that are sleeping. If no wait is sleeping, a signal skips the wake-up call. */
   sleepers: 12,
-  /** The slot + 1 of the first worker that raised a fault. */
+  /** The slot number, plus 1, of the first worker that raised a fault; 0 if none has. */
   faulty: 16,
   /**
    * The number of resets of the world. Workers that are parked after an abort continue when the number of resets
@@ -110,11 +110,12 @@ export const event = {
   end: 16,
   /**
    * For a program event, the field `who` holds the program's number. For a wait or a copy, the field `who` holds the
-   * owner's rank.
+   * rank that owns the flag or the copied data.
    */
   who: 24,
   /**
-   * For a wait, the field `what` holds the parameter's index. For a copy, the field `what` holds the number of bytes.
+   * For a wait, the field `what` holds the index of the flag set's kernel parameter. For a copy, the field `what` holds
+   * the number of bytes.
    */
   what: 28,
   bytes: 32,
@@ -178,7 +179,7 @@ export const launch = {
   /** The distance between the heaps of consecutive ranks of the group, in units of 64 KiB. */
   heapStride: 28,
   /**
-   * The address of the rank's counters for this executable. The counters of an executable are zero between launches.
+   * The address of the rank's arrival counters for the `last` ops of this executable, which are zero between launches.
    */
   counters: 32,
   /**
@@ -191,8 +192,8 @@ export const launch = {
   sequence: 52,
   params: 64,
   /**
-   * The distances of the heaps of a group's ranks from this rank's heap, in units of 64 KiB, if the group's members are
-   * not at a constant distance. If this table is used, `heapStride` is 0, and parameters point to this rank's copies.
+   * For a group whose ranks are not evenly spaced in the world: the distance of each rank's heap from this rank's heap,
+   * in units of 64 KiB. If a launch uses this table, `heapStride` is 0, and parameters point to this rank's copies.
    */
   heaps: 2048,
   bytes: 2048 + 4 * mostRanks,
@@ -219,8 +220,8 @@ export const epochs = { signalled: 0, waited: 4, bytes: 8 } as const
 export const executable = { pointer: 0, length: 8, roles: 12, bytes: 16 } as const
 export const mostExecutables = 4096
 /**
- * The executable number of a launch that runs no kernel, but waits until another queue, whose pointer is in `counters`,
- * has completed `grid` launches.
+ * The executable number of a launch that runs no kernel, but waits for another queue: `counters` points to that queue,
+ * and `grid` is the number of launches that the queue must have completed.
  */
 export const awaitQueue = 0
 /**

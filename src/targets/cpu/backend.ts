@@ -1,7 +1,7 @@
 /**
  * The backend of a world of CPU ranks: heaps in one shared memory, queues served by threads of this process, and
- * kernels compiled to code that these threads load. The file abi.ts defines the launch protocol, and host.ts implements
- * the machinery.
+ * kernels compiled to code that these threads load. The file abi.ts defines the launch protocol between the host and
+ * its worker threads, and host.ts implements the host's side.
  */
 import type { DType } from '../../ir/dtype.ts'
 import type { KernelIR } from '../../ir/node.ts'
@@ -32,8 +32,8 @@ export interface CpuPart extends Part {
 }
 
 /**
- * A position in a launch queue: after the launch that was the last one in the queue when the position was recorded, if
- * there was one.
+ * A position in a launch queue, directly after the launch that was enqueued last when the position was recorded. If the
+ * queue had no launch yet, the position is the start of the queue.
  */
 export interface CpuMark {
   readonly launched: Launched | undefined
@@ -53,8 +53,8 @@ export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
   }
 
   /**
-   * A kernel increments the sleeper count before its last poll, so it either sees the host's signal or is woken by this
-   * function.
+   * Wakes kernels that sleep on a flag. A kernel increments the sleeper count before its last poll, so the kernel
+   * either sees the host's signal or is woken by this function.
    */
   wake(rank: number, offset: number): void {
     if (Atomics.load(this.words, control.sleepers >>> 2) === 0) return
@@ -177,7 +177,7 @@ export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
     return this.#queues(stream).map(({ last }) => ({ launched: last, made }))
   }
 
-  /** Enqueues a launch that ends when another queue of the same rank has reached the mark. */
+  /** Enqueues, on each rank, a launch that ends when another queue of that rank has reached the position in `marks`. */
   follow(stream: number, marks: readonly CpuMark[]): void {
     this.#queues(stream).forEach((queue, rank) => {
       const mark = marks[rank].launched
@@ -244,8 +244,8 @@ function writeScalar(words: Int32Array, { params }: Kernel, name: string, value:
 }
 
 /**
- * Describes the machine by the facts that the operating system reports about its processors. Other facts about a CPU
- * are unknown.
+ * Describes the machine by the facts that the operating system reports about its processors. All other fields of the
+ * machine record are unknown for a CPU.
  */
 function machineOf({ target, threads, panelSteps }: CpuPlatform, ranks: number, workers: number): Machine {
   const all = Array.from({ length: ranks }, (_, rank) => rank)

@@ -98,9 +98,9 @@ export type Expression =
   | { readonly kind: 'lanes'; readonly type: 'vi32' }
   | { readonly kind: 'unary'; readonly type: CodeType; readonly name: UnaryName; readonly a: Expression }
   /**
-   * Both operands have the result's type. The vector type vf32 supports add, sub, mul, div, min and max. The vector
-   * type vi32 supports add, sub, mul, mulHighU, min, max, minU, maxU, and, or, xor and shifts. A vector shift takes one
-   * i32 amount for all lanes. The amount of a shift is below 32 (64 for i64).
+   * Both operands of an arithmetic operation have the type of its result. The vector type vf32 supports add, sub, mul,
+   * div, min and max. The vector type vi32 supports add, sub, mul, mulHighU, min, max, minU, maxU, and, or, xor and
+   * shifts. A vector shift takes one i32 amount for all lanes. The amount of a shift is below 32 (64 for i64).
    */
   | {
       readonly kind: 'binary'
@@ -214,7 +214,10 @@ export type Statement =
       readonly from: Expression
       readonly offset: number
     }
-  /** Stores the value's low bits, of `memory`'s width. A vector store writes the lanes to consecutive elements. */
+  /**
+   * Stores as many low bits of the value as the memory type `memory` has. A vector store writes the lanes to
+   * consecutive elements.
+   */
   | {
       readonly kind: 'store'
       readonly memory: MemoryKind
@@ -223,7 +226,7 @@ export type Statement =
       readonly value: Expression
     }
   /**
-   * Copies bytes between regions that do not overlap, or writes zero bytes. The field `bytes` is an i32.
+   * Copies bytes between regions that do not overlap, or writes zero bytes. The number of bytes, `bytes`, is an i32.
    */
   | {
       readonly kind: 'copyBytes'
@@ -262,7 +265,7 @@ export type Statement =
       readonly order: MemoryOrder
     }
   | { readonly kind: 'fence'; readonly order: MemoryOrder }
-  /** Tells the core that the surrounding loop polls. */
+  /** Tells the processor core that the surrounding loop polls, as the instruction `pause` of x86 does. */
   | { readonly kind: 'pause' }
   /**
    * Prefetches the cache line at this address. The prefetch has no effect on machines without a prefetch instruction.

@@ -11,7 +11,10 @@ export interface Lowered {
    * multiple of 64.
    */
   readonly frameBytes: number
-  /** The number of counter words of the kernel per rank. The counter words are zero between launches. */
+  /**
+   * The number of 32-bit arrival counters per rank that the kernel's `last` ops need. The counters are zero between
+   * launches.
+   */
   readonly counterWords: number
   /** The author's source lines, indexed by the site number in slots and events. */
   readonly sites: readonly (Site | undefined)[]
@@ -20,7 +23,10 @@ export interface Lowered {
   readonly params: readonly string[]
   /** A source line that makes programs depend on concurrently running programs, or undefined if the kernel has none. */
   readonly needsResidency: { readonly site: Site | undefined } | undefined
-  /** The differences between a recording kernel and the unrecorded kernel, apart from the code that writes the log. */
+  /**
+   * The differences between the kernel that records events and the same kernel without recording, apart from the code
+   * that writes the log of events.
+   */
   readonly unlike: readonly string[]
 }
 

@@ -14,8 +14,8 @@ export interface CpuFacts {
   /** The parameters whose tensors are packed (lower/panels.ts): matrix products read the panels in place. */
   readonly packed?: ReadonlySet<string>
   /**
-   * True if the kernel is launched on a group whose members are not at a constant distance, so that it finds heaps in a
-   * table.
+   * True if the kernel is launched on a group whose ranks are not evenly spaced in the world, so that the kernel finds
+   * the heaps of other ranks in a table.
    */
   readonly scattered?: boolean
 }
@@ -23,7 +23,7 @@ export interface CpuFacts {
 /** True if kernels that are launched on this group must find the heaps of other ranks in a table. */
 export const isScattered = (group: Members): boolean => spacingOf(group) === undefined
 
-/** The facts as lines of a comment. */
+/** The facts for which a kernel is specialised, as lines of a comment in the generated code. */
 export function cpuHeader(ir: KernelIR, facts: CpuFacts): string[] {
   const { machine, record = false, packed = new Set(), scattered = false } = facts
   const meta = Object.entries(ir.meta).map(([name, value]) => `${name} = ${String(value)}`)

@@ -55,9 +55,9 @@ export function progressOf(words: Int32Array, workers: readonly Worker[]): numbe
 }
 
 /**
- * Workers that wait for another queue count as idle, because that queue has workers of its own. A queue with a pending
- * launch that none of its workers has started counts as computing, because the operating system has only not scheduled
- * these threads yet.
+ * Workers that wait for another queue count as idle, because that queue has workers of its own. If no worker of a queue
+ * has started the queue's pending launch, the queue counts as computing, because the operating system has merely not
+ * scheduled the worker threads yet.
  */
 export function activityOf(words: Int32Array, workers: readonly Worker[]): Activity {
   let isWaiting = false

@@ -123,7 +123,7 @@ export class Host {
       private: this.#private,
     })
     this.#watchdog = new Watchdog(limits, {
-      // A thread that is still starting does not count as blocked.
+      // While a worker thread is starting, the watchdog does not count the time without progress.
       pending: () => !this.isIdle && !this.#crew.isStarting,
       progress: () =>
         this.#everyQueue.reduce(
@@ -277,7 +277,7 @@ export class Host {
       if (!queue.hasReached(sequence)) this.#watch(queue, sequence)
       if (!queue.hasReached(sequence)) {
         await this.#sleepUntil(queue, sequence)
-        // While the host slept, every worker that the host had woken has started.
+        // By the end of the host's sleep, every worker that the host had woken has started.
         for (const other of queues) other.hasWoken = false
       }
       queue.hasWoken = false

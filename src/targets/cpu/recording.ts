@@ -91,7 +91,8 @@ export class Recording {
       const at = worker.slot >>> 2
       const count = this.#words[at + slotOf.eventCount / 4] >>> 0
       let known = this.#events.get(worker)
-      // A leader always gets a track. A role's worker gets a track only if it recorded events.
+      // In a timeline, a leader (a worker that runs programs) always has a track. A worker of another role has a track
+      // only if it recorded events.
       if (!known && (count > 0 || worker.role === 0)) this.#events.set(worker, (known = new RawEvents()))
       if (!known || count === 0) continue
       this.#words[at + slotOf.eventCount / 4] = 0

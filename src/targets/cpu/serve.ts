@@ -4,8 +4,8 @@
  * worker communicates through shared memory only, not through messages.
  *
  * A worker has a leader number and a role. A worker takes part in a launch if its leader number is below the launch's
- * leaders and its role below the kernel's roles. A worker starts on a launch after all earlier launches of the queue
- * are complete. The leader whose entry returns 1 completes the launch.
+ * number of leaders, and its role number below the kernel's number of roles. A worker starts on a launch after all
+ * earlier launches of the queue are complete. The leader whose entry returns 1 completes the launch.
  */
 import {
   awaitQueue,
@@ -35,7 +35,10 @@ export interface Service extends Assignment {
   readonly failed: (text: string) => void
 }
 
-/** The numbers of polls for work before a worker sleeps: the number after a long sleep, and the maximum. */
+/**
+ * How often a worker polls for a launch before it sleeps: `leastSpins` times after a long sleep, and at most
+ * `mostSpins` times.
+ */
 const leastSpins = 4
 const mostSpins = 1 << 20
 /** If a worker's sleep was shorter than this time in nanoseconds, launches count as frequent. */
@@ -188,7 +191,7 @@ class Server {
     )
   }
 
-  /** The entry of a launch that waits for another queue of the rank. */
+  /** The entry point (the function that a worker calls) for a launch that waits for another queue of the rank. */
   readonly #await: Entry = (block) => {
     const queue = this.#pointer(block + launchOf.counters)
     const wanted = this.#words[(block + launchOf.grid) >>> 2]
@@ -197,7 +200,7 @@ class Server {
   }
 
   /**
-   * The entry of a launch that loads an executable into every worker that needs it. The last worker to load the
+   * The entry point for a launch that loads an executable into every worker that needs it. The last worker to load the
    * executable completes the launch.
    */
   readonly #loadNamed: Entry = (block) => {

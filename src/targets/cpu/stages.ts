@@ -1,6 +1,6 @@
 /**
- * Defines the compiler stages of a kernel for a CPU. The lowering makes Code from the last stage (lower/lower.ts),
- * which becomes C++ or WebAssembly.
+ * Defines the compiler stages of a kernel for a CPU. The lowering (lower/lower.ts) translates the IR of the last stage
+ * into Code, an intermediate language from which C++ or WebAssembly is generated.
  */
 import type { KernelIR } from '../../ir/node.ts'
 import { completeAtOnce } from '../../ir/passes/complete.ts'

@@ -42,7 +42,8 @@ export class CpuStops extends Stops {
     if (!wait.async) return
     void wait.value.then(() => {
       if (this.isClosed) return
-      // A worker that parks also wakes this wait for the abort word, possibly after the word was reset to 0.
+      // A worker that parks after an abort also wakes the host's wait for the abort word, possibly after the word was
+      // reset to 0.
       if (Atomics.load(this.#words, control.abort >>> 2) === stopReason.none) this.#watch()
       else void this.stopAll('a kernel raised a fault', stopReason.fault)
     })
@@ -76,8 +77,8 @@ export class CpuStops extends Stops {
   }
 
   /**
-   * This function stops all kernels when the process exits. Node waits for its threads at exit and cannot terminate a
-   * thread in native code, so kernels must return.
+   * Stops all kernels when the process exits. Node waits for its threads at exit and cannot terminate a thread in
+   * native code, so kernels must return.
    */
   abandon(): void {
     Atomics.compareExchange(this.#words, control.abort >>> 2, stopReason.none, stopReason.host)

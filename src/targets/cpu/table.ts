@@ -22,7 +22,7 @@ export class ExecutableTable {
   readonly #layout: Layout
   readonly #private: PrivateMemory
   readonly #known = new Map<KernelIR, Map<string, Executable>>()
-  /** The last executable number that was assigned. Number 0 is reserved (see `awaitQueue` in abi.ts). */
+  /** The last executable number that was assigned. Executable number 0 is reserved (see `awaitQueue` in abi.ts). */
   #last = 0
 
   constructor(

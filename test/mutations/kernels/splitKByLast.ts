@@ -27,7 +27,7 @@ const splitKMutants = {
   'arrives-at-an-index-without-a-counter': {
     kind: 'out-of-bounds',
     lines: ['arrive'],
-    says: ['t.last counts at index 2, but has 2 counters'],
+    says: ['t.last counts an arrival at index 2, but has 2 counters'],
   },
   'stores-after-arriving': {
     kind: 'uninitialised',

@@ -1,6 +1,6 @@
 /**
- * Lowers atomic operations, element by element. Operations without a machine instruction become compare-and-exchange
- * loops.
+ * Lowers atomic operations, element by element. Atomic operations without a machine instruction become
+ * compare-and-exchange loops.
  */
 import type { DType } from '../../../ir/dtype.ts'
 import type { Node } from '../../../ir/node.ts'
@@ -76,7 +76,7 @@ const bound = (name: 'min' | 'max'): Change => ({
   leaves: (l, dtype, old, value) => extreme(l, name, dtype, old, value),
 })
 
-/** All atomics except compare-and-exchange, from which the fallback loops of the other atomics are built. */
+/** All atomic operations except compare-and-exchange, with which the fallback loops implement the other operations. */
 const changes: Readonly<Record<Exclude<AtomicName, 'atomic.cas'>, Change>> = {
   'atomic.add': { instruction: 'add', leaves: (_, __, old, value) => binary('add', old, value) },
   'atomic.sub': { instruction: 'sub', leaves: (_, __, old, value) => binary('sub', old, value) },

@@ -41,7 +41,7 @@ export interface Shared {
   readonly sites: Sites
   /** The offsets of shared tiles and barriers in the frame (the private memory of a program). */
   readonly declared: Map<Node, number>
-  /** The frame offsets of scalars that a leader writes for its roles. */
+  /** The offsets, in the frame (the private memory of a program), of scalars that a leader writes for its roles. */
   readonly published: Map<Node, number>
   counterWords: number
 }
@@ -85,7 +85,8 @@ export class Lowering {
   /** The packed tile that each aliasing shared tile refers to. */
   readonly packed = new Map<Node, PackedPlace>()
   /**
-   * A local variable that is 1 until the first matrix product of a carried sum has been stored.
+   * For each `dot` that adds to a sum which a loop carries: a local variable that is 1 until the first matrix product
+   * has been stored.
    */
   readonly fresh = new Map<Node, Local>()
   /** The buffers chosen for fragments before the fragments are computed. */
@@ -138,7 +139,9 @@ export class Lowering {
   get heapStride(): Expression {
     return this.once('heap', (writer) => writer.let('heap', stride(this.launchWord('heapStride'), 65536)))
   }
-  /** The distance of a rank's heap from this rank's heap, in units of `heapUnit`, for a group at uneven distances. */
+  /**
+   * The distance of a rank's heap from this rank's heap, in units of `heapUnit`, for a group of unevenly spaced ranks.
+   */
   heapAt(rank: Expression): Expression {
     const at = address(this.ambient.launch, rank, 4)
     return use(this.writer.load('distance', 'i32', 'i32', at, launchBlock.heaps))

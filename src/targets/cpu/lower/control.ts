@@ -26,7 +26,10 @@ export function lowerBlock(l: Lowering, block: Block): void {
   for (const node of block.nodes) lowerNode(l, node)
 }
 
-/** Lowers a block and frees the frame memory of its fragments afterwards. */
+/**
+ * Lowers a block, and afterwards frees the memory of the block's fragments in the frame (the private memory of a
+ * program).
+ */
 function lowerScope(l: Lowering, body: () => void): void {
   l.shared.frame.scope(body)
 }

@@ -52,7 +52,10 @@ export const isVector = (type: CodeType): boolean => type === 'vf32' || type ===
 const intLike = (type: CodeType): 'i32' | 'vi32' => (isVector(type) ? 'vi32' : 'i32')
 const floatLike = (type: CodeType): 'f32' | 'vf32' => (isVector(type) ? 'vf32' : 'f32')
 
-/** Constants, reinterpretations and shifts of 32-bit integers and floats, as scalars or vectors according to `type`. */
+/**
+ * Returns functions that build constants, reinterpretations and shifts of 32-bit integers and floats, as scalars or
+ * vectors according to `type`.
+ */
 function shapedLike(type: CodeType) {
   const [int, float] = [intLike(type), floatLike(type)]
   return {
@@ -166,7 +169,7 @@ function narrowSmall(writer: Writer, format: SmallFloat, operand: Expression): E
   const value = writer.let('value', operand)
   const scaled = writer.let('scaled', asInt(mul(value, float(2 ** -(126 + format.minExponent)))))
   const sign = and(shift('shrU', scaled, 32 - format.bits), int(signBit))
-  // The multiplication leaves infinity and a quiet NaN with an exponent field of all ones.
+  // The scaled value of an infinity or a quiet NaN still has an exponent field of all ones.
   const magnitude = and(shift('shrU', scaled, 23 - format.mantissa), int(signBit - 1))
   const bits = binary('or', magnitude, sign)
   return format.infinity ? bits : select(compare('ne', value, value), int(signBit - 1), bits)

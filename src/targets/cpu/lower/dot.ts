@@ -1,7 +1,7 @@
 /**
  * Lowers the matrix product `dot`: accumulator += a x b, in place. Floats are widened to f32 and summed in f32; i8 is
  * summed in i32. The terms are summed in the order of the inner axis, except that a few partial sums are kept
- * separately. The extents and strides are static and may have any value.
+ * separately. The extents and strides of the operands are compile-time constants and can have any value.
  */
 import { dtypes } from '../../../ir/dtype.ts'
 import { i32, type Operand, type Writer } from '../build.ts'
@@ -66,7 +66,7 @@ export const dotScratchBytes = (machine: Machine, a: TileOperand, b: TileOperand
 export interface DotOperands {
   readonly a: TileOperand
   readonly b: TileOperand
-  /** The address of the sums in row order: f32, or i32 for integers. */
+  /** The address of the accumulator, whose sums are stored in row order as f32, or as i32 for integer operands. */
   readonly accumulator: Expression
   /** The distance between rows of the accumulator, in bytes. */
   readonly accumulatorStride: number

@@ -22,7 +22,10 @@ export const newBuffer = (l: Lowering, node: Node): Buffer =>
   l.shared.frame.fragment(valueOf(node), l.machine)
 export const bufferFor = (l: Lowering, node: Node): Buffer => l.preferred.get(node) ?? newBuffer(l, node)
 
-/** Computes a fragment at its position in the program if it is stored. */
+/**
+ * Emits the code that computes a fragment and stores its elements, unless the readers of the fragment compute the
+ * elements themselves.
+ */
 export function lowerFragment(l: Lowering, node: Node): void {
   if (!l.plan.isKept(node)) return
   const buffer = bufferFor(l, node)
@@ -145,8 +148,8 @@ export const ownerOf = (view: RefView): Expression | undefined =>
   view.kind === 'rows' ? view.tensor.owner : view.owner
 
 /**
- * Runs `body`, which emits a loop nest, with other rows to read for some loads. A tile that extends past its tensor's
- * edge is read from a zero-padded copy, and gathered rows are read from a contiguous copy.
+ * Runs `body`, which emits a loop nest in which some loads read a copy of their rows. A tile that extends past its
+ * tensor's edge is read from a zero-padded copy, and gathered rows are read from a contiguous copy.
  */
 export function withLoads(
   l: Lowering,

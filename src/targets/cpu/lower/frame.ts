@@ -8,8 +8,7 @@ import type { Shape, ValueType } from '../../../ir/type.ts'
 import type { Machine } from '../code.ts'
 
 /**
- * The words through which a leader and its roles synchronise. Outside a launch, the words through which a leader and
- * its roles synchronise are 0.
+ * The words through which a leader and its roles synchronise; all are 0 while no launch runs.
  */
 export const header = {
   /** A word of 64 zero bits, which is loaded as the pointer to the start of the shared memory. */
@@ -35,8 +34,8 @@ export const header = {
 } as const
 
 /**
- * A fragment that is stored in the frame. The rows of the fragment are padded to whole vectors, so that a loop may
- * write past the end of a row.
+ * A fragment that is stored in the frame (the private memory of a program). The rows of the fragment are padded to
+ * whole vectors, so that a loop may write past the end of a row.
  */
 export interface Buffer {
   /** The offset of the fragment from the start of the frame, in bytes. */
@@ -71,7 +70,7 @@ export class FrameLayout {
     return offset
   }
 
-  /** Frees the frame memory that `body` allocated. */
+  /** Runs `body` and frees the memory that `body` allocated in the frame (the private memory of a program). */
   scope<T>(body: () => T): T {
     const mark = this.#top
     try {
@@ -81,7 +80,7 @@ export class FrameLayout {
     }
   }
 
-  /** Keeps the frame memory that `body` allocated, including inner scopes, because other roles run at the same time. */
+  /** Runs `body` and does not reuse the frame memory that it allocated, because other roles run at the same time. */
   apart<T>(body: () => T): T {
     const high = this.#high
     this.#high = this.#top

@@ -1,6 +1,6 @@
 /**
- * Lowers ops that read elements at other indices, such as `argmax` and `reshape`. A loop nest visits the elements of
- * the inputs in order, one by one, and writes the results to the frame.
+ * Lowers ops such as `argmax` and `reshape`, whose result elements depend on input elements at other indices. A loop
+ * nest visits the elements of the inputs one by one, in order, and writes the results to the program's private memory.
  */
 import { attribute, type Node } from '../../../ir/node.ts'
 import { entryOf, type GatheredName } from '../../../ir/ops/index.ts'
@@ -25,7 +25,7 @@ interface Walk {
   readonly nest: Nest
   readonly row: Local
   readonly column: Local
-  /** Appends the loops to the code. */
+  /** Appends the finished loop nest to the function's code. */
   close(): void
   /** Appends the inner loop to the body of the outer loop, so that code after the inner loop can be emitted there. */
   closeInner(): void
@@ -64,7 +64,10 @@ function walk(
   }
 }
 
-/** The size of the input, and the loop over its rows or columns along the node's axis. */
+/**
+ * The extents of the input fragment, and whether rows or columns are in the outer loop, which follows from the node's
+ * axis.
+ */
 function linesOf(node: Node): {
   readonly size: readonly [number, number]
   readonly outermost: 'row' | 'column'
@@ -74,7 +77,7 @@ function linesOf(node: Node): {
   return { size: extentsOf(shape), outermost: isAlongRow ? 'row' : 'column' }
 }
 
-/** Stores one element of a fragment in the inner loop. In the frame, a true mask element is -1. */
+/** Stores one element of a fragment in the inner loop. A true element of a stored mask is -1. */
 function store(nest: Nest, buffer: Buffer, at: Expression, value: Expression): void {
   const kind = buffer.dtype === 'i64' ? 'i64' : value.type === 'f32' ? 'f32' : 'i32'
   const kept = buffer.dtype === 'bool' ? binary('sub', i32(0), value) : value
@@ -131,8 +134,8 @@ const best: Lower = (l, node, loads, buffer) => {
 }
 
 /**
- * Adds the elements in order. The first sum of `cumsum` is the first element itself, so that it keeps the sign of a
- * zero.
+ * Lowers `cumsum`, which adds the elements in index order. The first sum is the first element itself, so that a zero
+ * keeps its sign.
  */
 const runningSum: Lower = (l, node, loads, buffer) => {
   const { writer } = l

@@ -57,7 +57,7 @@ export function assignLayouts(
       .filter((node) => node.op === 'shared')
       .map((tile) => {
         const uses = new Set(usesOf(tile, false))
-        // If another matrix product needs the panels for many rows, products with few rows read the same panels.
+        // If a matrix product with many rows needs the tile in panels, products with few rows read the same panels.
         if (uses.has('transposed right')) uses.delete('inner')
         const [use] = uses.delete('filled') && uses.size === 1 ? uses : []
         return [
@@ -73,7 +73,8 @@ function layoutFor(type: RefType, use: Use, machine: Machine): TileLayout {
   switch (use) {
     case 'inner':
     case 'left':
-      // A single panel as wide as the tile has the widened elements in row order. An f32 tile already has this layout.
+      // A single panel as wide as the tile has the widened elements in row order. A tile declared as f32 needs no
+      // panel, because its elements are already wide and in row order.
       return type.dtype === 'f32' ? rowsLayout : { kind: 'panels', axis: 1, width: type.shape[1] }
     case 'right':
       return { kind: 'panels', axis: 1, width: panelColumns(machine) }

@@ -1,7 +1,7 @@
 /**
  * Copies rows of bytes between memories. A row that is completely inside both tensors is copied whole. For a tile that
- * extends past its tensor's edge, only the elements inside are copied, and all other elements of a target in the frame
- * become zeros. The copy of rows does not convert elements.
+ * extends past its tensor's edge, only the elements inside are copied; if the target is in the program's private
+ * memory, its other elements become zeros. The copy of rows does not convert elements.
  */
 import { address, binary, compare, i32, mul, select, step, sub, use, type Operand } from '../build.ts'
 import type { Expression, Local } from '../code.ts'

@@ -94,7 +94,10 @@ function codeOf(recorded: KernelIR, options: CpuFacts): Lowered {
   }
 }
 
-/** The differences that recording makes: each is a clause that names the kernel. */
+/**
+ * The differences between the kernel that records events and the kernel without recording, each as a clause that names
+ * the kernel.
+ */
 function unlikeUnrecorded(ir: KernelIR, options: CpuFacts, borrowed: ReadonlySet<Node>): string[] {
   const otherwise = borrowedTiles(ir, { ...options, record: false }).size
   const waits = [...walk(ir.body)].filter(awaitsFlag).length
@@ -112,7 +115,7 @@ function unlikeUnrecorded(ir: KernelIR, options: CpuFacts, borrowed: ReadonlySet
   ]
 }
 
-/** Shared tiles and barriers exist for the whole program, so their memory in the frame is never reused. */
+/** Shared tiles and barriers exist until the end of the program, so their memory is never reused. */
 function declare(shared: Shared): void {
   for (const node of walk(shared.ir.body))
     if (opOf(node).effect === 'declare' && !shared.packedTiles.has(node))

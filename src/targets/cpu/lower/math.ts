@@ -136,7 +136,7 @@ function logarithmOrSpecial(x: Local, finite: Expression): Expression {
   const [nan, infinity] = [asFloat(int(0x7fc00000)), asFloat(int(0x7f800000))]
   const special = select(compare('eq', x, float(0)), asFloat(int(0xff800000)), nan)
   const positive = select(compare('lt', x, infinity), finite, x)
-  // Handles zero and negative values of the logarithm. A NaN fails both comparisons and is returned as NaN.
+  // Handles zero and negative arguments of the logarithm. A NaN fails both comparisons and is returned as NaN.
   return select(compare('le', x, float(0)), special, positive)
 }
 

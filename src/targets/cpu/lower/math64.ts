@@ -117,7 +117,7 @@ const circular = (name: string, turn: 0 | 1): CodeFunction =>
     [['x', 'f32']],
     (writer, x) => {
       const size = writer.let('size', unary('abs', x))
-      // For tiny x and for -0, sin x = x. For an infinite or NaN argument, the difference of two such values is NaN.
+      // For tiny x and for -0, sin x = x. For an infinite or NaN x, the result x - x is NaN.
       if (turn === 0) writer.if(compare('lt', size, constant('f32', 2 ** -12)), () => writer.return(x))
       writer.if(unary('eqz', compare('lt', size, constant('f32', Infinity))), () => writer.return(sub(x, x)))
       const rest: Local = { type: 'f64', name: 'rest' }

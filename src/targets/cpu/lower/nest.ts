@@ -196,7 +196,7 @@ export class Nest {
     })
   }
 
-  /** Stores an element of a fragment in the frame. */
+  /** Stores an element of a fragment in the frame, the private memory of the program. */
   keep(buffer: Buffer, value: Expression, row: Axis, column: Axis): void {
     const at = this.bufferPlace(buffer, row, column)
     const vector = this.isVectorAt(row, column)

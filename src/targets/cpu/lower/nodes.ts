@@ -28,8 +28,8 @@ import { isOfGpu, view } from './views.ts'
 type Lower = (l: Lowering, node: Node) => void
 
 /**
- * Lowers an elementwise op of the IR. An elementwise op on fragments is stored in the frame or computed by its readers.
- * An elementwise op on scalars becomes a local variable.
+ * Lowers an elementwise op of the IR. The result of an elementwise op on fragments is stored in the program's private
+ * memory, or each reader of the result computes it. An elementwise op on scalars becomes a local variable.
  */
 const lowerElementwise: Lower = (l, node) => (isFragment(node) ? lowerFragment : lowerElement)(l, node)
 

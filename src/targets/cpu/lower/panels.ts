@@ -6,9 +6,9 @@
  * n % width. The number of columns N is padded with zeros to whole panels. A tile whose first column begins a panel
  * needs no copy: within a panel, its rows are contiguous, in the order in which a matrix product reads them.
  *
- * To lower `t.copy(w.tile([k, j], [BK, BN]), shared)` followed by `t.dot(a, shared, acc)` for a packed `w`: if
- * `readsPacked` holds and only dots read the shared tile, as their right operand, omit the copy and call
- * `emitPackedDot` with `packedTile`.
+ * A copy `t.copy(w.tile([k, j], [BK, BN]), shared)` from a packed tensor `w` can be omitted if `readsPacked` is true
+ * and only matrix products read the shared tile, as their right operand. Such a product, `t.dot(a, shared, acc)`, is
+ * lowered by `emitPackedDot` with the result of `packedTile`.
  */
 import { dtypes, type StorageDType } from '../../../ir/dtype.ts'
 import {
@@ -43,8 +43,8 @@ export interface GlobalTile {
   readonly rowStride: Expression
   readonly dtype: StorageDType
   /**
-   * The numbers (i32) of rows and columns that are inside the tensor. Either number may be 0 or, for a tile beyond the
-   * end of the tensor, negative.
+   * The numbers (i32) of the tile's rows and columns that are inside the tensor: 0 if there are none, or even negative
+   * if the tile begins beyond the end of the tensor.
    */
   readonly rows: Expression
   readonly columns: Expression

@@ -88,8 +88,8 @@ export class Plan {
   }
 
   /**
-   * The number of operations that compute the fragment from scalars, indices and constants. The number is infinite if
-   * the fragment has other inputs.
+   * The number of operations that compute the fragment from scalars, indices and constants, or infinity if the
+   * computation needs anything else.
    */
   #cost(node: Node): number {
     if (!isFragment(node)) return 0
@@ -106,7 +106,7 @@ export class Plan {
     return cost
   }
 
-  /** True if the fragment's elements are stored in the frame. */
+  /** True if the fragment's elements are stored in the program's private memory (the frame). */
   isKept(node: Node): boolean {
     let kept = this.#kept.get(node)
     if (kept === undefined) this.#kept.set(node, (kept = this.#decide(node)))
@@ -177,8 +177,7 @@ export class Plan {
   }
 
   /**
-   * True if element (i, j) of `node` reads `value` only at (i, j). A load inside `node` executes at the position of the
-   * current element.
+   * True if element (i, j) of `node` reads `value` only at (i, j).
    */
   #isReadInPlace(node: Node, value: Node): boolean {
     if (node === value) return true
@@ -228,8 +227,9 @@ export class Plan {
   }
 
   /**
-   * True if the successor of a carried value can be written to the value's own buffer. Writing in place requires that
-   * the old value is not read afterwards, and that its successor reads it element by element.
+   * True if the next value of a fragment that a loop carries can be written to the buffer of the current value. Writing
+   * in place requires that the current value is not read afterwards, and that the computation of the next value reads
+   * it element by element.
    */
   mayOverwrite(param: Node, successor: Node): boolean {
     const { block } = this.#home.get(param)!

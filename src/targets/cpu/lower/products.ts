@@ -29,7 +29,9 @@ const inFrame = (l: Lowering, offset: number): Expression => ({
   offset,
 })
 
-/** The buffer of a kept value, if `consumer` is its last reader and may therefore overwrite it. */
+/**
+ * The buffer of a stored value, if `consumer` is the last reader of the value and can therefore overwrite the buffer.
+ */
 export function takeOver(l: Lowering, value: Node, consumer: Node, input: number): Buffer | undefined {
   const buffer = l.buffers.get(value)
   return buffer && !l.pinned.has(value) && l.plan.isLastUse(value, consumer, input) ? buffer : undefined
@@ -39,7 +41,8 @@ export function lowerDot(l: Lowering, node: Node): void {
   const [a, b, start] = node.inputs
   const buffer = l.preferred.get(node) ?? takeOver(l, start, node, 2) ?? newBuffer(l, node)
   const begun = l.fresh.get(node)
-  // The first matrix product may skip the addition only if it writes to the buffer of the carried sum.
+  // The loop's first matrix product can replace the sum instead of adding to it only if the product is computed in the
+  // buffer of the sum that the loop carries.
   if (begun && l.buffers.get(start)?.offset !== buffer.offset) clearFresh(l, begun, l.buffers.get(start)!)
   evaluateInto(l, start, buffer)
   const left = operand(l, a)
@@ -66,7 +69,7 @@ export function lowerDot(l: Lowering, node: Node): void {
   l.buffers.set(node, buffer)
 }
 
-/** Sets a carried sum to zero if nothing was added to it. */
+/** Sets a sum that a loop carries to zero if no matrix product was added to it. */
 export function clearFresh(l: Lowering, fresh: Local, buffer: Buffer): void {
   l.writer.if(fresh, () => {
     l.writer.zeroBytes(inFrame(l, buffer.offset), i32(buffer.rows * buffer.stride))
@@ -74,7 +77,7 @@ export function clearFresh(l: Lowering, fresh: Local, buffer: Buffer): void {
   })
 }
 
-/** The operand of a matrix product. In the frame, a fragment is stored as f32 or i32 for every dtype. */
+/** The operand of a matrix product. An operand that is a fragment is stored as f32 or i32, whatever its dtype. */
 function operand(l: Lowering, node: Node): TileOperand {
   if (node.type.kind === 'ref') {
     const tile = view(l, node) as TileView

@@ -1,9 +1,9 @@
 /**
  * Lowers roles, which run on additional worker threads next to the leader (the thread that runs the program). The
- * leader writes the scalars that the roles need into the frame, starts the roles, runs the first role itself and waits
- * for the other roles. A role's worker takes part in one launch at a time. The worker of a role begins when the leader
- * has written the launch's number into the frame. The worker of a role ends when the leader has set the start count to
- * `noMore`.
+ * leader writes the scalars that the roles need into the frame (the private memory of the program), starts the roles,
+ * runs the first role itself and waits for the other roles. A role's worker takes part in one launch at a time. The
+ * worker of a role begins a launch when the leader has written the launch's number into the frame, and ends the launch
+ * when the leader has set the count of role starts to `noMore`.
  */
 import { walk, type Block, type Node } from '../../../ir/node.ts'
 import { opOf } from '../../../ir/ops/index.ts'
@@ -57,7 +57,8 @@ function capturedBy(shared: Shared, block: Block): Node[] {
   const want = (node: Node): void => {
     if (inside.has(node) || wanted.has(node)) return
     wanted.add(node)
-    // A role recomputes a view from its inputs. Scalars that a role needs are passed through the frame.
+    // A role recomputes a view from its inputs. Scalars that a role needs are passed through the program's private
+    // memory.
     if (node.type.kind !== 'value') node.inputs.forEach(want)
   }
   for (const node of walk(block)) node.inputs.forEach(want)

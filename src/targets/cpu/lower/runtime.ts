@@ -27,7 +27,10 @@ import type { CodeFunction, Local } from '../code.ts'
 
 /** The longest sleep of a wait before it polls again, in nanoseconds. */
 const nap = 20_000_000
-/** The longest sleep of a wait for some of an epoch's signals, which a signal of another kernel need not wake. */
+/**
+ * The longest sleep, in nanoseconds, of a wait for some of an epoch's signals. The sleep is short, because a signal by
+ * another kernel wakes such a wait only if that signal is the last of its epoch.
+ */
 const shortNap = 200_000
 /**
  * The time in nanoseconds for which a polling loop yields its core, and the number of iterations between two such
@@ -67,8 +70,8 @@ export function isStopped(writer: Writer, memory: Operand): Local {
 }
 
 /**
- * Polls until `poll` reports that the wait is over. If the first poll fails, the function `note` writes the awaited
- * word into the slot. The waiting thread sleeps on `word` while it holds the value that `poll` saw.
+ * Polls until `poll` reports that the wait is over. If the first poll fails, the function `note` notes in the worker's
+ * slot for which word the worker waits. The waiting thread sleeps on `word` while it holds the value that `poll` saw.
  */
 function waitLoop(
   writer: Writer,
@@ -273,8 +276,8 @@ export function makeRuntime(): Runtime {
 }
 
 /**
- * Finds the slot's number by comparing addresses, because Code cannot convert a pointer to a number. The slots follow
- * the control page in memory.
+ * Builds the function that reports a fault, which finds the number of the worker's slot by comparing addresses, because
+ * Code cannot convert a pointer to a number. In memory, the slots of the workers follow the control page.
  */
 function makeRaise(): CodeFunction {
   return codeFunction(

@@ -33,7 +33,7 @@ export interface TensorView {
   readonly panelStride?: Expression
 }
 
-/** A tile in a tensor or in the frame. */
+/** A tile of a tensor in global memory, or a shared tile in the frame (the private memory of a program). */
 export interface TileView {
   readonly kind: 'tile'
   readonly space: 'global' | 'shared'
@@ -54,7 +54,10 @@ export interface TileView {
   readonly panelStride?: Expression
 }
 
-/** Rows of a tensor selected by a fragment of indices. The fragment of row indices is stored in the frame. */
+/**
+ * Rows of a tensor selected by a fragment of indices. The fragment of row indices is stored in the private memory of
+ * the program.
+ */
 export interface RowsView {
   readonly kind: 'rows'
   readonly tensor: TensorView
@@ -87,7 +90,7 @@ export interface FlagsView {
   readonly owner: Expression | undefined
 }
 
-/** Words in the frame that count barrier arrivals. */
+/** Barriers, each of which is a word that counts arrivals, in the frame (the private memory of a program). */
 export interface BarriersView {
   readonly kind: 'barriers'
   readonly base: Expression

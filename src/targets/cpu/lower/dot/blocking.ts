@@ -49,8 +49,8 @@ const evenly = (total: number, most: number, multiple: number): number =>
   upTo(Math.ceil(total / Math.ceil(total / most)), multiple)
 
 /**
- * Divides rows into blocks of `most` rows and a remainder. A few blocks of one row less are faster than a single block
- * of very few rows, which would load more data than it multiplies.
+ * Divides rows into blocks of `most` rows and a remainder. Making some blocks one row smaller avoids a remainder of
+ * very few rows, which would load more data than it multiplies.
  */
 export function splitRows(
   rows: number,
@@ -111,8 +111,8 @@ export function blockingOf(machine: Machine, product: Product): Blocking {
 }
 
 /**
- * Returns whether contiguous columns are read in place. Reading in place is faster if few rows read the columns, or if
- * the columns stay in the L1 cache.
+ * Decides how much of the right operand is copied into panels. An operand whose columns are adjacent in memory is read
+ * in place if few rows are multiplied by it, or if it stays in the L1 cache.
  */
 function packing(machine: Machine, { rows, columns, depth, right }: Product): Blocking['packs'] {
   if (right.kind !== 'rows') return 'nothing'

@@ -61,7 +61,10 @@ export function isInnerDot({ inputs: [left], type }: Node, machine: Machine): bo
   return left.op !== 'transpose' && isInner(machine, { rows, columns, depth })
 }
 
-/** Splits the rows into groups of nearly equal size and returns the size of the largest. Each row needs one sum vector per lane. */
+/**
+ * Splits the rows into groups of nearly equal size and returns the size of the largest. The microkernel holds, for each
+ * row of a group, as many sum vectors as a vector has lanes.
+ */
 export function innerRows({ lanes }: Machine, rows: number): number {
   const most = lanes === 4 ? 3 : 1
   return Math.ceil(rows / Math.ceil(rows / most))
@@ -141,8 +144,8 @@ function sumOfLanes(writer: Writer, vectors: readonly Local[]): Local {
 /**
  * Computes a whole matrix product, as many columns at a time as a vector has lanes, so that the columns stay in a cache
  * for all rows. Each group of rows prefetches some of the next columns. Without the prefetch, the first group of rows
- * would wait for memory, and memory would be idle during the other groups. The last columns prefetch the memory behind
- * the operand, which usually holds the next tile.
+ * would wait for memory, and memory would be idle during the other groups. During the last columns, the prefetch reads
+ * the memory behind the operand, which usually holds the next tile.
  */
 export function multiplyInner(
   writer: Writer,

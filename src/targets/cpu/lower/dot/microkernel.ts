@@ -4,8 +4,8 @@
  * WebAssembly engine allocates registers for it alone. Sums start at zero and are added to memory at the end, so that
  * no step waits for the old values. If `fresh` is set, the sums replace the values in memory.
  *
- * If there are fewer rows than the machine's maximum, some registers are free. Several steps then use separate sums, so
- * that memory limits the speed, and not the latency of the additions.
+ * In a microkernel with fewer rows than the machine's maximum, the free registers hold separate sums for several steps,
+ * so that memory limits the speed, and not the latency of the additions.
  */
 import { dtypes, type StorageDType } from '../../../../ir/dtype.ts'
 import {

@@ -234,7 +234,10 @@ class ProductWriter {
     })
   }
 
-  /** Iterates over the panels of the right operand with their numbers of columns. The last panel may be narrower. */
+  /**
+   * Iterates over the panels of the right operand with their numbers of columns. The last panel can have fewer columns
+   * than the others.
+   */
   #eachPanel(write: (panel: Operand, width: number) => void): void {
     const { columns } = this.#product
     const whole = Math.floor(columns / this.#width)

@@ -26,7 +26,10 @@ export interface TileOperand {
   readonly dtype: StorageDType
   readonly rows: number
   readonly columns: number
-  /** The strides that a tile in panels would have in row order, which show whether the view is transposed. */
+  /**
+   * The byte strides of the tile. For a tile in panels, the strides that the tile would have in row order, which show
+   * whether the view is transposed.
+   */
   readonly rowStride: number
   readonly columnStride: number
   /** The layout of the declared tile, regardless of whether the view is transposed. */
