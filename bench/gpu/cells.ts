@@ -17,10 +17,17 @@ export const measured = operations.flatMap((definition) => {
 })
 type Measured = (typeof measured)[number]
 
+/** The operations that are also compared with libraries on one rank. */
+export const withLibraries = measured.flatMap(({ definition, gpu }) =>
+  gpu.libraries ? [{ definition, libraries: gpu.libraries }] : [],
+)
+
 /** The sections of the benchmark: first those of the operations, then all others. */
 export const sectionNames: readonly string[] = [
   ...measured.map(({ gpu }) => gpu.section),
-  ...['gemm', 'attend', 'launch', 'scaling'],
+  'gemm',
+  ...withLibraries.map(({ libraries }) => libraries.section),
+  ...['launch', 'scaling'],
 ]
 export type SectionName = string
 
@@ -33,7 +40,9 @@ export const operationOf = ({
   section,
 }: Pick<Cell, 'operation' | 'section'>): Measured | undefined =>
   measured.find(({ definition, gpu }) =>
-    operation === undefined ? gpu.section === section : definition.name === operation,
+    operation === undefined
+      ? [gpu.section, gpu.libraries?.section].includes(section)
+      : definition.name === operation,
   )
 
 /** One point of measurement. All contestants of a cell run interleaved. */
@@ -188,7 +197,14 @@ export function planCells({ quick, layout = {} }: PlanOptions): Cell[] {
       })),
     ),
     ...gemmCells(quick),
-    ...attendCells(quick),
+    ...withLibraries.flatMap(({ definition, libraries }) =>
+      libraries.cells(quick).map((cell): Cell => ({
+        ...cell,
+        section: libraries.section,
+        operation: definition.name,
+        key: `${libraries.section} ${cell.key}`,
+      })),
+    ),
     { section: 'launch', key: 'launch', ranks: 1, dtype: 'bf16', shape: {} },
     ...scalingCells(quick),
   ]
@@ -209,17 +225,6 @@ function gemmCells(quick: boolean): Cell[] {
       dtype: 'bf16',
       shape: { M, N, K },
     }))
-}
-
-function attendCells(quick: boolean): Cell[] {
-  return (quick ? [16384] : [16384, 131072]).map((tokens) => ({
-    section: 'attend',
-    operation: 'flashDecode',
-    key: `attend KV=${tokens}`,
-    ranks: 1,
-    dtype: 'bf16',
-    shape: { batch: 1, queryHeads: 32, kvHeads: 8, D: 128, tokens },
-  }))
 }
 
 /**

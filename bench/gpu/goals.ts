@@ -2,8 +2,9 @@
  * Defines the performance goals for one H200, and judges for each cell whether they were reached. Cells without a
  * result are not judged.
  */
+import type { LibraryGoal } from '../../src/ops/points.ts'
 import { digits } from '../../src/report/format.ts'
-import { measured, type CellResult } from './cells.ts'
+import { measured, withLibraries, type CellResult } from './cells.ts'
 import { bestOf, compare } from './tables.ts'
 
 export interface Judgement {
@@ -26,11 +27,11 @@ export function judge(cells: readonly CellResult[]): Judgement[] {
         ? [againstAlone(cell, own.gpu.alone)]
         : againstBulk(cell, goal === 'recover')
     }
+    const peers = withLibraries.find(({ libraries }) => libraries.section === cell.section)
+    if (peers) return againstLibraries(cell, peers.libraries.goals)
     switch (cell.section) {
       case 'gemm':
         return againstVendor(cell)
-      case 'attend':
-        return againstPeers(cell)
       case 'launch':
         return launches(cell)
       default:
@@ -98,13 +99,10 @@ const againstVendor = (cell: CellResult): Judgement[] =>
     ['C', cell.shape.M <= 64 ? 1 : 0.92],
   ])
 
-const againstPeers = (cell: CellResult): Judgement[] => [
-  ...atLeast(cell, (name) => name.startsWith('cuDNN'), 'cuDNN', [
-    ['B', 0.9],
-    ['C', 1],
-  ]),
-  ...atLeast(cell, (name) => name.startsWith('PyTorch flash'), "PyTorch's flash attention", [['C', 1]]),
-]
+const againstLibraries = (cell: CellResult, goals: readonly LibraryGoal[]): Judgement[] =>
+  goals.flatMap(({ library, name, tier, least }) =>
+    atLeast(cell, (peer) => peer.startsWith(library), name, [[tier, least]]),
+  )
 
 function launches(cell: CellResult): Judgement[] {
   const limits = { 'launch, with the device': 4.5, 'graph node, with the device': 1.3 }

@@ -2,7 +2,7 @@
  * Renders GPU results as a Markdown page. The page says how the results were measured and which performance goals were
  * missed, and contains every table. Handwritten notes follow the tables.
  */
-import { sectionNames, type CellResult } from './cells.ts'
+import { sectionNames, withLibraries, type CellResult } from './cells.ts'
 import { judge, type Judgement } from './goals.ts'
 import type { Results } from './store.ts'
 import { tablesOf, type Table } from './tables.ts'
@@ -88,7 +88,8 @@ function tellingOf(cells: readonly CellResult[]): string {
  * executions.
  */
 function turnsOf(cells: readonly CellResult[]): string {
-  const turns = cells.filter(({ section }) => section === 'attend').flatMap(({ turn }) => turn ?? [])
+  const sections = withLibraries.map(({ libraries }) => libraries.section)
+  const turns = cells.filter(({ section }) => sections.includes(section)).flatMap(({ turn }) => turn ?? [])
   return [...new Set([6, ...turns])].join(' or ')
 }
 

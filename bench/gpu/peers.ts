@@ -7,6 +7,7 @@ import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
+import type { LibraryWork } from '../../src/ops/points.ts'
 
 interface Answer {
   readonly absent?: string
@@ -27,13 +28,7 @@ export type Prepare =
       readonly K: number
       readonly triton: boolean
     }
-  | {
-      readonly do: 'attention'
-      readonly heads: number
-      readonly kvHeads: number
-      readonly D: number
-      readonly tokens: number
-    }
+  | LibraryWork
   | { readonly do: 'launches' }
 
 /** The path of peers.py, which is next to this file or, for a bundle, in the working tree that contains the bundle. */

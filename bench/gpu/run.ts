@@ -7,11 +7,19 @@ import { parseArgs } from 'node:util'
 import { findCuda } from '../../src/targets/cuda/driver.ts'
 import { Device } from '../../src/targets/cuda/runtime.ts'
 import { compileAhead } from './ahead.ts'
-import { layoutFrom, layoutOptions, planCells, sectionNames, type Cell, type CellResult } from './cells.ts'
-import { measureAttend } from './attend.ts'
+import {
+  layoutFrom,
+  layoutOptions,
+  planCells,
+  sectionNames,
+  withLibraries,
+  type Cell,
+  type CellResult,
+} from './cells.ts'
 import { measureGemm } from './gemm.ts'
 import { judge, verdict } from './goals.ts'
 import { measureLaunch } from './launch.ts'
+import { measureAgainstLibraries } from './libraries.ts'
 import { measureOperation } from './operation.ts'
 import { fail, lostStatus, parsed, partOf, surviveLostDevices } from './process.ts'
 import { Pattern, type HalfDType } from './pattern.ts'
@@ -93,10 +101,15 @@ function patternOf(dtype: HalfDType): Pattern {
   return pattern
 }
 
-/** The sections of the benchmark that are not operations. */
+/** The sections of the benchmark that do not compare all variants of an operation. */
 const sectionOf: Readonly<Partial<Record<string, (cell: Cell) => Promise<CellResult>>>> = {
   gemm: (cell) => measureGemm(cell, patternOf(cell.dtype), effort, !quick),
-  attend: (cell) => measureAttend(cell, patternOf(cell.dtype), effort),
+  ...Object.fromEntries(
+    withLibraries.map(({ libraries }) => [
+      libraries.section,
+      (cell: Cell) => measureAgainstLibraries(cell, patternOf(cell.dtype), effort),
+    ]),
+  ),
   launch: (cell) => measureLaunch(cell, effort),
 }
 const measureCell = (cell: Cell): Promise<CellResult> =>

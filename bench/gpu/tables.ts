@@ -8,6 +8,7 @@ import type { Quantity } from '../../src/runs/results.ts'
 import {
   device,
   measured,
+  withLibraries,
   operationOf,
   type CellResult,
   type Role,
@@ -243,17 +244,14 @@ export function tablesOf(section: SectionName, cells: readonly CellResult[]): Ta
   if (cells.length === 0) return []
   const own = measured.find(({ gpu }) => gpu.section === section)
   if (own) return operationTables(own, cells)
+  const peers = withLibraries.find(({ libraries }) => libraries.section === section)
+  if (peers) {
+    const { title, extents } = peers.libraries
+    return [peerTable(`${title} on the whole GPU, ${extents}`, cells), timesTable(title, cells)]
+  }
   switch (section) {
     case 'gemm':
       return [peerTable('GEMM, bf16, one rank on the whole GPU', cells), timesTable('GEMM', cells)]
-    case 'attend':
-      return [
-        peerTable(
-          'Flash decode, one rank on the whole GPU, 32 query heads and 8 KV heads of 128 elements',
-          cells,
-        ),
-        timesTable('Flash decode, one rank', cells),
-      ]
     case 'launch':
       return cells.map(({ timings, notes = [] }) => ({
         title: 'Cost of a launch',

@@ -12,7 +12,7 @@ import type { Tiling } from '../../src/tune/configurations.ts'
 import { halve } from '../../src/tune/halving.ts'
 import { namedNumbers, type Numbers } from '../../src/tune/tables.ts'
 import { timedPart, type Tuned } from '../../src/tune/tune.ts'
-import { measured, operationOf, planCells, type Cell } from './cells.ts'
+import { measured, operationOf, planCells, withLibraries, type Cell } from './cells.ts'
 import { gemmHeap, gemmInputs } from './gemm.ts'
 import { bytesOn, expectedMachine, inputsOf, optionsOf } from './inputs.ts'
 import type { Pattern } from './pattern.ts'
@@ -22,7 +22,11 @@ import { nothing, Stage, stageOptions } from './stage.ts'
 /** True for matrix products on one rank, which are not an operation. */
 const isProduct = ({ section }: Pick<Cell, 'section'>): boolean => section === 'gemm'
 
-export const tunedSections: readonly string[] = [...measured.map(({ gpu }) => gpu.section), 'gemm', 'attend']
+export const tunedSections: readonly string[] = [
+  ...measured.map(({ gpu }) => gpu.section),
+  'gemm',
+  ...withLibraries.map(({ libraries }) => libraries.section),
+]
 
 /** A cell of the benchmark and the variant of its operation that is tuned. */
 export interface TunePoint extends Cell {

@@ -14,7 +14,18 @@ export type {
   TilingWorld,
   Traffic,
 } from '../operation/definition.ts'
-export type { CpuPoint, Form, GpuCell, GpuPoints, Points, Setting, Without } from './points.ts'
+export type {
+  CpuPoint,
+  Form,
+  GpuCell,
+  GpuPoints,
+  LibraryGoal,
+  LibraryPoints,
+  LibraryWork,
+  Points,
+  Setting,
+  Without,
+} from './points.ts'
 export type { TilesFrom, Tiling } from '../tune/configurations.ts'
 export type { Asked, Numbers } from '../tune/tables.ts'
 // A program that imports only `arke/ops` gets declarations that name types of `arke`. TypeScript finds the entry `arke`

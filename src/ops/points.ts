@@ -52,6 +52,35 @@ export interface GpuCell<Options extends OperationOptions = OperationOptions> {
   readonly layout?: Layout
 }
 
+/** Work that a library is asked to do (bench/gpu/peers.py): the name of the work, and its extents. */
+export interface LibraryWork extends Readonly<Record<string, string | number>> {
+  readonly do: string
+}
+
+/** A goal for the speed of an operation relative to a library whose name begins with `library`. */
+export interface LibraryGoal {
+  readonly library: string
+  /** The name of the library in text. */
+  readonly name: string
+  /** Goals of tier B are expected, and goals of tier C are desirable. */
+  readonly tier: 'B' | 'C'
+  /** The smallest ratio of the library's time to the operation's time that reaches the goal. */
+  readonly least: number
+}
+
+/** Points on one rank with the whole device, at which libraries do the same work. */
+export interface LibraryPoints<Options extends OperationOptions = OperationOptions> {
+  readonly section: string
+  /** The name of the measured work, with which the headings of its tables begin. */
+  readonly title: string
+  /** The extents that all points have in common, as text. */
+  readonly extents: string
+  readonly variants: readonly Options['variant'][]
+  cells(quick: boolean): readonly GpuCell<Options>[]
+  workOf(shape: Options['shape']): LibraryWork
+  readonly goals: readonly LibraryGoal[]
+}
+
 export interface GpuPoints<Options extends OperationOptions = OperationOptions> {
   /** The name of the section in the results file, with which the names of all points in the section begin. */
   readonly section: string
@@ -81,6 +110,8 @@ export interface GpuPoints<Options extends OperationOptions = OperationOptions> 
   goal(shape: Options['shape']): 'recover' | 'no slower' | 'near alone'
   /** The way in which the device generates the inputs. By default, the host generates the inputs. */
   readonly drawing?: Drawing<Options>
+  /** The points at which the operation on one rank is compared with libraries, if a library has the operation. */
+  readonly libraries?: LibraryPoints<Options>
 }
 
 export interface Points<Options extends OperationOptions = OperationOptions, Contents = never> {

@@ -1,6 +1,13 @@
 /** The points at which Flash Decode is tested and measured. The file ../points.ts defines what a point is. */
 import { isCached } from '../../world/machine.ts'
-import { powers, type Form, type GpuPoints, type Points, type Setting } from '../points.ts'
+import {
+  powers,
+  type Form,
+  type GpuPoints,
+  type LibraryPoints,
+  type Points,
+  type Setting,
+} from '../points.ts'
 import { drawing } from './drawn.ts'
 import type { DecodeContents, FlashDecodeOptions, FlashDecodeShape, FlashDecodeVariant } from './index.ts'
 
@@ -48,6 +55,30 @@ function ragged(contents: DecodeContents, { batch, kvHeads, D, tokens }: FlashDe
 const mostTokens = 2 * 2 ** 20
 const quickCells = ['batch=1 KV=8K', 'batch=1 KV=64K', 'batch=16 KV=8K']
 
+const libraries: LibraryPoints<FlashDecodeOptions> = {
+  section: 'attend',
+  title: 'Flash decode, one rank',
+  extents: '32 query heads and 8 KV heads of 128 elements',
+  variants: ['bsp', 'fused-coarse', 'fused'],
+  cells: (quick) =>
+    (quick ? [16384] : [16384, 131072]).map((tokens) => ({
+      ...{ key: `KV=${tokens}`, ranks: 1, dtype: 'bf16' },
+      shape: { batch: 1, queryHeads: 32, kvHeads: 8, D: 128, tokens },
+    })),
+  workOf: ({ queryHeads, kvHeads, D, tokens }) => ({
+    do: 'attention',
+    heads: queryHeads,
+    kvHeads,
+    D,
+    tokens,
+  }),
+  goals: [
+    { library: 'cuDNN', name: 'cuDNN', tier: 'B', least: 0.9 },
+    { library: 'cuDNN', name: 'cuDNN', tier: 'C', least: 1 },
+    { library: 'PyTorch flash', name: "PyTorch's flash attention", tier: 'C', least: 1 },
+  ],
+}
+
 const gpu: GpuPoints<FlashDecodeOptions> = {
   section: 'decode',
   heading: 'Flash Decode, 96 query and 12 kv heads of 128, bf16, tokens per rank',
@@ -79,6 +110,7 @@ const gpu: GpuPoints<FlashDecodeOptions> = {
   remoteBytes: ({ ranks, shape: { batch, queryHeads, D } }) => 4 * (ranks - 1) * batch * queryHeads * (D + 2),
   goal: ({ tokens }) => (tokens <= 32 * 1024 ? 'recover' : 'no slower'),
   drawing,
+  libraries,
 }
 
 export const points: Points<FlashDecodeOptions, DecodeContents> = {
