@@ -124,7 +124,7 @@ describe('a kernel with clusters', () => {
       t.persistent(x.tiles([4, 4]), (tile) => t.store(tile, 1), { cluster: [2, 1] })
       t.persistent(x.tiles([4, 4]), (tile) => t.store(tile, 2), { cluster: [1, 2] })
     })
-    expect(() => wrong.record({ world: 1 })).toThrow('a launch has clusters of one shape')
+    expect(() => wrong.record({ world: 1 })).toThrow('all clusters of a launch must have the same shape')
   })
 
   it('multicasts whole tiles into shared memory inside a loop with clusters', () => {

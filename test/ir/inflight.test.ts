@@ -108,7 +108,7 @@ describe('what is refused', () => {
       t.putNbi(from, to as never)
     })
     expect(between).toContain(
-      'a copy in flight reads or writes a tensor: copy between shared tiles with t.copy()',
+      'an asynchronous copy must read or write a tensor: copy between shared tiles with t.copy()',
     )
     const into = kernel('into', params, (t, { x, told }) => {
       t.putSignal(x.pick(0).tile([0], [4]), t.shared(f32, [4]) as never, told)

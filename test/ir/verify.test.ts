@@ -199,8 +199,10 @@ describe('5. roles are not nested', () => {
     const made = (attributes: Attributes) => () =>
       node('roles', [], { names: ['a'], warps: [4], ...attributes }, [block([], [])])
     expect(made({ duties: ['producer'] })).not.toThrow()
-    expect(made({ warps: [4, 4] })).toThrow('1 names, 2 numbers of warps and 1 duties')
-    expect(made({ duties: ['producer', 'consumer'] })).toThrow('1 names, 1 numbers of warps and 2 duties')
+    expect(made({ warps: [4, 4] })).toThrow('there are 1 names, 2 numbers of warps and 1 duties')
+    expect(made({ duties: ['producer', 'consumer'] })).toThrow(
+      'there are 1 names, 1 numbers of warps and 2 duties',
+    )
   })
   it('roles in a role', () => {
     const inner = node('roles', [], { names: ['b'], warps: [4] }, [block([], [])])
@@ -337,12 +339,12 @@ describe('10. ops of repeated code are in repeated code', () => {
   })
 
   it('until without words, or around a store', () => {
-    expect(() => node('until', [], {}, [block([], [])])).toThrow(/has no words.take in its block/)
+    expect(() => node('until', [], {}, [block([], [])])).toThrow(/the block must contain a words.take/)
     const [, , tile] = tiles()
     const taken = node('words.take', [tile, flagSet], strong)
     const store = node('store', [tile, taken])
     expect(() => node('until', [], {}, [block([], [taken, store])])).toThrow(
-      /repeats store, which may be executed only once/,
+      /would repeat store, which must be executed only once/,
     )
   })
 
@@ -376,7 +378,10 @@ describe('11. ops have what they need', () => {
   })
   it('a copy or store by an engine that no drain completes', () => {
     const reads = node('drain', [], { of: 'reads' })
-    refuses(last(block([x], [tile, ...stored('engine')])), /copy.nbi: needs a drain of all copies in flight/)
+    refuses(
+      last(block([x], [tile, ...stored('engine')])),
+      /copy.nbi: needs a drain that waits for all asynchronous copies/,
+    )
     refuses(last(block([x], [tile, ...stored('engine'), reads])), /copy.nbi: needs a drain of all copies/)
     refuses(
       last(block([x], [tile, ...stored('threads'), node('drain')])),
@@ -388,7 +393,10 @@ describe('11. ops have what they need', () => {
       block([], stored('engine')),
       block([], [node('drain')]),
     ])
-    refuses(last(block([x], [tile, roles])), /copy.nbi: needs a drain of all copies in flight in its role/)
+    refuses(
+      last(block([x], [tile, roles])),
+      /copy.nbi: needs a drain that waits for all asynchronous copies in its role/,
+    )
   })
   it('words without the epoch of their flags', () => {
     const [zero, vector] = zeros()
@@ -434,7 +442,10 @@ describe('11. ops have what they need', () => {
     it('a wait without a product by an engine', () => {
       const byThreads = node('dot', [left, right, sum])
       const nodes = [...operands, byThreads, node('dot.wait')]
-      refuses(last(block([], nodes)), /dot.wait: needs a matrix product by an engine in its role/)
+      refuses(
+        last(block([], nodes)),
+        /dot.wait: needs a matrix product that the matrix unit executes in its role/,
+      )
       expect(() => node('dot.wait', [], { pending: 0 })).toThrow(/at least one/)
     })
     it('a held arrival that is never made, or at other barriers', () => {

@@ -220,7 +220,7 @@ describe('memory and synchronisation', () => {
     (t, { v }) => {
       t.load(v.tile([0], [8]), { mask: t.arange(4).lt(2) }) //!
     },
-    /bool\[4\] does not stretch to \[8\]/,
+    /bool\[4\] cannot be broadcast to \[8\]/,
   )
   refuses(
     'a mask of another dtype',
