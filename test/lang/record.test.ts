@@ -263,7 +263,7 @@ describe('control flow', () => {
         t.store(t.shared(f32, [4]), 0) //!
       })
     },
-    /declare it at the top of the kernel, outside loops, branches and roles/,
+    /must be at the top of the kernel, outside loops, branches and roles/,
   )
   refuses(
     'a pipeline of no stages',
@@ -358,7 +358,7 @@ describe('control flow', () => {
         },
       })
     },
-    /roles: is inside a role, and roles are not nested/,
+    /roles: this op must not be inside a role: roles cannot be nested/,
   )
   refuses(
     'the rest before the last team',
