@@ -241,7 +241,7 @@ describe('memory and synchronisation', () => {
     (t, { v }) => {
       t.load(v.at([0]), { scope: 'device' }) //!
     },
-    /a weak access has no scope: give an order too, or leave the scope out/,
+    /an access without an order has no scope: give an order too, or leave the scope out/,
   )
   refuses(
     'a load that releases',
