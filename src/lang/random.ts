@@ -30,9 +30,7 @@ function wordsOf(recorder: Recorder, given: readonly unknown[], count: number, w
     if (typeof word === 'number') return constant(recorder, 'u32', word)
     if (word instanceof Value && (word.dtype === 'i32' || word.dtype === 'u32')) return word.to('u32')
     const dtype = word instanceof Value ? word.dtype : typeof word
-    return refuse(
-      `must consist of words of i32 or u32, not of ${dtype}: cast the words first, with x.to(u32)`,
-    )
+    return refuse(`must consist of words of i32 or u32, not of ${dtype}: cast first, x.to(u32)`)
   })
 }
 

@@ -126,6 +126,8 @@ describe('what is refused', () => {
     const shapes = kernel('shapes', params, (t, { x, y, told }) => {
       t.putSignal(x.tile([0, 0], [4, 4]), y.tile([0, 0], [4, 8]), told)
     })
-    expect(() => shapes.record({ world: 2 })).toThrow('the source is [4x4], the target [4x8]')
+    expect(() => shapes.record({ world: 2 })).toThrow(
+      'the source has shape [4x4], but the target has shape [4x8]',
+    )
   })
 })

@@ -338,7 +338,10 @@ describe('10. ops of repeated code are in repeated code', () => {
     const [x, at, tile] = tiles()
     const taken = node('words.take', [tile, flagSet], strong)
     const advance = node('advance.wait', [flagSet])
-    refuses(last(block([x, flagSet], [at, tile, advance, taken])), /words.take: is outside `until`/)
+    refuses(
+      last(block([x, flagSet], [at, tile, advance, taken])),
+      /words.take: this op must be inside `until`/,
+    )
     const until = node('until', [], {}, [block([], [taken], [taken])])
     verify(last(block([x, flagSet], [at, tile, advance, until])))
   })
@@ -357,7 +360,7 @@ describe('10. ops of repeated code are in repeated code', () => {
     const set = param(flagsType(0), 'one')
     const wait = node('wait', [set], { order: 'acquire', scope: 'system', lag: 0 })
     const once = node('once', [], { remembers: 'last' }, [block([], [wait])])
-    refuses(last(block([set], [once])), /once: is outside loops/)
+    refuses(last(block([set], [once])), /once: this op must be inside a loop/)
     expect(() => node('once', [], {}, [block([], [])])).toThrow(/skips 1 wait, has 0/)
     const [x, index] = [one(), param(i32)]
     verify(last(block([set], [x, loop([x, x, x], block([index], [once]))])))
@@ -377,7 +380,7 @@ describe('11. ops have what they need', () => {
   it('drain without a store by an engine', () => {
     refuses(
       last(block([x], [tile, ...stored('threads'), node('drain', [], { by: 'threads' }), node('drain')])),
-      /drain: needs a store by an engine/,
+      /drain: needs an asynchronous store or copy for which the drain can wait/,
     )
     verify(last(block([x], [tile, ...stored('engine'), node('drain')])))
   })
@@ -387,10 +390,13 @@ describe('11. ops have what they need', () => {
       last(block([x], [tile, ...stored('engine')])),
       /copy.nbi: needs a drain that waits for all asynchronous copies/,
     )
-    refuses(last(block([x], [tile, ...stored('engine'), reads])), /copy.nbi: needs a drain of all copies/)
+    refuses(
+      last(block([x], [tile, ...stored('engine'), reads])),
+      /copy.nbi: needs a drain that waits for all asynchronous copies/,
+    )
     refuses(
       last(block([x], [tile, ...stored('threads'), node('drain')])),
-      /copy.nbi: needs a drain of all copies/,
+      /copy.nbi: needs a drain that waits for all asynchronous copies/,
     )
   })
   it('drain in another role than the store', () => {
@@ -421,7 +427,7 @@ describe('11. ops have what they need', () => {
     const at = one()
     const part = node('at', [flagSet, at])
     for (const op of ['advance.signal', 'advance.wait'] as const)
-      expect(() => node(op, [part])).toThrow(/needs a flag set of the kernel/)
+      expect(() => node(op, [part])).toThrow(/needs a whole flag set that is a parameter of the kernel/)
   })
   describe('matrix products in flight', () => {
     const left = node('shared', [], { dtype: 'f16', shape: [64, 16] })
