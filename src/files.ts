@@ -15,8 +15,8 @@ const folder = isBuilt
 const root = folder ?? new URL('.', import.meta.url).href
 
 /**
- * The folders of Arke's code. If source maps are enabled, stack frames of built files have paths in the source folder,
- * too.
+ * The folders of Arke's code. If source maps are enabled, stack frames of the built package name files of the source
+ * folder, so both folders count.
  */
 const codeFolders = folder === undefined ? [] : [`${folder}src/`, `${folder}dist/`]
 

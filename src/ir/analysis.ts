@@ -6,7 +6,7 @@ import { walk, type KernelIR } from './node.ts'
 
 const all = new Map<string, (ir: KernelIR) => unknown>()
 
-/** Kernels whose ops have already been checked: every op has a record. */
+/** Kernels that have already been checked: all of their ops have a record. */
 const known = new WeakSet<KernelIR>()
 
 function expectKnownOps(ir: KernelIR): void {
@@ -16,8 +16,8 @@ function expectKnownOps(ir: KernelIR): void {
 }
 
 /**
- * Registers an analysis. If the analysis takes more arguments than the kernel, the function `probe` calls it with
- * minimal arguments.
+ * Registers an analysis. If the analysis takes other arguments besides the kernel, the caller passes a function
+ * `probe`, which calls the analysis with minimal arguments.
  */
 export function analysis<Rest extends readonly unknown[], T>(
   name: string,

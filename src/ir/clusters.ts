@@ -1,8 +1,8 @@
 /**
  * Clusters: consecutive programs of a launch that process neighbouring items of a `persistent` loop at the same time.
- * The attribute `cluster` of a `persistent` loop holds the extents of its clusters. The last axes of the loop number
- * the programs inside a cluster, and the last axis varies fastest. Because the last axis varies fastest, the position
- * of a program in its cluster follows from its index.
+ * The attribute `cluster` of a `persistent` loop holds the extents of its clusters. The indices of the last axes of the
+ * loop are the position of a program in its cluster, and the last axis varies fastest. Because the last axis varies
+ * fastest, the position of a program in its cluster follows from the index of the program.
  */
 import { analysis } from './analysis.ts'
 import { walk, type KernelIR, type Node } from './node.ts'
@@ -23,7 +23,7 @@ function findCluster({ name, body }: KernelIR): readonly number[] | undefined {
     if (node.op !== 'persistent' || !node.attributes.cluster) continue
     if (found && extentsOf(found).join() !== extentsOf(node).join())
       throw new KernelError(
-        `${name}: this loop has clusters of ${extentsOf(node).join(' x ')} programs, and the loop at ${found.site} has clusters of ${extentsOf(found).join(' x ')}: a launch has clusters of one shape`,
+        `${name}: this loop has clusters of ${extentsOf(node).join(' x ')} programs, and the loop at ${found.site} has clusters of ${extentsOf(found).join(' x ')}, but all clusters of a launch must have the same shape`,
         node.site,
       )
     found ??= node
@@ -31,7 +31,7 @@ function findCluster({ name, body }: KernelIR): readonly number[] | undefined {
   return found && extentsOf(found)
 }
 
-/** The extents of the cluster that a loop or copy states in its attribute. */
+/** The extents of the cluster, from the attribute `cluster` of a loop or copy. */
 export const extentsOf = ({ attributes }: Node): readonly number[] => attributes.cluster as readonly number[]
 
 export const sizeOf = (cluster: readonly number[]): number =>
@@ -41,7 +41,8 @@ export const sizeOf = (cluster: readonly number[]): number =>
 export const strideOf = (cluster: readonly number[], axis: number): number => sizeOf(cluster.slice(axis + 1))
 
 /**
- * The positions in a cluster that differ from `place` only along `axis`, in order. The result includes `place` itself.
+ * The positions in a cluster that differ from `place` only along `axis`, in order. `place` is a position in the cluster
+ * and is part of the result.
  */
 export function alongOf(cluster: readonly number[], axis: number, place: number): number[] {
   const stride = strideOf(cluster, axis)

@@ -8,7 +8,7 @@ import type { Block, Node } from './node.ts'
 import type { Site } from './site.ts'
 import { typeName } from './type.ts'
 
-/** Facts about a node that the caller supplies, by name. */
+/** Facts about a node, by name, which the caller of the comparison supplies. */
 export type Details = Readonly<Record<string, string | undefined>>
 
 export type Difference =
@@ -39,8 +39,8 @@ export function difference(
   const keyOf = keys()
 
   /**
-   * True if the operands of two nodes differ. An operand without a counterpart does not count, because it is reported
-   * as a separate difference.
+   * True if the operands of two nodes differ. An operand that has no counterpart in the other form of the kernel is
+   * ignored, because it is reported separately.
    */
   const areOthers = (some: readonly Node[], others: readonly Node[]): boolean =>
     some.length !== others.length ||
@@ -115,7 +115,7 @@ function* aligned(
   keyOf: (node: Node) => string,
 ): Generator<readonly [Node | undefined, Node | undefined]> {
   const [own, others] = [here.map(keyOf), there.map(keyOf)]
-  // The entry longest[i][j] is the largest number of node pairs among here[i..] and there[j..].
+  // The entry longest[i][j] is the largest number of pairs that can be formed, in order, from here[i..] and there[j..].
   const longest = Array.from({ length: own.length + 1 }, () => new Uint32Array(others.length + 1))
   for (let i = own.length - 1; i >= 0; i--)
     for (let j = others.length - 1; j >= 0; j--)

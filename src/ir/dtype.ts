@@ -70,8 +70,8 @@ export function isDType(name: unknown): name is DType {
 }
 
 /**
- * The dtype to which a value of `dtype` must be cast before an operation that is defined only on `allowed`. Values of
- * float dtypes are cast to f32 unless only integers are allowed.
+ * The dtype to which a value of `dtype` must be cast before an operation that is defined only on `allowed`. A value of
+ * a float dtype is cast to f32, unless `allowed` contains only integer dtypes.
  */
 export function castFor(dtype: DType, allowed: readonly DType[]): DType {
   const isFloat = allowed.includes('f32') && (dtypes[dtype].kind === 'float' || !allowed.includes('i32'))
@@ -127,7 +127,9 @@ export function round(dtype: DType, x: number): number {
       return x >>> 0
     case 'i64':
       if (!Number.isSafeInteger(x))
-        throw new ArithmeticError(`i64 result ${x} exceeds 2^53, the largest magnitude of an i64`)
+        throw new ArithmeticError(
+          `i64 result ${x} exceeds 2^53, the largest magnitude that an i64 can have in Arke`,
+        )
       return x + 0
     case 'bool':
       return x !== 0 ? 1 : 0

@@ -65,7 +65,10 @@ export interface KernelIR {
    * op.
    */
   readonly removed?: readonly OpName[]
-  /** Tensors that may use flag-in-data words, with the name of their flags (see `tensor`). */
+  /**
+   * For each tensor that a GPU may transfer as flag-in-data words: the name of the flags that those words replace (see
+   * `tensor`).
+   */
   readonly carried?: Readonly<Record<string, string>>
   /** The decisions of each compiler stage, for a human reader (decisions.ts). */
   readonly decisions?: Readonly<Record<string, readonly Decision[]>>

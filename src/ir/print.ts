@@ -74,8 +74,8 @@ export function print(ir: KernelIR, options: PrintOptions = {}): string {
 }
 
 /**
- * The titles that the printer gives to the blocks of an op. If an op has the attribute `names`, it contains the titles
- * of its blocks.
+ * The titles that the printer gives to the blocks of an op. If an op has the attribute `names`, that attribute contains
+ * the titles of the blocks.
  */
 const titles: Readonly<Record<ControlName, 'names' | readonly string[]>> = {
   for: ['do'],

@@ -14,7 +14,8 @@ export interface RoleShape {
   /** The number of the producer's warps that become a courier (a role that sends data to other ranks). */
   readonly courierWarps: number
   /**
-   * The number of warps of a consumer, by the rows of its largest matrix product: the last entry that applies counts.
+   * The number of warps of a consumer is that of the last entry whose `fromRows` is at most the number of rows of the
+   * consumer's largest matrix product.
    */
   readonly consumers: readonly { readonly fromRows: number; readonly warps: number }[]
   /** The maximum number of warps in one program. */

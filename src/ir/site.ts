@@ -15,14 +15,14 @@ export interface SourcePosition {
 
 /**
  * Files of Arke that count as author code, because they define kernels: the operations, the kernels for measurements,
- * and the tests. Without source maps, the names of the bundled files identify those that contain operations.
+ * and the tests. Without source maps, the names of the bundled files show which of them contain operations.
  */
 const withKernels =
   /\/src\/(?:ops\/|runs\/(?:gate|bandwidth)\.ts$)|\/ops\/index\.js$|\/operations-\w+\.js$|\.test\.[jt]s$/
 
 /**
- * Stack frames in Arke's other files are skipped, and the first remaining frame is the author's. Frames of the command
- * line library Commander are not the author's either, because Commander calls the command.
+ * Stack frames in Arke's other files are skipped, and the first remaining frame is the author's. Stack frames of the
+ * command line library Commander are skipped, too, because Commander calls the functions that run the commands.
  */
 const isOwn = (url: string): boolean =>
   url.includes('/node_modules/commander/') || (isOwnCode(url) && !withKernels.test(url))
@@ -98,8 +98,8 @@ function shorten(file: string): string {
 }
 
 /**
- * A mistake in a kernel that was found while recording or verifying it. The message says what is wrong, where, and
- * what to do.
+ * A mistake in a kernel that was found while recording or verifying it. The message of the error says what is wrong,
+ * where it is wrong, and what to do.
  */
 export class KernelError extends Error {
   readonly site: Site | undefined

@@ -31,8 +31,8 @@ export const RECORDED = 'recorded'
 export const prints: Stage = { name: 'prints', passes: [storePrints], removes: ['print'] }
 
 /**
- * The second stage folds constants, removes dead code, and replaces a put with a signal by two ops. On all present
- * targets, other ranks' memory has addresses.
+ * The second stage folds constants, removes dead code, and replaces a put with a signal by two ops. On every target
+ * that Arke has, a rank can address the memory of other ranks.
  */
 export const simplified: Stage = {
   name: 'simplified',

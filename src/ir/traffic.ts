@@ -81,8 +81,8 @@ export function totalTraffic(ir: KernelIR, launch: LaunchBinding): Traffic {
 
 /**
  * The traffic of all programs of all ranks to each rank's copy of every tensor parameter, by parameter name and rank.
- * The analysis of an access ends after `limit` executions of blocks. The access then counts only for the programs
- * analysed by then.
+ * The analysis of an access ends after `limit` executions of blocks. When the limit is reached, the access counts only
+ * for the programs that have already been analysed.
  */
 export function trafficOfCopies(
   ir: KernelIR,
@@ -146,7 +146,7 @@ class Analysis {
           this.#add(slice.counted, source, target, binding.rank, execution.run(ir.body, binding))
       } catch (error) {
         if (!(error instanceof TooLong)) throw error
-        giveUp(slice.counted, 'its analysis takes too many steps')
+        giveUp(slice.counted, 'the analysis of this access takes too many steps')
       }
     }
     const unknown = this.#unknown.map(({ parameters, site, reason }) => ({

@@ -1,17 +1,32 @@
 /**
  * The specification of the IR, which is verified after recording and after every pass.
  *
- * 1. A node's inputs are defined before it, in its block or in an enclosing block. 2. A node's type is the type that
- *    its op infers from the inputs, attributes and blocks. 3. A `result` belongs to a control node, and each `param`
- *    belongs to exactly one block. 4. A role captures no fragment, because registers belong to the warps that computed
- *    them. (Scalars are uniform.) 5. `roles` are not nested. 6. Shared tiles and barriers are declared at the top of
- *    the kernel, because they exist for the whole program. 7. A lowered kernel contains no `pipeline`. 8. `last`
- *    without an index is not in a loop, a branch or another `last`, because it counts one arrival per program. 9. An op
- *    that a stage inserts occurs only after that stage.
- * 10. `words.take` is inside `until`, and `once` is inside a loop: they are meant for repeated code.
- * 11. If an op needs another node (`Companion`), the kernel has that node. For example, a `drain` needs a store or copy
- *    in flight in its role.
- * 12. All loops with clusters have clusters of one shape.
+ * 1. A node's inputs are defined before the node, in its block or in an enclosing block.
+ *
+ * 2. A node's type is the type that its op infers from the inputs, attributes and blocks.
+ *
+ * 3. A `result` belongs to a control node, and each `param` belongs to exactly one block.
+ *
+ * 4. A role uses no fragment from outside the role, because registers belong to the warps that computed the fragment.
+ *    Scalars are allowed, because all threads hold the same value.
+ *
+ * 5. An op `roles` is not nested in another op `roles`.
+ *
+ * 6. Shared tiles and barriers are declared at the top of the kernel, because they exist for the whole program.
+ *
+ * 7. A lowered kernel contains no `pipeline`.
+ *
+ * 8. `last` without an index is not in a loop, a branch or another `last`, because it counts one arrival per program.
+ *
+ * 9. An op that a compiler stage inserts occurs only after that stage.
+ *
+ * 10. `words.take` is inside `until`, and `once` is inside a loop, because both ops are meant for repeated code.
+ *
+ * 11. If an op needs another node (`Companion`), the kernel has that node. For example, a `drain` needs an asynchronous
+ *    store or copy in the same role.
+ *
+ * 12. All loops with clusters have clusters of the same shape.
+ *
  * 13. In a loop whose iterations are divided among threads (`apart`), threads do not synchronise or exchange elements.
  */
 import { analysis } from './analysis.ts'
@@ -35,14 +50,14 @@ interface Place {
 /** The recorded kernel, before any compiler stage. */
 const RECORDED = 'recorded'
 
-/** True if no thread of a role may execute the node alone. */
+/** True if all threads of a role must execute the node together. */
 const areTogether = (node: Node): boolean =>
   opOf(node).meets !== 'never' || isOfThreads(node) || node.attributes.exchange !== undefined
 
 export const verify = analysis('verifier', expectValid)
 
 function expectValid(ir: KernelIR): void {
-  /** The nodes in scope, with the block context in which they are defined. */
+  /** The nodes in scope, each with the context (such as the role) in which it is defined. */
   const home = new Map<Node, Place>()
   const placed = new Set<Node>()
   const removed = new Set(ir.removed)
@@ -61,14 +76,14 @@ function expectValid(ir: KernelIR): void {
       defined.push(node)
     }
     for (const param of block.params) {
-      if (param.op !== 'param') fail(param, 'is in a list of params, but is not a param')
+      if (param.op !== 'param') fail(param, 'only a param can be in the parameter list of a block')
       define(param)
     }
     const expectOwn = (input: Node, user: Node | undefined): void => {
       const from = home.get(input)
       const uses = user ? 'uses' : 'yields'
       if (!from)
-        return fail(user ?? input, `${uses} ${input.op}, which is not defined before it in its scope`)
+        return fail(user ?? input, `the op ${uses} ${input.op}, which is not defined before it in its scope`)
       const isFragment = input.type.kind === 'value' && input.type.shape.length > 0
       if (place.inRole && from.inRole !== place.inRole && isFragment)
         fail(
@@ -78,9 +93,9 @@ function expectValid(ir: KernelIR): void {
     }
     for (const node of block.nodes) {
       for (const input of node.inputs) expectOwn(input, node)
-      if (node.op === 'param') fail(node, 'is outside the list of params of a block')
+      if (node.op === 'param') fail(node, 'a param must be in the parameter list of a block')
       if (node.op === 'result' && (!node.inputs[0] || opOf(node.inputs[0]).state === 'none'))
-        fail(node, 'refers to a node without results')
+        fail(node, 'a result must refer to a node that yields values')
       roles.set(node, place.inRole)
       expectPlace(node, place)
       expectType(node)
@@ -102,24 +117,36 @@ function expectValid(ir: KernelIR): void {
   const expectPlace = (node: Node, place: Place): void => {
     const allowed = opOf(node).place
     if (allowed === 'outside roles' && place.inRole)
-      fail(node, 'is inside a role, and roles are not nested: make it a role beside the other')
+      fail(
+        node,
+        'this op must not be inside a role: roles cannot be nested, but one call of t.roles can define several roles',
+      )
     if (allowed === 'on every path' && node.attributes.of === undefined && (place.inLoop || place.isChosen))
       fail(
         node,
-        `is ${place.inLoop ? 'in a loop' : 'in a branch or in another last'}, but counts one arrival per program: put it outside, or count arrivals per index with { at, of, arrivals }`,
+        `the op counts one arrival per program, so it must not be in ${place.inLoop ? 'a loop' : 'a branch or another last'}: put it outside, or count arrivals per index with { at, of, arrivals }`,
       )
     if (allowed === 'inside loops' && !place.inLoop)
-      fail(node, 'is outside loops, but only makes sense in repeated code')
+      fail(node, 'this op must be inside a loop, because it is meant for repeated code')
     if (allowed === 'inside until' && !place.inUntil)
-      fail(node, 'is outside `until`, so that a missing word would not be loaded again')
+      fail(
+        node,
+        'this op must be inside `until`, because otherwise a word that has not arrived would not be loaded again',
+      )
     if (place.isApart && areTogether(node))
-      fail(node, 'threads act together in a loop whose iterations are divided among them')
+      fail(
+        node,
+        'all threads of a role must execute this op together, but the loop around the op divides its iterations among threads',
+      )
     if (allowed === 'top' && place.depth > 0)
-      fail(node, 'declare it at the top of the kernel, outside loops, branches and roles')
+      fail(node, 'this declaration must be at the top of the kernel, outside loops, branches and roles')
     if (removed.has(node.op)) fail(node, `is left in ${ir.stage} IR`)
     const { inserted } = opOf(node)
     if (inserted !== RECORDED && inserted !== ir.stage && !ir.passed?.includes(inserted))
-      fail(node, `is inserted by the stage ${inserted}, which ${ir.stage} IR has not passed`)
+      fail(
+        node,
+        `only the stage ${inserted} inserts this op, but the IR after the stage ${ir.stage} has not passed that stage`,
+      )
   }
 
   const expectCompanion = (node: Node, others: readonly Node[], role: Block | undefined): void => {

@@ -22,7 +22,7 @@ export function access(options: Access, fallback?: Order): Attributes {
   const order = options.order ?? fallback
   if (order === undefined && options.scope !== undefined)
     throw new KernelError(
-      'a weak access has no scope: give an order too, or leave the scope out',
+      'an access without an order has no scope: give an order too, or leave the scope out',
       Site.here(),
     )
   return order === undefined ? {} : { order, scope: options.scope ?? 'system' }

@@ -26,8 +26,8 @@ export function flatten(state: unknown, what: string): Node[] {
       .sort()
       .flatMap((key) => flatten((state as Record<string, unknown>)[key], what))
   throw new KernelError(
-    `${what}: ${state === undefined ? 'nothing was returned; return the carried state' : `${describe(state)} is not a value`}` +
-      ' (values, arrays and records of values are carried; a number becomes one with t.constant(dtype, x))',
+    `${what}: ${state === undefined ? 'the body returned nothing; return the carried state' : `${describe(state)} is not a value`}` +
+      ' (the state must be a value, or an array or record of values; t.constant(dtype, x) converts a number to a value)',
     Site.here(),
   )
 }

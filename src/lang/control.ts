@@ -100,8 +100,9 @@ export class ControlFlow {
   }
 
   /**
-   * Emits a `persistent` loop over blocks of items, with one item of a block for each program of a cluster. The last
-   * axes of the loop number the programs inside a cluster. A program of a cluster skips an item outside the space.
+   * Emits a `persistent` loop over blocks of items, with one item of a block for each program of a cluster. The indices
+   * of the last axes of the loop are the position of a program in its cluster. A program of a cluster skips an item
+   * outside the space.
    */
   inClusters(
     extents: readonly Scalar<'i32'>[],
@@ -158,7 +159,10 @@ export class ControlFlow {
     const sizes = names.map((name, i) => {
       const size = teams[name].programs
       if (size === 'rest' && i !== names.length - 1)
-        throw new KernelError("teams: only the last team takes 'rest'", Site.here())
+        throw new KernelError(
+          "teams: only the last team can have 'rest' as its number of programs",
+          Site.here(),
+        )
       const count =
         size === 'rest' ? this.programs.sub(taken) : this.#value<'i32', 0>(index(this.#recorder, size))
       taken = taken.add(count)

@@ -53,10 +53,10 @@ export type Meta = Readonly<Record<string, MetaValue>>
  * `carries` names the flags that signal only tiles of this tensor, whose dtype must be f32. For a tensor with
  * `carries`, a GPU may use flag-in-data words, as in NCCL's LL protocol: the low two bits of each f32 hold the epoch,
  * and a load polls the words until all have arrived. Each tile of a tensor with `carries` must be stored as a whole,
- * once per launch, in two slots selected by the epoch. The same kernel must load each tile of a tensor with `carries`
- * as a whole, after a wait for the tile's flag. A tensor with `carries` must be zero initially. All other code must
- * treat the contents of a tensor with `carries` as unspecified, because a GPU may store the elements in a different
- * order.
+ * once per launch, into the one of two slots that the epoch selects. The same kernel must load each tile of a tensor
+ * with `carries` as a whole, after a wait for the tile's flag. A tensor with `carries` must be zero initially. All
+ * other code must treat the contents of a tensor with `carries` as unspecified, because a GPU may store the elements in
+ * a different order.
  */
 export function tensor<D extends StorageDType, R extends TensorRank>(
   dtype: D,
@@ -153,7 +153,7 @@ export class Kernel<P extends Params = Params, M extends Meta = Meta> {
       const param = this.params[flags] as Param | undefined
       if (param?.kind !== 'flags' || param.arrivals !== 1)
         throw new KernelError(
-          `${name} carries ${flags}, which must be a flags parameter with one arrival`,
+          `the tensor ${name} carries ${flags}, which must be a flags parameter of the kernel with one arrival`,
           this.site,
         )
     }

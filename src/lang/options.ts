@@ -13,13 +13,13 @@ export interface LoopRange {
 }
 
 export interface LastOptions {
-  /** The index at which this arrival at `t.last` counts: less than `of`, and 0 by default. */
+  /** The index for which an arrival at `t.last` counts. The index is less than `of`, and 0 by default. */
   readonly at?: Index
   /** The number of indices of `t.last`, each with its own count of arrivals; 1 by default. */
   readonly of?: number
   /**
-   * The number of arrivals that complete a count of `t.last`. The default number of arrivals is the number of programs
-   * of the launch, or of the team.
+   * The number of arrivals at an index after which the body of `t.last` is executed. The default number of arrivals is
+   * the number of programs of the launch, or of the team.
    */
   readonly arrivals?: Index
 }
@@ -42,8 +42,9 @@ export interface PersistentOptions {
 
 export interface CopyOptions<R extends number> extends Masked<R> {
   /**
-   * An axis of the cluster: the programs that differ only along this axis copy the same elements into the same shared
-   * tile. A target may then fetch the elements once and write them to the tiles of all programs along the axis.
+   * The axis of the cluster along which a copy is multicast: programs that differ only along this axis copy the same
+   * elements, each into its own copy of one shared tile. A target may then fetch the elements once and write them to
+   * the tiles of all programs along the axis.
    */
   readonly multicast?: number
 }
@@ -55,8 +56,8 @@ export interface WaitOptions extends Access {
    */
   readonly lag?: number
   /**
-   * The number of signals of the epoch that end the wait. By default, `wait` requires all `arrivals` signals of the
-   * epoch.
+   * The number of signals in this epoch after which the wait ends. By default, `wait` requires all `arrivals` signals
+   * of the epoch.
    */
   readonly atLeast?: Index
 }
@@ -86,17 +87,17 @@ export function expectCluster(cluster: readonly number[], axes: number, inTeam: 
   const size = cluster.reduce((product, extent) => product * extent, 1)
   if (cluster.length !== axes)
     throw new KernelError(
-      `persistent: a cluster of ${cluster.length} extents for a space of ${axes}: give one for each axis`,
+      `persistent: the cluster has ${cluster.length} extents, but the space has ${axes} axes: give one extent for each axis`,
       Site.here(),
     )
   if (!cluster.every((extent) => Number.isInteger(extent) && extent >= 1) || size > MOST_IN_CLUSTER)
     throw new KernelError(
-      `persistent: a cluster of ${cluster.join(' x ')} programs: extents are whole numbers, with 1 to ${MOST_IN_CLUSTER} programs in all`,
+      `persistent: the cluster is ${cluster.join(' x ')}, but its extents must be whole numbers, with 1 to ${MOST_IN_CLUSTER} programs in all`,
       Site.here(),
     )
   if (inTeam && size > 1)
     throw new KernelError(
-      'persistent: a cluster consists of consecutive programs of the launch: put the loop outside teams',
+      'persistent: a loop with clusters must be outside teams, because a cluster consists of consecutive programs of the launch',
       Site.here(),
     )
 }

@@ -1,6 +1,7 @@
 /**
- * `t` is the object through which a kernel's body records operations. Every method appends IR, and none computes a
- * result. The kernel describes one *program* of a launch, which runs `t.programs` times on each of `t.world` ranks.
+ * `t` is the object through which a kernel's body records operations. Every method of `t` appends nodes to the IR, and
+ * no method computes a result. The kernel describes one *program* of a launch, which runs `t.programs` times on each of
+ * `t.world` ranks.
  */
 import type { DotDType, DType, StorageDType } from '../ir/dtype.ts'
 import type { Attributes, Node } from '../ir/node.ts'
@@ -309,8 +310,8 @@ export class Program {
    * signalled in the L-th epoch before the current epoch. With `atLeast` n, `wait` blocks until the first n signals of
    * the epoch have arrived, from any programs.
    *
-   * For an arrival barrier, `wait` blocks until phase `phase` of the barrier is complete. An arrival barrier keeps only
-   * the parity of its phase, so a wait may name only the current phase or the previous one. For a new arrival barrier,
+   * For an arrival barrier, `wait` blocks until phase `phase` of the barrier is complete. An arrival barrier stores
+   * only the parity of its phase, so a wait can name only the current or the previous phase. For a new arrival barrier,
    * the previous phase is -1.
    */
   wait<W extends Flag | Barrier>(
@@ -321,9 +322,9 @@ export class Program {
     else this.#await('wait', on, (how[0] ?? {}) as WaitOptions)
   }
   /**
-   * Returns true if `wait` would return at once. After the result true, the memory written by the signaller may be
-   * read, as after a `wait`. The result false of `reached` establishes no order. A launch that only polls a flag set
-   * with `reached` does not count as waiting, so the set's wait epoch does not advance.
+   * Polls a flag: the result is true if `wait` would return at once. After the result true, the memory written by the
+   * signaller may be read, as after a `wait`. The result false of `reached` establishes no order. A launch that only
+   * polls a flag set with `reached` does not count as waiting, so the set's wait epoch does not advance.
    */
   reached(flag: Flag, options: WaitOptions = {}): Scalar<'bool'> {
     return this.#value(this.#await('reached', flag, options))

@@ -1,4 +1,4 @@
-/** Records `t.random`: its inputs are the words of a seed and of a counter. */
+/** Records `t.random`, whose inputs are the 32-bit words of a seed and of a counter. */
 import type { DType } from '../ir/dtype.ts'
 import type { Node } from '../ir/node.ts'
 import { KernelError, Site } from '../ir/site.ts'
@@ -30,7 +30,7 @@ function wordsOf(recorder: Recorder, given: readonly unknown[], count: number, w
     if (typeof word === 'number') return constant(recorder, 'u32', word)
     if (word instanceof Value && (word.dtype === 'i32' || word.dtype === 'u32')) return word.to('u32')
     const dtype = word instanceof Value ? word.dtype : typeof word
-    return refuse(`consists of words of i32 or u32, not of ${dtype}: cast first, x.to(u32)`)
+    return refuse(`must consist of words of i32 or u32, not of ${dtype}: cast first, x.to(u32)`)
   })
 }
 
@@ -45,8 +45,8 @@ export function randomInputs(recorder: Recorder, seed: Seed, counter: Counter<Ra
 }
 
 /**
- * Emits the op `random` and converts the word `word` of each counter's block of random bits to the dtype. The `inputs`
- * are those of `randomInputs`.
+ * Emits the op `random` and converts the word `word` of each counter's block of random bits to the dtype. The function
+ * `randomInputs` makes `inputs`.
  */
 export function randomOf<D extends 'u32' | 'f32', R extends Rank>(
   recorder: Recorder,

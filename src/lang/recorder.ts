@@ -16,7 +16,7 @@ export function expectSynchronous(returned: unknown, what: string, site = Site.h
   // A rejection of the body's promise is ignored, because the error that is thrown next explains the problem.
   returned.catch(() => undefined)
   throw new KernelError(
-    `${what}: its body is recorded at once and cannot be async; await before the kernel`,
+    `${what}: the body is recorded while it runs and cannot be async; use await before the kernel`,
     site,
   )
 }
@@ -41,7 +41,7 @@ export class Recorder {
     const site = Site.here()
     if (this.#closed)
       throw new KernelError(
-        `${op} after the kernel was recorded: use symbolic values only inside the body`,
+        `${op} was called after the kernel was recorded: use symbolic values only inside the body of the kernel`,
         site,
       )
     for (const input of inputs) this.#expectInScope(input, op, site)
@@ -87,7 +87,7 @@ export class Recorder {
   #expectInScope(node: Node, op: string, site: Site): void {
     const home = this.#home.get(node)
     if (!home)
-      throw new KernelError(`${op}: its operand belongs to another kernel or another recording`, site)
+      throw new KernelError(`${op}: the operand belongs to another kernel or another recording`, site)
     if (!this.#open.includes(home))
       throw new KernelError(
         `${op}: the value made at ${node.site} does not exist here: it belongs to a loop, branch or role that has ended. ` +

@@ -36,8 +36,8 @@ type Less<R extends number> = R extends 4 ? 3 : R extends 3 ? 2 : R extends 2 ? 
 type Vector = Fragment<'i32', 1>
 type Matrix = Fragment<'i32', 2>
 /**
- * The number of axes, as a type, of the elements that the indices `I` select: the number of axes of the index with the
- * most axes.
+ * The type of the number of axes that the elements selected by the indices `I` have, which is the largest number of
+ * axes of an index.
  */
 type RankAt<
   I extends readonly unknown[],
@@ -72,7 +72,7 @@ export class Shared<D extends DType = DType, R extends 1 | 2 | 3 = 1 | 2 | 3> ex
   }
   /** A view of the same elements with rows and columns exchanged. A transposed view moves no data. */
   transpose(
-    this: Only<R, 2, Shared<D, R>, 'only a tile of two axes is transposed'>,
+    this: Only<R, 2, Shared<D, R>, 'only a tile of two axes can be transposed'>,
   ): Only<R, 2, Shared<D, 2>, Refused> {
     const { recorder, node } = this as Shared<D, R>
     return new Shared<D, 2>(recorder, recorder.emit('transpose', [node]))
@@ -113,7 +113,7 @@ export class Tensor<
       R,
       2 | 3 | 4,
       Tensor<D, R>,
-      'pick needs at least two axes: x.at([i]) is one element of a vector'
+      'pick needs a tensor of at least two axes: x.at([i]) is one element of a vector'
     >,
     i: Index,
   ): Only<R, 2 | 3 | 4, Tensor<D, Less<R> & TensorRank>, Refused> {
@@ -145,7 +145,7 @@ export class Tensor<
   }
   /** Selects rows by their indices, for example from a page table or for the tokens of an expert. */
   rows(
-    this: Only<R, 2, Tensor<D, R>, 'rows are taken from a tensor of two axes'>,
+    this: Only<R, 2, Tensor<D, R>, 'rows can be selected only from a tensor of two axes'>,
     indices: Vector,
   ): Only<R, 2, Rows<D>, Refused> {
     return new Rows(this as unknown as Tensor<D, 2>, indices)

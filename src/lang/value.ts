@@ -357,18 +357,23 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
   minimum(this: Having<'arithmetic', D, R>, axis?: number): Result<'arithmetic', D, Smaller<R>> {
     return (this as Value<D, R>).#reduce('reduce.min', axis)
   }
-  /** The i32 index of the largest element along an axis: a NaN wins, then the lowest index. */
+  /**
+   * The i32 index of the largest element along an axis. A NaN counts as the largest; of equal elements, the first wins.
+   */
   argmax(this: Having<'arithmetic', D, R>, axis?: number): Result<'arithmetic', D, Smaller<R>, 'i32'> {
     return (this as Value<D, R>).#reduce<'i32'>('argmax', axis)
   }
-  /** The i32 index of the smallest element along an axis: a NaN wins, then the lowest index. */
+  /**
+   * The i32 index of the smallest element along an axis. A NaN counts as the smallest; of equal elements, the first
+   * wins.
+   */
   argmin(this: Having<'arithmetic', D, R>, axis?: number): Result<'arithmetic', D, Smaller<R>, 'i32'> {
     return (this as Value<D, R>).#reduce<'i32'>('argmin', axis)
   }
   #reduce<E extends DType = D>(op: OpName, axis: number | undefined): Value<E, Smaller<R>> {
     if (axis === undefined && this.shape.length === 2)
       throw new KernelError(
-        `${op}: give the axis: 0 yields one number per column, 1 one number per row`,
+        `${op}: give the axis: axis 0 yields one number per column, axis 1 yields one number per row`,
         Site.here(),
       )
     return this.#make(op, [this.node], { axis: axis ?? 0 })
@@ -380,21 +385,29 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
   cumsum(this: Having<'arithmetic', D, R>, axis?: number): Result<'arithmetic', D, R> {
     const value = this as Value<D, R>
     if (axis === undefined && value.shape.length === 2)
-      throw new KernelError('cumsum: give the axis: 0 adds down the columns, 1 along the rows', Site.here())
+      throw new KernelError(
+        'cumsum: give the axis: axis 0 adds down the columns, axis 1 adds along the rows',
+        Site.here(),
+      )
     return value.#make('cumsum', [value.node], { axis: axis ?? 0 })
   }
 
   /** The same elements in row-major order, as a fragment of another shape. */
   reshape<const S extends Shape>(
-    this: Only<R, 1 | 2, Value<D, R>, 'only a fragment is reshaped; a scalar is broadcast'>,
+    this: Only<R, 1 | 2, Value<D, R>, 'only a fragment can be reshaped; use broadcast() for a scalar'>,
     shape: S,
   ): Only<R, 1 | 2, Value<D, S['length'] & Rank>, Refused> {
     const value = this as Value<D, R>
     return value.#make('reshape', [value.node], { shape })
   }
-  /** The elements of this fragment and of `other` in turn along the last axis. */
+  /** Interleaves the elements of this fragment and of `other` along the last axis. */
   interleave(
-    this: Only<R, 1 | 2, Value<D, R>, 'only fragments are interleaved; a scalar is broadcast first'>,
+    this: Only<
+      R,
+      1 | 2,
+      Value<D, R>,
+      'only fragments can be interleaved; use broadcast() for a scalar first'
+    >,
     other: Value<D, R>,
   ): Only<R, 1 | 2, Value<D, R>, Refused> {
     const value = this as Value<D, R>
@@ -403,7 +416,7 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
 
   /** Adds an axis of extent 1. For a vector, `expand(1)` makes a column matrix and `expand(0)` makes a row matrix. */
   expand(
-    this: Only<R, 1, Value<D, R>, 'only a vector is expanded; a scalar is broadcast without expand()'>,
+    this: Only<R, 1, Value<D, R>, 'only a vector can be expanded; a scalar is broadcast without expand()'>,
     axis: 0 | 1,
   ): Only<R, 1, Value<D, 2>, Refused> {
     const vector = this as Value<D, R>
@@ -414,7 +427,7 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
     return stretch(this, shape) as Value<D, S['length'] & Rank>
   }
   transpose(
-    this: Only<R, 2, Value<D, R>, 'only a matrix is transposed; x.expand(1) makes a column of a vector'>,
+    this: Only<R, 2, Value<D, R>, 'only a matrix can be transposed; x.expand(1) makes a column of a vector'>,
   ): Only<R, 2, Value<D, 2>, Refused> {
     const matrix = this as Value<D, R>
     return matrix.#make('transpose', [matrix.node])
@@ -423,7 +436,7 @@ export class Value<D extends DType = DType, R extends Rank = Rank> extends Symbo
 
 export type Scalar<D extends DType = 'i32'> = Value<D, 0>
 export type Fragment<D extends DType = DType, R extends 1 | 2 = 1 | 2> = Value<D, R>
-/** An index: a number that is known when recording, or a symbolic scalar. */
+/** An index: a number that is known when the kernel is recorded, or a symbolic scalar. */
 export type Index = number | Scalar<'i32'> | Scalar<'i64'>
 
 export function constant<D extends DType>(recorder: Recorder, dtype: D, value: number): Value<D, 0> {

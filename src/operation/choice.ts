@@ -2,9 +2,10 @@
  * Chooses the variant of an operation for `variant: 'auto'`. For `auto`, the chosen variant is the fastest one at the
  * measured point that is nearest to the requested point. Only measurements from the same family of machines, with the
  * same layout and the same kind of memory, are considered. The kind of memory is either one memory that all ranks
- * share, or several memories with links between them. The distance between two points is the sum of the doublings
- * between their extents and numbers of ranks. Measurements that the program made itself (`rememberMeasurements`, from
- * the output of `arke bench --json`) take precedence over shipped measurements.
+ * share, or several memories with links between them. The distance between two points is the number of doublings by
+ * which their extents and their numbers of ranks differ, all added up; different dtypes add one half. Measurements that
+ * the program made itself (`rememberMeasurements`, from the output of `arke bench --json`) take precedence over shipped
+ * measurements.
  */
 import { isOneMemory } from '../world/machine.ts'
 import type { OperationDefinition, OperationOptions, TilingWorld } from './definition.ts'
@@ -102,7 +103,8 @@ function nearestOf(asked: Asked, table: readonly Measurement[]): Measurement | u
 }
 
 /**
- * The distance between two points in doublings, or infinity if the measurement does not apply to the requested point.
+ * The distance between the requested and the measured point, as a number of doublings; infinity if the measurement does
+ * not apply to the requested point.
  */
 function distanceBetween(asked: Asked, measured: Asked): number {
   if (asked.operation !== measured.operation || asked.target !== measured.target) return Infinity

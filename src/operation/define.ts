@@ -54,8 +54,8 @@ export interface OperationPlan<
   /** The grid and the stream of every launch. */
   readonly options: Pick<LaunchOptions, 'grid' | 'stream'>
   /**
-   * A weight in the form in which the kernel should read it: packed, if it has been packed. A variant must call
-   * `packed` at every launch.
+   * Returns the packed form of a weight if the weight has been packed, and otherwise the weight itself. A variant must
+   * call `packed` at every launch.
    */
   readonly packed: <W extends OperandDType>(
     weight: SymmetricTensor<W>,
@@ -80,7 +80,7 @@ export interface DefinedOptions<
   readonly stream?: number
 }
 
-/** The extents of a shape as numbers, independent of their default values. */
+/** The type of a shape whose extents may be any numbers, rather than only the default values. */
 export type ExtentsOf<Shape> = { readonly [Name in keyof Shape]: number }
 
 /** The record that `defineOperation` takes. */
@@ -110,7 +110,7 @@ export interface OperationRecipe<
    * power of two share tuned tiles, which must fit all of them.
    */
   readonly growing?: Growing
-  /** The default tiles at a point. */
+  /** The default tile sizes for a point (a shape, a dtype, and the ranks of a machine). */
   tiles?(point: OperationPoint<ExtentsOf<Shape>, D>): Tiles
   /** Additional tile sizes that `arke tune` tries. */
   candidates?(point: OperationPoint<ExtentsOf<Shape>, D>): readonly Tiles[]
@@ -271,7 +271,7 @@ function expectRecipe(
   const { name, variants, limit } = recipe
   const wrong = (what: string): RangeError => new RangeError(`defineOperation: ${what}`)
   if (typeof name !== 'string' || !/^[a-zA-Z]\w*$/.test(name))
-    throw wrong(`the name is ${JSON.stringify(name)}; it must be a word`)
+    throw wrong(`the name of the operation is ${JSON.stringify(name)}, but must be a single word`)
   const names = Object.keys(variants ?? {})
   if (!names.includes('bsp'))
     throw wrong(
@@ -280,7 +280,8 @@ function expectRecipe(
   for (const method of required)
     if (typeof recipe[method] !== 'function') throw wrong(`${name} has no function ${method}`)
   const { step } = (limit ?? {}) as { step?: unknown }
-  if (typeof step !== 'string') throw wrong(`${name} has no limit.step, which names a step of bsp`)
+  if (typeof step !== 'string')
+    throw wrong(`${name} has no limit.step, which must name a step of the variant bsp`)
 }
 
 /** Throws an error, at the line of `defineOperation`, unless the field `limit` names a step of `bsp`. */

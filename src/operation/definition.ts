@@ -159,7 +159,8 @@ export interface OperationDefinition<Options extends OperationOptions, Contents>
 export type AnyOperation = OperationDefinition<OperationOptions, unknown>
 
 /**
- * True if a value looks like the definition of an operation. The definition may come from another copy of this package.
+ * True if a value has the fields of a definition of an operation, which another copy of this package could have
+ * created.
  */
 export function isOperation(value: unknown): value is AnyOperation {
   if (typeof value !== 'object' || value === null) return false

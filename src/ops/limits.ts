@@ -24,7 +24,10 @@ export function tileRows(
   { name, products }: Pick<Machine, 'name' | 'products'>,
   m: number,
 ): readonly number[] {
-  if (!products) throw new TypeError(`${name} has scratch memory: state the rows of tiles in \`products\``)
+  if (!products)
+    throw new TypeError(
+      `the machine ${name} has scratch memory, so its description must list the rows of tiles in \`products\``,
+    )
   return products.tileRows.find(([covering]) => covering >= m) ?? products.tileRows.at(-1)!
 }
 

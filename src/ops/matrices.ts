@@ -1,4 +1,4 @@
-/** Functions for matrices on the host, which cut windows out of a matrix that become shards. */
+/** Functions that cut a window, such as the shard of a rank, out of a matrix in host memory. */
 
 /**
  * Copies a window of `height` x `width` elements whose first element is at row `top` and column `left`. Elements of the

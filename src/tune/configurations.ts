@@ -24,8 +24,8 @@ export interface Tiling<Tiles extends Numbers = Numbers> {
 export type TilesFrom = 'given' | 'tuned here' | `shipped for ${string}` | 'default'
 
 /**
- * The distances to other classes in doublings, with the nearest first. Of two equally near classes, the larger one
- * comes first, because tiles for larger shapes waste less work.
+ * The distances to other classes of shapes, as numbers of doublings, with the nearest first. Of two equally near
+ * classes, the larger one comes first, because tiles for larger shapes waste less work.
  */
 const distances = [0, 1, -1, 2, -2]
 

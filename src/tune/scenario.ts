@@ -1,8 +1,8 @@
 /**
  * Finds the fastest values of the parameters that a scenario lists in `tune`. Every combination of values runs once,
  * and a combination whose run fails is dropped. The remaining combinations run in interleaved rounds with recording,
- * and the faster half is kept until one is left (halving.ts). Only the time of stretches on the device counts, not the
- * time in which the host allocates, reads or computes.
+ * and the faster half is kept until one is left (halving.ts). Only the time in which the device executes launches
+ * counts, not the time in which the host allocates, reads or computes.
  */
 import { breathe } from '../runs/breath.ts'
 import { randomOrder } from '../runs/contest.ts'
@@ -61,7 +61,7 @@ export async function tuneScenario(tune: Tunable, options: TuneScenarioOptions):
     await breathe(interrupt)
     try {
       const { wall } = await run(chosen)
-      if (wall === 0) throw new RangeError('launches nothing, so there is nothing to measure')
+      if (wall === 0) throw new RangeError('the scenario launches no kernel, so there is nothing to measure')
       contenders.push({ chosen, runs: [] })
     } catch (error) {
       if (n === 0 || interrupt?.aborted || !(error instanceof Error)) throw error

@@ -27,8 +27,9 @@ export interface Asked {
 }
 
 /**
- * The extents of an operation that grow with the amount of work. A class of shapes is formed by rounding each of them
- * up to a power of two. If an extent is marked `neighbouring`, tiles of a neighbouring class may be used, too.
+ * The extents of an operation that grow with the amount of work. Shapes that are equal after rounding these extents up
+ * to a power of two form a class. If an extent is marked `neighbouring`, tiles of a neighbouring class may be used,
+ * too.
  */
 export type Growing = Readonly<Record<string, 'rounded' | 'neighbouring'>>
 

@@ -1,7 +1,8 @@
 /**
  * Finds the fastest tiles of an operation on a world. Every candidate's result is first compared with the reference.
- * After the comparison, the candidates run interleaved behind the start gate, on inputs that rotate over more memory
- * than the caches hold. Candidates that a target rejects or computes wrongly are dropped.
+ * After the comparison, the candidates run interleaved, after a start gate that holds all ranks until all have arrived,
+ * on inputs that rotate over more memory than the caches hold. Candidates that a target rejects or computes wrongly are
+ * dropped.
  */
 import { KernelError } from '../ir/site.ts'
 import type { Operation, OperationDefinition, OperationOptions } from '../operation/definition.ts'

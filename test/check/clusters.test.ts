@@ -109,9 +109,9 @@ describe('a kernel with clusters', () => {
   })
 
   it.each([
-    ['one extent for each axis', [2], 'a cluster of 1 extents for a space of 2'],
+    ['one extent for each axis', [2], 'the cluster has 1 extents, but the space has 2 axes'],
     ['at most eight programs', [4, 4], '1 to 8 programs in all'],
-    ['whole numbers', [0, 2], 'extents are whole numbers'],
+    ['whole numbers', [0, 2], 'extents must be whole numbers'],
   ])('has %s', (_, cluster, message) => {
     const wrong = kernel('wrong', { x: tensor(f32, 2) }, (t, { x }) =>
       t.persistent(x.tiles([4, 4]), (tile) => t.store(tile, 1), { cluster }),
@@ -124,7 +124,7 @@ describe('a kernel with clusters', () => {
       t.persistent(x.tiles([4, 4]), (tile) => t.store(tile, 1), { cluster: [2, 1] })
       t.persistent(x.tiles([4, 4]), (tile) => t.store(tile, 2), { cluster: [1, 2] })
     })
-    expect(() => wrong.record({ world: 1 })).toThrow('a launch has clusters of one shape')
+    expect(() => wrong.record({ world: 1 })).toThrow('all clusters of a launch must have the same shape')
   })
 
   it('multicasts whole tiles into shared memory inside a loop with clusters', () => {

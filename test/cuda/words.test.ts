@@ -187,7 +187,7 @@ describe('flag-in-data words', () => {
     expect(() => tensor(bf16, 2, { carries: 'arrived' })).toThrow('must have dtype f32, not bf16')
     const wrong = kernel('wrong', { x: tensor(f32, 1, { carries: 'y' }), y: tensor(i32, 1) }, () => {})
     expect(() => wrong.record({ world: 1 })).toThrow(
-      'x carries y, which must be a flags parameter with one arrival',
+      'the tensor x carries y, which must be a flags parameter of the kernel with one arrival',
     )
   })
 })

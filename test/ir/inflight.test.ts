@@ -108,7 +108,7 @@ describe('what is refused', () => {
       t.putNbi(from, to as never)
     })
     expect(between).toContain(
-      'a copy in flight reads or writes a tensor: copy between shared tiles with t.copy()',
+      'an asynchronous copy must read or write a tensor: copy between shared tiles with t.copy()',
     )
     const into = kernel('into', params, (t, { x, told }) => {
       t.putSignal(x.pick(0).tile([0], [4]), t.shared(f32, [4]) as never, told)
@@ -126,6 +126,8 @@ describe('what is refused', () => {
     const shapes = kernel('shapes', params, (t, { x, y, told }) => {
       t.putSignal(x.tile([0, 0], [4, 4]), y.tile([0, 0], [4, 8]), told)
     })
-    expect(() => shapes.record({ world: 2 })).toThrow('the source is [4x4], the target [4x8]')
+    expect(() => shapes.record({ world: 2 })).toThrow(
+      'the source has shape [4x4], but the target has shape [4x8]',
+    )
   })
 })

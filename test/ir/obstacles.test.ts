@@ -197,7 +197,7 @@ describe('obstacles', () => {
         copyAndStore(t, args, as as never)
       })
     })
-    expect(note).toMatch(/the copied data may be ordered by load at/)
+    expect(note).toMatch(/the copies might have to follow load at/)
     expect(note).toContain(lineOf('acquire'))
   })
   it('but not a relaxed load, nor an acquire after it', () => {
@@ -215,7 +215,7 @@ describe('obstacles', () => {
         const as = t.shared(f32, [2, 2])
         t.if(t.reached(args.ready, { order }), () => copyAndStore(t, args, as as never)) // look
       })
-      expect(note).toMatch(/the copied data depend on reached at .* and so does the work of the consumer/)
+      expect(note).toMatch(/both the copied data and the work of the consumer depend on reached at/)
       expect(note).toContain(lineOf('look'))
     }
   })
@@ -299,7 +299,7 @@ describe('obstacles', () => {
       })
       t.store(args.c.tile([0, 0], [2, 2]), sum)
     })
-    expect(note).toMatch(/the copied data may be ordered by reached at/)
+    expect(note).toMatch(/the copies might have to follow reached at/)
     expect(note).toContain(lineOf('look outside'))
   })
   it('a signal before a poll: the poll may be repeated until other ranks have observed the signal', () => {
@@ -338,7 +338,7 @@ describe('obstacles', () => {
         copyAndStore(t, args, as as never)
       })
     })
-    expect(note).toMatch(/the copied data may be ordered by reached at/)
+    expect(note).toMatch(/the copies might have to follow reached at/)
     expect(note).toContain(lineOf('ordering look'))
   })
   it('a copy in a loop inside', () => {

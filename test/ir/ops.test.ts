@@ -435,7 +435,7 @@ describe('signatures', () => {
     ['expand', [f([2, 3])], { axis: 0 }, /one to 2 extents/],
     ['expand', [f([2])], { axis: 0.5 }, /axis 0.5 is outside/],
     ['expand', [f([2])], { axis: 2 }, /axis 2 is outside/],
-    ['broadcast', [f([2])], { shape: [3] }, /does not stretch/],
+    ['broadcast', [f([2])], { shape: [3] }, /cannot be broadcast to/],
     ['broadcast', [f()], { shape: [2, 3, 4] }, /one to 2 extents/],
     ['broadcast', [f()], { shape: [2.5] }, /at least 1/],
     ['transpose', [f([2])], {}, /two axes/],

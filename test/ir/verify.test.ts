@@ -43,11 +43,11 @@ describe('1. inputs are defined before their users, in scope', () => {
     const x = one()
     refuses(
       kernelOf(block([], [node('neg', [x]), x])),
-      /neg: uses const, which is not defined before it in its scope/,
+      /neg: the op uses const, which is not defined before it in its scope/,
     )
   })
   it('a node that is in no block', () => {
-    refuses(kernelOf(block([], [node('neg', [one()])])), /neg: uses const/)
+    refuses(kernelOf(block([], [node('neg', [one()])])), /neg: the op uses const/)
   })
   it('a node of a loop used after it', () => {
     const [x, index] = [one(), param(i32)]
@@ -72,7 +72,7 @@ describe('1. inputs are defined before their users, in scope', () => {
     const [x, index, stranger] = [one(), param(i32), one()]
     const state = param(i32, 'state')
     const total = loop([x, x, x], block([index, state], [], [stranger]), [x])
-    refuses(kernelOf(block([], [x, total])), /const: yields const, which is not defined before it/)
+    refuses(kernelOf(block([], [x, total])), /const: the op yields const, which is not defined before it/)
   })
   it('a control node used in its own block', () => {
     const [x, index] = [one(), param(i32)]
@@ -115,14 +115,14 @@ describe('3. results and params have one owner', () => {
     const x = one()
     refuses(
       kernelOf(block([], [x, new Node('result', i32, [x], { index: 0 })])),
-      /result: refers to a node without results/,
+      /result: a result must refer to a node that yields values/,
     )
   })
   it('a result of roles', () => {
     const roles = node('roles', [], { names: ['a'], warps: [4] }, [block([], [])])
     refuses(
       kernelOf(block([], [roles, new Node('result', i32, [roles], { index: 0 })])),
-      /refers to a node without results/,
+      /must refer to a node that yields values/,
     )
   })
   it('a result that does not exist', () => {
@@ -134,10 +134,10 @@ describe('3. results and params have one owner', () => {
     )
   })
   it('a param among the nodes', () => {
-    refuses(kernelOf(block([], [param(i32)])), /param: is outside the list of params of a block/)
+    refuses(kernelOf(block([], [param(i32)])), /param: a param must be in the parameter list of a block/)
   })
   it('a node among the params', () => {
-    refuses(kernelOf(block([one()], [])), /const: is in a list of params, but is not a param/)
+    refuses(kernelOf(block([one()], [])), /const: only a param can be in the parameter list of a block/)
   })
   it('a param of two blocks, one inside the other', () => {
     const [x, n] = [one(), param(i32)]
@@ -199,12 +199,14 @@ describe('5. roles are not nested', () => {
     const made = (attributes: Attributes) => () =>
       node('roles', [], { names: ['a'], warps: [4], ...attributes }, [block([], [])])
     expect(made({ duties: ['producer'] })).not.toThrow()
-    expect(made({ warps: [4, 4] })).toThrow('1 names, 2 numbers of warps and 1 duties')
-    expect(made({ duties: ['producer', 'consumer'] })).toThrow('1 names, 1 numbers of warps and 2 duties')
+    expect(made({ warps: [4, 4] })).toThrow('there are 1 names, 2 numbers of warps and 1 duties')
+    expect(made({ duties: ['producer', 'consumer'] })).toThrow(
+      'there are 1 names, 1 numbers of warps and 2 duties',
+    )
   })
   it('roles in a role', () => {
     const inner = node('roles', [], { names: ['b'], warps: [4] }, [block([], [])])
-    refuses(inRole(inner), /roles: is inside a role, and roles are not nested/)
+    refuses(inRole(inner), /roles: this op must not be inside a role: roles cannot be nested/)
   })
   it('but teams and pipelines may be in a role', () => {
     const x = one()
@@ -224,7 +226,7 @@ describe('6. shared memory and barriers are declared at the top', () => {
     const declaration = new Node(op, type, [], attributes)
     refuses(
       kernelOf(block([], [x, loop([x, x, x], block([index], [declaration]))])),
-      /declare it at the top of the kernel, outside loops, branches and roles/,
+      /must be at the top of the kernel, outside loops, branches and roles/,
     )
   })
 })
@@ -267,16 +269,19 @@ describe('8. last without an index is where every program passes once', () => {
   it('in a loop', () =>
     refuses(
       inLoop((x) => last([x])),
-      /last: is in a loop, but counts one arrival/,
+      /last: the op counts one arrival per program, so it must not be in a loop/,
     ))
   it('in a branch', () =>
     refuses(
       inBranch((x) => last([x])),
-      /last: is in a branch or in another last/,
+      /last: .* so it must not be in a branch or another last/,
     ))
   it('in another last', () => {
     const x = one()
-    refuses(kernelOf(block([], [x, last([x], [last([x])])])), /last: is in a branch or in another last/)
+    refuses(
+      kernelOf(block([], [x, last([x], [last([x])])])),
+      /last: .* so it must not be in a branch or another last/,
+    )
   })
   it('but with an index it may be there', () => {
     verify(inLoop((x) => last([x, x])))
@@ -300,7 +305,9 @@ describe('9. ops of a stage occur after the stage', () => {
     for (const stage of ['recorded', 'lowered', 'courier'])
       refuses(
         kernelOf(body, stage),
-        new RegExp(`${op}: is inserted by the stage \\w+, which ${stage} IR has not passed`),
+        new RegExp(
+          `${op}: only the stage \\w+ inserts this op, but the IR after the stage ${stage} has not passed that stage`,
+        ),
       )
     const ir = { ...kernelOf(body, 'order'), passed: ['lowered', 'layouts', 'words', 'order'] }
     if (op !== 'drain') verify(ir)
@@ -331,18 +338,21 @@ describe('10. ops of repeated code are in repeated code', () => {
     const [x, at, tile] = tiles()
     const taken = node('words.take', [tile, flagSet], strong)
     const advance = node('advance.wait', [flagSet])
-    refuses(last(block([x, flagSet], [at, tile, advance, taken])), /words.take: is outside `until`/)
+    refuses(
+      last(block([x, flagSet], [at, tile, advance, taken])),
+      /words.take: this op must be inside `until`/,
+    )
     const until = node('until', [], {}, [block([], [taken], [taken])])
     verify(last(block([x, flagSet], [at, tile, advance, until])))
   })
 
   it('until without words, or around a store', () => {
-    expect(() => node('until', [], {}, [block([], [])])).toThrow(/has no words.take in its block/)
+    expect(() => node('until', [], {}, [block([], [])])).toThrow(/the block must contain a words.take/)
     const [, , tile] = tiles()
     const taken = node('words.take', [tile, flagSet], strong)
     const store = node('store', [tile, taken])
     expect(() => node('until', [], {}, [block([], [taken, store])])).toThrow(
-      /repeats store, which may be executed only once/,
+      /would repeat store, which must be executed only once/,
     )
   })
 
@@ -350,7 +360,7 @@ describe('10. ops of repeated code are in repeated code', () => {
     const set = param(flagsType(0), 'one')
     const wait = node('wait', [set], { order: 'acquire', scope: 'system', lag: 0 })
     const once = node('once', [], { remembers: 'last' }, [block([], [wait])])
-    refuses(last(block([set], [once])), /once: is outside loops/)
+    refuses(last(block([set], [once])), /once: this op must be inside a loop/)
     expect(() => node('once', [], {}, [block([], [])])).toThrow(/skips 1 wait, has 0/)
     const [x, index] = [one(), param(i32)]
     verify(last(block([set], [x, loop([x, x, x], block([index], [once]))])))
@@ -370,17 +380,23 @@ describe('11. ops have what they need', () => {
   it('drain without a store by an engine', () => {
     refuses(
       last(block([x], [tile, ...stored('threads'), node('drain', [], { by: 'threads' }), node('drain')])),
-      /drain: needs a store by an engine/,
+      /drain: needs an asynchronous store or copy for which the drain can wait/,
     )
     verify(last(block([x], [tile, ...stored('engine'), node('drain')])))
   })
   it('a copy or store by an engine that no drain completes', () => {
     const reads = node('drain', [], { of: 'reads' })
-    refuses(last(block([x], [tile, ...stored('engine')])), /copy.nbi: needs a drain of all copies in flight/)
-    refuses(last(block([x], [tile, ...stored('engine'), reads])), /copy.nbi: needs a drain of all copies/)
+    refuses(
+      last(block([x], [tile, ...stored('engine')])),
+      /copy.nbi: needs a drain that waits for all asynchronous copies/,
+    )
+    refuses(
+      last(block([x], [tile, ...stored('engine'), reads])),
+      /copy.nbi: needs a drain that waits for all asynchronous copies/,
+    )
     refuses(
       last(block([x], [tile, ...stored('threads'), node('drain')])),
-      /copy.nbi: needs a drain of all copies/,
+      /copy.nbi: needs a drain that waits for all asynchronous copies/,
     )
   })
   it('drain in another role than the store', () => {
@@ -388,7 +404,10 @@ describe('11. ops have what they need', () => {
       block([], stored('engine')),
       block([], [node('drain')]),
     ])
-    refuses(last(block([x], [tile, roles])), /copy.nbi: needs a drain of all copies in flight in its role/)
+    refuses(
+      last(block([x], [tile, roles])),
+      /copy.nbi: needs a drain that waits for all asynchronous copies in its role/,
+    )
   })
   it('words without the epoch of their flags', () => {
     const [zero, vector] = zeros()
@@ -408,7 +427,7 @@ describe('11. ops have what they need', () => {
     const at = one()
     const part = node('at', [flagSet, at])
     for (const op of ['advance.signal', 'advance.wait'] as const)
-      expect(() => node(op, [part])).toThrow(/needs a flag set of the kernel/)
+      expect(() => node(op, [part])).toThrow(/needs a whole flag set that is a parameter of the kernel/)
   })
   describe('matrix products in flight', () => {
     const left = node('shared', [], { dtype: 'f16', shape: [64, 16] })
@@ -434,7 +453,10 @@ describe('11. ops have what they need', () => {
     it('a wait without a product by an engine', () => {
       const byThreads = node('dot', [left, right, sum])
       const nodes = [...operands, byThreads, node('dot.wait')]
-      refuses(last(block([], nodes)), /dot.wait: needs a matrix product by an engine in its role/)
+      refuses(
+        last(block([], nodes)),
+        /dot.wait: needs a matrix product that the matrix unit executes in its role/,
+      )
       expect(() => node('dot.wait', [], { pending: 0 })).toThrow(/at least one/)
     })
     it('a held arrival that is never made, or at other barriers', () => {
@@ -462,7 +484,10 @@ describe('12. threads do not meet in a loop that is divided among them', () => {
     const [x, index] = [one(), param(i32)]
     const inner = node(op, [], { space: 'all' })
     const apart = node('for', [x, x, x], { apart: true }, [block([index], [inner])])
-    refuses(last(block([], [x, apart])), new RegExp(`${op}: threads act together in a loop`))
+    refuses(
+      last(block([], [x, apart])),
+      new RegExp(`${op}: all threads of a role must execute this op together`),
+    )
     if (op !== 'drain') verify(last(block([], [x, loop([x, x, x], block([index], [inner]))])))
   })
   it('a reduction', () => {
@@ -470,6 +495,9 @@ describe('12. threads do not meet in a loop that is divided among them', () => {
     const [x, index] = [one(), param(i32)]
     const reduce = node('reduce.sum', [vector], { axis: 0 })
     const apart = node('for', [x, x, x], { apart: true }, [block([index], [reduce])])
-    refuses(last(block([], [x, zero, vector, apart])), /reduce.sum: threads act together/)
+    refuses(
+      last(block([], [x, zero, vector, apart])),
+      /reduce.sum: all threads of a role must execute this op together/,
+    )
   })
 })

@@ -70,8 +70,8 @@ const mistakes: readonly (readonly [what: string, statement: string, words: stri
   ['too few extents', 'c.tile([0, 0], [4])', 'Source has 1 element(s) but target requires 2'],
   ['a float as an index', 'x.at([row])', "is not assignable to type 'Index | Vector | Matrix'"],
   ['a symbol as an extent', 'x.tile([0], [n])', "Type 'Scalar<\"i32\">' is not assignable to type 'number'"],
-  ['an index of a vector taken away', 'x.pick(0)', 'pick needs at least two axes: x.at([i])'],
-  ['a scalar expanded', 'n.expand(0)', 'only a vector is expanded'],
+  ['an index of a vector taken away', 'x.pick(0)', 'pick needs a tensor of at least two axes: x.at([i])'],
+  ['a scalar expanded', 'n.expand(0)', 'only a vector can be expanded'],
   // Mistakes with memory and flags
   ['a tensor loaded', 't.load(x)', "is not assignable to parameter of type 'Ref<DType, number, Space>'"],
   ['a set of flags signalled', 't.signal(set)', "'Flags<1>' is not assignable to parameter of type 'Flag'"],

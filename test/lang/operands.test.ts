@@ -105,14 +105,14 @@ describe('dtypes and shapes', () => {
     (t, { a }) => {
       t.copy(a.tile([0, 0], [4, 4]), t.shared(bf16, [4, 8])) //!
     },
-    /copy: the source is \[4x4\], the target \[4x8\]/,
+    /copy: the source has shape \[4x4\], but the target has shape \[4x8\]/,
   )
   refuses(
     'a copy between dtypes',
     (t, { a }) => {
       t.copy(a.tile([0, 0], [4, 4]), t.shared(f32, [4, 4]) as never) //!
     },
-    /the source holds bf16, the target f32: load, cast with \.to\(f32\) and store/,
+    /the source holds bf16, but the target holds f32: load, cast with \.to\(f32\) and store/,
   )
   refuses(
     'a dtype that does not exist',
@@ -182,7 +182,7 @@ describe('dtypes and shapes', () => {
     (t) => {
       t.zeros(f32, [2, 3]).sum() //!
     },
-    /give the axis: 0 yields one number per column, 1 one number per row/,
+    /give the axis: axis 0 yields one number per column, axis 1 yields one number per row/,
   )
   refuses(
     'indices whose shapes cannot be broadcast together',
@@ -220,7 +220,7 @@ describe('memory and synchronisation', () => {
     (t, { v }) => {
       t.load(v.tile([0], [8]), { mask: t.arange(4).lt(2) }) //!
     },
-    /bool\[4\] does not stretch to \[8\]/,
+    /bool\[4\] cannot be broadcast to \[8\]/,
   )
   refuses(
     'a mask of another dtype',
@@ -241,7 +241,7 @@ describe('memory and synchronisation', () => {
     (t, { v }) => {
       t.load(v.at([0]), { scope: 'device' }) //!
     },
-    /a weak access has no scope: give an order too, or leave the scope out/,
+    /an access without an order has no scope: give an order too, or leave the scope out/,
   )
   refuses(
     'a load that releases',

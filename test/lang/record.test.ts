@@ -175,7 +175,7 @@ describe('state is carried', () => {
         state.add(1)
       }) as never) // prettier-ignore
     },
-    /for: nothing was returned; return the carried state/,
+    /for: the body returned nothing; return the carried state/,
   )
   refuses(
     'a loop that returns a number',
@@ -224,7 +224,7 @@ describe('state is carried', () => {
     (t, { n }) => {
       t.while(n, (() => undefined) as never, (x) => x) //!
     },
-    /while: nothing was returned/,
+    /while: the body returned nothing/,
   )
   refuses(
     'a condition that is a number',
@@ -263,7 +263,7 @@ describe('control flow', () => {
         t.store(t.shared(f32, [4]), 0) //!
       })
     },
-    /declare it at the top of the kernel, outside loops, branches and roles/,
+    /must be at the top of the kernel, outside loops, branches and roles/,
   )
   refuses(
     'a pipeline of no stages',
@@ -358,14 +358,14 @@ describe('control flow', () => {
         },
       })
     },
-    /roles: is inside a role, and roles are not nested/,
+    /roles: this op must not be inside a role: roles cannot be nested/,
   )
   refuses(
     'the rest before the last team',
     (t) => {
       t.teams({ a: { programs: 'rest', body: () => {} }, b: { programs: 1, body: () => {} } }) //!
     },
-    /only the last team takes 'rest'/,
+    /only the last team can have 'rest'/,
   )
   refuses(
     'an async loop',
@@ -373,7 +373,7 @@ describe('control flow', () => {
       // eslint-disable-next-line @typescript-eslint/no-misused-promises
       t.for(4, async () => {}) //!
     },
-    /for: its body is recorded at once and cannot be async/,
+    /for: the body is recorded while it runs and cannot be async/,
   )
   refuses(
     'an async branch',
@@ -381,7 +381,7 @@ describe('control flow', () => {
       // eslint-disable-next-line @typescript-eslint/no-misused-promises
       t.if(n.gt(0), async () => {}) //!
     },
-    /if: its body is recorded at once and cannot be async/,
+    /if: the body is recorded while it runs and cannot be async/,
   )
   refuses(
     'an async role',
@@ -389,7 +389,7 @@ describe('control flow', () => {
       // eslint-disable-next-line @typescript-eslint/no-misused-promises
       t.roles({ one: async () => {} }) //!
     },
-    /the role one: its body is recorded at once and cannot be async/,
+    /the role one: the body is recorded while it runs and cannot be async/,
   )
 })
 
@@ -410,7 +410,7 @@ describe('kernels', () => {
       t.barrier()
     }) // prettier-ignore
     const error = thrownBy(() => late.record({ world: 2 }))
-    expect(error.problem).toMatch(/late: its body is recorded at once and cannot be async/)
+    expect(error.problem).toMatch(/late: the body is recorded while it runs and cannot be async/)
     expect(error.site?.position).toMatchObject({ file: thisFile, line: lineOf('async kernel') })
     await new Promise((resolve) => setTimeout(resolve, 1))
   })

@@ -120,7 +120,7 @@ describe('a record that is incomplete', () => {
   const define = (change: object) => () => defineOperation({ ...whole, ...change } as never)
   it('is rejected with the field that is missing', () => {
     expect(define({ name: 'two words' })).toThrow(
-      'defineOperation: the name is "two words"; it must be a word',
+      'defineOperation: the name of the operation is "two words", but must be a single word',
     )
     expect(define({ variants: { fused: none } })).toThrow(
       'x has no variant bsp, with which the others are compared; it has fused',

@@ -61,7 +61,9 @@ describe('tuning a scenario', () => {
       { tiles: { A: 8, B: 3 }, why: 'element 3 is wrong' },
     ])
     await expect(tuned(({ A }) => (A === 4 ? fail('too large') : 1))).rejects.toThrow('too large')
-    await expect(tuned(() => 0)).rejects.toThrow('launches nothing, so there is nothing to measure')
+    await expect(tuned(() => 0)).rejects.toThrow(
+      'the scenario launches no kernel, so there is nothing to measure',
+    )
   })
 
   it('throws what interrupted it before anything was measured', async () => {

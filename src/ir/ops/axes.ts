@@ -114,15 +114,15 @@ function argument(summary: string, isBetter: (a: number, b: number) => boolean):
 }
 
 export const axisOps = {
-  'reduce.sum': reduction('sum along an axis', 0, (a, b) => a + b),
-  'reduce.max': reduction('largest along an axis', undefined, maximum),
-  'reduce.min': reduction('smallest along an axis', undefined, minimum),
+  'reduce.sum': reduction('the sum of the elements along an axis', 0, (a, b) => a + b),
+  'reduce.max': reduction('the largest element along an axis', undefined, maximum),
+  'reduce.min': reduction('the smallest element along an axis', undefined, minimum),
   argmax: argument(
-    'index of the largest element along an axis; a NaN wins, then the lowest index',
+    'the index of the largest element along an axis; a NaN counts as the largest, and of equal elements the first wins',
     (a, b) => a > b,
   ),
   argmin: argument(
-    'index of the smallest element along an axis; a NaN wins, then the lowest index',
+    'the index of the smallest element along an axis; a NaN counts as the smallest, and of equal elements the first wins',
     (a, b) => a < b,
   ),
   cumsum: {
@@ -147,7 +147,7 @@ export const axisOps = {
     elements: 'gathered',
     meets: 'exchange',
     numbers: [0],
-    summary: 'the same elements in row-major order, in another shape',
+    summary: 'the elements of a fragment, in row-major order, as a fragment of another shape',
     infer(node) {
       expectInputs(node, 1)
       const type = expectValue(node.inputs[0], 'the operand')
@@ -166,7 +166,7 @@ export const axisOps = {
     elements: 'gathered',
     meets: 'exchange',
     numbers: [0, 1],
-    summary: 'interleaves the elements of a and b along the last axis, beginning with a',
+    summary: 'interleaves the elements of a and b along the last axis: a, b, a, b, …',
     infer(node) {
       expectInputs(node, 2)
       const a = expectValue(node.inputs[0], 'the left operand')

@@ -1,30 +1,33 @@
 /**
- * Defines which ops of asynchronous engines need each other: an access that continues after its op needs an op that
- * waits for the access, and an op that waits for accesses needs such an access. The verifier reports a missing op
- * (`Companion`).
+ * Defines which ops need each other, because engines such as a GPU's copy engine and matrix unit work asynchronously.
+ * An op that starts an asynchronous access needs another op that waits for the access, and an op that waits needs an
+ * access for which it can wait. The verifier reports a missing op (`Companion`).
  */
 import type { Node } from '../node.ts'
 import type { Companion } from './op.ts'
 import { opOf } from './table.ts'
 
-/** The unit that makes an access that is in flight until a `drain`, and undefined for every other access. */
+/**
+ * The unit (an engine or the threads) that makes an access that continues until a `drain`; undefined for other
+ * accesses.
+ */
 const unitInFlight = (node: Node): unknown =>
   ['at quiet', 'at drain'].includes(opOf(node).completes) ? node.attributes.by : undefined
 
-/** The unit whose accesses a `drain` completes. */
+/** The unit (the engine by default, or the threads) for whose accesses a `drain` waits. */
 const drainedUnit = ({ attributes: { by = 'engine' } }: Node): unknown => by
 
 /** Without an asynchronous store or copy, `drain` has nothing to wait for. */
 export const storeInFlight: Companion = {
   where: 'role',
-  what: 'a store by an engine or a copy in flight',
+  what: 'an asynchronous store or copy for which the drain can wait',
   is: (drain, other) => unitInFlight(other) === drainedUnit(drain),
 }
 
-/** An asynchronous store or copy is complete only after a `drain` of all of them. */
+/** An asynchronous store or copy is complete only after a `drain` that waits for all such accesses of the role. */
 export const fullDrain: Companion = {
   where: 'role',
-  what: 'a drain of all copies in flight',
+  what: 'a drain that waits for all asynchronous copies',
   is(node, other) {
     const unit = unitInFlight(node)
     if (unit === undefined) return true
@@ -38,7 +41,7 @@ const isByMatrixUnit = (node: Node): boolean =>
 
 export const startedProduct: Companion = {
   where: 'role',
-  what: 'a matrix product by an engine',
+  what: 'a matrix product that the matrix unit executes',
   is: (_, other) => isByMatrixUnit(other),
 }
 
@@ -50,10 +53,10 @@ export const productWait: Companion = {
     !isByMatrixUnit(dot) || (op === 'dot.wait' && attributes.pending === undefined),
 }
 
-/** If a role holds an arrival and never makes it, the producer of the buffer ring waits forever. */
+/** If a role holds back an arrival at a barrier and never arrives, the producer of the buffer ring waits forever. */
 export const laterArrival: Companion = {
   where: 'role',
-  what: 'an arrive.held that makes the held arrival',
+  what: 'an arrive.held that performs the arrival that is held back',
   is: ({ inputs: [, held] }, { op, inputs }) =>
     held === undefined || (op === 'arrive.held' && inputs[0] === held),
 }

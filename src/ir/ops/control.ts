@@ -5,16 +5,18 @@
  *   for         (low, high, step, …init)      block (index, …state) -> state
  *   while       (…init)                       block (…state) -> bool; block (…state) -> state
  *   if          (condition)                   block () -> values; block () -> values
- *   persistent  (program, programs, …extents, …init)  block (…indices, …state) -> state; visits the tiles program,
- *                                             program + programs, … of the space, last axis fastest; with `cluster`,
- *                                             the last axes are the places in a cluster (../clusters.ts)
- *   pipeline    (…extents, …init)             block (…indices, …state) -> state; its waits and global-to-shared copies
- *                                             run ahead of the rest by up to `stages` - 1 iterations
- *   roles       ()                            one block per role; groups of warps execute different blocks, then
- *                                             synchronise; `duties` says what the roles that a pass makes are for
+ *   persistent  (program, programs, …extents, …init)  block (…indices, …state) -> state
+ *   pipeline    (…extents, …init)             block (…indices, …state) -> state
+ *   roles       ()                            one block () per role
  *   teams       (program, …sizes)             one block (program, programs) per team; a program executes one of them
- *   last        (arrivals, index?)            block () executed by the program whose arrival is the last of `arrivals`;
- *                                             with an index, one counter for each index below `of`
+ *   last        (arrivals, index?)            block ()
+ *
+ * In a `persistent` loop, program p of n visits the tiles p, p + n, p + 2 n, … of the space, whose last axis varies
+ * fastest. If the loop has clusters, its last axes are the position of a program in its cluster (../clusters.ts). In a
+ * `pipeline`, waits and global-to-shared copies run up to `stages` - 1 iterations ahead of the rest of the body. Each
+ * role is a group of warps; all roles synchronise after their blocks. The attribute `duties` names the tasks of roles
+ * that a compiler pass has created. The block of `last` is executed by the program that makes the last of `arrivals`
+ * arrivals. If `last` has an index, it has one counter of arrivals for each index from 0 to `of` - 1.
  */
 import type { Block, Node } from '../node.ts'
 import { sameType, typeName, valueType, voidType, type Type } from '../type.ts'
@@ -107,8 +109,8 @@ export const controlOps = {
     elements: 'other',
     numbers: 'other',
     ahead: 'both',
-    summary: 'a parameter of a kernel or of a block',
-    infer: () => fail('a param is created together with its block'),
+    summary: 'a parameter of a kernel, or of a block such as the body of a loop',
+    infer: () => fail('a param cannot be created alone; it is created together with its block'),
   },
   result: {
     ...yieldsNothing,
@@ -118,7 +120,7 @@ export const controlOps = {
     elements: 'other',
     numbers: 'other',
     ahead: 'both',
-    summary: 'one of the values that a control node yields',
+    summary: 'one of the values that a loop or branch yields',
     infer(node): Type {
       const from: Node | undefined = node.inputs[0]
       const block: Block | undefined = from?.blocks.at(-1)
@@ -130,7 +132,7 @@ export const controlOps = {
     ...control,
     flow: 'repeats',
     state: 'carried',
-    summary: 'a loop whose index runs from low up to high, exclusive',
+    summary: 'a loop whose index counts from `low` up to, but not including, `high`',
     infer(node) {
       const [body] = expectBlocks(node, 1)
       for (const bound of node.inputs.slice(0, 3)) expectScalar(bound, 'a bound of the loop', ['i32'])
@@ -185,7 +187,7 @@ export const controlOps = {
     ...control,
     flow: 'repeats',
     state: 'carried',
-    summary: 'a loop that divides the tiles of a space among the programs of the launch',
+    summary: 'a loop that assigns the points of an index space round-robin to the programs of the launch',
     infer: (node) => expectSpaceLoop(node, 2),
   },
   pipeline: {
@@ -212,7 +214,9 @@ export const controlOps = {
     infer(node) {
       const { names, warps, duties = names } = node.attributes as Record<string, readonly unknown[]>
       if (warps.length !== names.length || duties.length !== names.length)
-        fail(`${names.length} names, ${warps.length} numbers of warps and ${duties.length} duties`)
+        fail(
+          `there are ${names.length} names, ${warps.length} numbers of warps and ${duties.length} duties, but each role needs one of each`,
+        )
       expectWarps(names as readonly string[], warps as readonly number[])
       for (const block of expectBlocks(node, names.length)) {
         expectTypes(block.params, [], 'a role')
@@ -254,12 +258,12 @@ export const controlOps = {
     order: 'both',
     scope: 'rank',
     summary:
-      'executes its block in the program whose arrival is the last of `arrivals` on the rank; with an index, arrivals are counted per index',
+      'executes its block in the program that makes the last of `arrivals` arrivals at this op on the rank; with an index, counts the arrivals at each index separately',
     infer(node) {
       const [body] = expectBlocks(node, 1)
       const [arrivals, index] = node.inputs as readonly (Node | undefined)[]
       expectScalar(arrivals, 'arrivals', ['i32'])
-      if (constantOf(arrivals!) < 1) fail(`${constantOf(arrivals!)} arrivals: the block would never run`)
+      if (constantOf(arrivals!) < 1) fail(`with ${constantOf(arrivals!)} arrivals, the block would never run`)
       if (index) {
         expectScalar(index, 'the index', ['i32'])
         const of = node.attributes.of as number

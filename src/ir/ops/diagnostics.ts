@@ -19,7 +19,8 @@ const reports = {
 export const diagnosticOps = {
   assert: {
     ...reports,
-    summary: 'stops the world with `message` and the source line unless the condition is true',
+    summary:
+      'stops all ranks with an error that names `message` and the source line, unless the condition is true',
     infer(node) {
       expectInputs(node, 1)
       expectScalar(node.inputs[0], 'the condition', ['bool'])
@@ -30,7 +31,7 @@ export const diagnosticOps = {
   print: {
     ...reports,
     summary:
-      'prints numbers with `label`: the numbers of value i are the next `counts[i]` inputs; the stage `prints` replaces this op by stores to a buffer',
+      'prints `label` and values, of which value i consists of the next `counts[i]` inputs; the compiler stage `prints` replaces this op by stores to a buffer',
     infer(node) {
       node.inputs.forEach((_, i) => expectScalar(node.inputs[i], 'a number', printable))
       if (typeof node.attributes.label !== 'string') fail('needs a label')

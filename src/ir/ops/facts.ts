@@ -14,7 +14,10 @@ export const isElementwise = (node: Node): boolean => opOf(node).elements === 's
 /** True if the node only computes or declares storage, and has no effect that another agent could observe. */
 export const isPassive = (node: Node): boolean => ['pure', 'declare'].includes(opOf(node).effect)
 
-/** The blocks of a node that yield its carried state. The condition block of a `while` loop yields no carried state. */
+/**
+ * The blocks of a control node that yield the state that the node carries. The condition of a `while` loop yields no
+ * state.
+ */
 export const stateBlocks = (node: Node): readonly Block[] =>
   opOf(node).state === 'tested' ? node.blocks.slice(1) : node.blocks
 
@@ -52,7 +55,7 @@ export function meetsRoles(node: Node): boolean {
   return effect === 'sync' && scope === 'program' && meets === 'barrier'
 }
 
-/** The declaration of the barrier at which a node arrives by itself, on behalf of its role; undefined if it does not arrive. */
+/** The declaration of the barrier at which a node arrives for its role; undefined if the node arrives at no barrier. */
 export const arrivesAt = (node: Node): Node | undefined =>
   opOf(node).waitsFor === 'nobody' && releases(node) ? barrierOf(node) : undefined
 
@@ -92,7 +95,7 @@ export const declaresBarriers = (node: Node): boolean =>
  */
 export const isOfThreads = (node: Node): boolean => opOf(node).waitsFor === 'threads'
 
-/** True if the accesses before the node are visible to an agent that observes the node. */
+/** True if an agent that observes the effect of the node also observes all accesses that precede the node. */
 export const releases = (node: Node): boolean => hasOrder(node, 'releases', ['release', 'acqRel', 'seqCst'])
 
 /** True if other programs can observe when the node is executed. */
@@ -112,12 +115,12 @@ function hasOrder(node: Node, half: Ordering, orders: readonly Order[]): boolean
   return order === half || order === 'both'
 }
 
-/** The flag set and the side (signal or wait) of the epoch that a node reads. */
+/** The epoch that a node reads: the flag set to which it belongs, and its side (signal or wait). */
 export interface EpochUse {
   /** The kernel parameter that holds the flag set whose epoch the node reads. */
   readonly flags: Node
   readonly side: 'signal' | 'wait'
-  /** True if each launch of a kernel with this node advances the epoch. */
+  /** True if each launch of a kernel with this node advances the epoch of the flag set. */
   readonly advances: boolean
 }
 
@@ -173,7 +176,7 @@ export interface Copied {
   readonly mask: Node | undefined
 }
 
-/** The source, the target and the mask of a copy node. The result is undefined for a node that is not a copy. */
+/** The source, the target and the mask of a copy node. For a node that is not a copy, the result is undefined. */
 export function copyOf(node: Node): Copied | undefined {
   const accesses = accessesOf(node)
   const from = accesses.find(({ writes }) => !writes)

@@ -58,9 +58,9 @@ export const functionOps = {
   rsqrt: approximate('1 / square root', (x) => 1 / Math.sqrt(x), 8),
   tanh: approximate('hyperbolic tangent', Math.tanh, 20),
   sigmoid: approximate('1 / (1 + e^-x)', (x) => 1 / (1 + Math.exp(-x)), 20),
-  floor: exact('the largest integer that is not above x', Math.floor, 1),
-  ceil: exact('the smallest integer that is not below x', Math.ceil, 1),
-  round: exact('the nearest integer; ties to even', roundToEven, 1),
+  floor: exact('the largest integer that is at most x', Math.floor, 1),
+  ceil: exact('the smallest integer that is at least x', Math.ceil, 1),
+  round: exact('the integer nearest to x; ties go to the even integer', roundToEven, 1),
   pow: {
     ...binary('x to the y', floats, () => (x, y) => Math.fround(power(x, y)), { operations: 40 }),
     isApproximate: true,

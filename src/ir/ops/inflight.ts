@@ -18,7 +18,8 @@ import { expectInputs, fail, straight, yieldsNothing, type Op, type Unplaced } f
 import { expectFlag, expectOrderIn } from './sync.ts'
 
 /**
- * Only the consumer of a pipeline executes asynchronous copies, so that the role that starts a copy also completes it.
+ * Of the two roles of a pipeline, only the consumer executes the ops of this file, so that the role that starts a copy
+ * also waits for its completion.
  */
 const ahead = 'consumer'
 
@@ -47,11 +48,11 @@ export const inFlightOps = {
     needs: fullDrain,
     order: 'none',
     scope: 'none',
-    summary: 'starts a copy; its accesses are in flight until a `quiet` of the role',
+    summary: 'starts an asynchronous copy, which may continue until the role executes `quiet`',
     infer(node) {
       const { source, target } = expectMaskedCopy(node, 0)
       if (!isGlobal(source) && !isGlobal(target))
-        fail('a copy in flight reads or writes a tensor: copy between shared tiles with t.copy()')
+        fail('an asynchronous copy must read or write a tensor: copy between shared tiles with t.copy()')
       return voidType
     },
   },
@@ -64,7 +65,7 @@ export const inFlightOps = {
     order: 'both',
     scope: 'threads',
     summary:
-      'waits until the copies that the role has in flight are complete, or with `reads` until they have read their sources',
+      'waits until all asynchronous copies that the role has started are complete, or with `reads` only until these copies have read their sources',
     infer(node) {
       expectInputs(node, 0)
       const { of } = node.attributes
@@ -86,7 +87,7 @@ export const inFlightOps = {
     order: 'attribute',
     scope: 'attribute',
     summary:
-      'copies, then signals the flag for this epoch; the signal releases the copy and everything that this role did before',
+      'copies elements, then signals a flag for this epoch; an agent that waits for the flag sees the copied elements and everything that this role did before',
     infer(node) {
       expectFlag(node.inputs[0])
       expectMaskedCopy(node, 1)

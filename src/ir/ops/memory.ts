@@ -114,11 +114,12 @@ export const memoryOps = {
     effect: 'declare',
     place: 'top',
     ahead: 'both',
-    summary: "a tile in the program's shared memory, uninitialised at first",
+    summary: "declares a tile in the program's shared memory, whose elements are uninitialised at first",
     infer(node) {
       const shape = expectShape(node.attributes.shape as Shape, 'a shared tile', 3)
       const dtype = expectDType(node.attributes.dtype)
-      if (dtype === 'bool') fail('a mask is not stored: keep it as i32, with .to(i32)')
+      if (dtype === 'bool')
+        fail('a shared tile cannot hold bool: convert a mask with .to(i32) and store it as i32')
       return refType('shared', dtype, shape)
     },
   },
@@ -182,7 +183,9 @@ export const memoryOps = {
       expectMulticast(node)
       if (node.attributes.multicast !== undefined)
         if (node.inputs.length > 2 || source.space !== 'global' || target.space !== 'shared')
-          fail('a multicast copies whole tiles from global to shared memory, without a mask')
+          fail(
+            'a copy with `multicast` must copy whole tiles from global to shared memory and cannot have a mask',
+          )
       return voidType
     },
   },
@@ -198,7 +201,8 @@ export const memoryOps = {
     order: 'none',
     scope: 'none',
     ahead: 'consumer',
-    summary: 'copies from global to shared memory; complete when the phase of its barrier completes',
+    summary:
+      'starts an asynchronous copy from global to shared memory, which is complete when the current phase of its barrier completes',
     infer(node) {
       expectInputs(node, 3)
       expectCopy(node.inputs[0], node.inputs[1])
@@ -209,16 +213,16 @@ export const memoryOps = {
       return voidType
     },
   },
-  'atomic.add': atomic('adds', atomicDtypes, {
+  'atomic.add': atomic('adds the operand to an element atomically', atomicDtypes, {
     commutes: true,
     change: (round) => (old, value) => round(old + value),
   }),
-  'atomic.sub': atomic('subtracts', atomicDtypes, {
+  'atomic.sub': atomic('subtracts the operand from an element atomically', atomicDtypes, {
     commutes: true,
     change: (round) => (old, value) => round(old - value),
   }),
   'atomic.cas': atomic(
-    'stores `desired` if the element is `expected`',
+    'stores `desired` in an element atomically if the element equals `expected`',
     bitwiseDtypes,
     {
       commutes: false,
@@ -226,24 +230,33 @@ export const memoryOps = {
     },
     2,
   ),
-  'atomic.xchg': atomic('stores', atomicDtypes, { commutes: false, change: () => (_, value) => value }),
+  'atomic.xchg': atomic('stores the operand in an element atomically', atomicDtypes, {
+    commutes: false,
+    change: () => (_, value) => value,
+  }),
   'atomic.and': atomic(
-    'bitwise and',
+    'stores the bitwise and of an element and the operand atomically',
     bitwiseDtypes,
     bitwise((a, b) => a & b),
   ),
   'atomic.or': atomic(
-    'bitwise or',
+    'stores the bitwise or of an element and the operand atomically',
     bitwiseDtypes,
     bitwise((a, b) => a | b),
   ),
   'atomic.xor': atomic(
-    'bitwise exclusive or',
+    'stores the bitwise exclusive or of an element and the operand atomically',
     bitwiseDtypes,
     bitwise((a, b) => a ^ b),
   ),
-  'atomic.min': atomic('keeps the smaller', atomicDtypes, { commutes: true, change: () => minimum }),
-  'atomic.max': atomic('keeps the larger', atomicDtypes, { commutes: true, change: () => maximum }),
+  'atomic.min': atomic('stores the smaller of an element and the operand atomically', atomicDtypes, {
+    commutes: true,
+    change: () => minimum,
+  }),
+  'atomic.max': atomic('stores the larger of an element and the operand atomically', atomicDtypes, {
+    commutes: true,
+    change: () => maximum,
+  }),
 } as const satisfies Record<string, Op>
 
 /** Checks that a copy between two memory references is possible. */
@@ -255,10 +268,12 @@ export function expectCopy(
   const target = expectRef(to, 'the target')
   if (source.dtype !== target.dtype)
     fail(
-      `the source holds ${source.dtype}, the target ${target.dtype}: load, cast with .to(${target.dtype}) and store`,
+      `the source holds ${source.dtype}, but the target holds ${target.dtype}: load, cast with .to(${target.dtype}) and store`,
     )
   if (!sameShape(source.shape, target.shape))
-    fail(`the source is [${source.shape.join('x')}], the target [${target.shape.join('x')}]`)
+    fail(
+      `the source has shape [${source.shape.join('x')}], but the target has shape [${target.shape.join('x')}]`,
+    )
   return { source, target }
 }
 

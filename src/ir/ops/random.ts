@@ -13,7 +13,8 @@ export const randomOps = {
     ...elementwise,
     // One round of the Philox generator computes two 64-bit products, four exclusive ors and two additions.
     operations: 10 * philox.rounds,
-    summary: 'word `word` of the Philox4x32-10 block of a counter (four words) under a key (two words)',
+    summary:
+      'random bits: word `word` of the block that the generator Philox4x32-10 computes from a counter (four words) and a key (two words)',
     infer(node) {
       expectInputs(node, 6)
       const [first, ...rest] = node.inputs.map((input, i) =>
@@ -25,7 +26,7 @@ export const randomOps = {
           fail(`the words differ: ${typeName(first)} and ${typeName(type)}`)
       }
       if (![0, 1, 2, 3].includes(node.attributes.word as number))
-        fail(`word ${node.attributes.word} is not one of the four words of a block`)
+        fail(`the attribute \`word\` is ${node.attributes.word}, but a block of random bits has words 0 to 3`)
       return valueType('u32', first.shape)
     },
     evaluate(node, inputs) {

@@ -24,7 +24,7 @@ import { opOf } from './table.ts'
 /** Checks that the input is a whole flag set of the kernel, not a view of one, because epochs belong to flag sets. */
 function expectFlagSet(node: Node | undefined): void {
   if (node?.type.kind !== 'flags') fail(`needs flags, not ${node ? typeName(node.type) : 'nothing'}`)
-  if (node.op !== 'param') fail('needs a flag set of the kernel, not a part of one')
+  if (node.op !== 'param') fail('needs a whole flag set that is a parameter of the kernel, not a view of one')
 }
 
 /** The op that combines the partial results of warps needs a reduction as its input. */
@@ -92,7 +92,7 @@ const advance = (side: 'signal' | 'wait') =>
     effect: 'sync',
     advances: side,
     inserted: 'words',
-    summary: `the epoch of a flag set advances on its ${side} side; no flag is written, because flag-in-data words carry the epoch`,
+    summary: `advances the ${side} epoch of a flag set once per launch, without writing a flag, because flag-in-data words carry the epoch`,
     infer(node) {
       expectInputs(node, 1)
       expectFlagSet(node.inputs[0])
@@ -114,7 +114,7 @@ export const stageOps = {
     place: 'outside roles',
     inserted: 'clusters',
     summary:
-      'a barrier of all programs of the cluster: everything that a program did before it happens before everything that any program does after it',
+      'a barrier of all programs of a cluster: everything that a program did before the barrier happens before everything that any of these programs does after the barrier',
     infer(node) {
       expectInputs(node, 0)
       return voidType
@@ -130,7 +130,8 @@ export const stageOps = {
     isView: false,
     ahead: 'both',
     operations: 0,
-    summary: 'the same fragment in another layout: its threads exchange their elements',
+    summary:
+      'converts a fragment to another layout: the threads exchange the elements that they hold in registers',
     infer(node) {
       expectInputs(node, 1)
       const type = expectValue(node.inputs[0], 'the operand')
@@ -151,7 +152,8 @@ export const stageOps = {
     meets: 'exchange',
     ahead: 'both',
     operations: 1,
-    summary: 'combines the partial reductions of the warps of a role into one result in all warps',
+    summary:
+      'combines the partial results of a reduction, one from each warp of a role, into one result that every warp gets',
     infer(node) {
       expectInputs(node, 1)
       return expectValue(node.inputs[0], 'the reduction')
@@ -171,7 +173,7 @@ export const stageOps = {
     order: 'attribute',
     scope: 'attribute',
     summary:
-      'stores flag-in-data words, each with the epoch of this launch in the two lowest bits of its mantissa',
+      'stores f32 numbers as flag-in-data words, which hold the epoch of this launch in the two lowest bits of the mantissa',
     infer(node) {
       expectInputs(node, 3)
       const { dtype, shape } = expectWords(node)
@@ -197,7 +199,7 @@ export const stageOps = {
     scope: 'attribute',
     operations: 0,
     summary:
-      'loads flag-in-data words without the bits that carry the epoch; inside `until`, which repeats the load',
+      'loads the numbers in flag-in-data words, without the bits that hold the epoch; the enclosing `until` repeats the load until all words have arrived',
     infer(node) {
       expectInputs(node, 2)
       const { dtype, shape } = expectWords(node)
@@ -222,16 +224,16 @@ export const stageOps = {
     advances: 'none',
     looks: 'none',
     summary:
-      'repeats its block until all flag-in-data words that the block takes carry the epoch of this launch',
+      'repeats its block until all flag-in-data words that the block loads hold the epoch of this launch',
     infer(node): Type {
       expectInputs(node, 0)
       if (node.blocks.length !== 1) fail(`owns 1 block, has ${node.blocks.length}`)
       const nodes = [...walk(node.blocks[0])]
-      if (!nodes.some(({ op }) => op === 'words.take')) fail('has no words.take in its block')
+      if (!nodes.some(({ op }) => op === 'words.take')) fail('the block must contain a words.take')
       const harmful = nodes
         .map(opOf)
         .findIndex(({ effect, waitsFor }) => ['write', 'sync'].includes(effect) && waitsFor !== 'threads')
-      if (harmful >= 0) fail(`repeats ${nodes[harmful].op}, which may be executed only once`)
+      if (harmful >= 0) fail(`the block would repeat ${nodes[harmful].op}, which must be executed only once`)
       return voidType
     },
   },
@@ -240,7 +242,7 @@ export const stageOps = {
     meets: 'barrier',
     order: 'both',
     scope: 'threads',
-    summary: 'the threads of the role, or of each warpgroup of the role, synchronise',
+    summary: 'a barrier of the threads of a role, or of the threads of each warpgroup of a role',
     infer(node) {
       expectInputs(node, 0)
       const { of } = node.attributes
@@ -254,7 +256,7 @@ export const stageOps = {
     order: 'both',
     scope: 'threads',
     summary:
-      'orders earlier accesses by the role, in shared or in all memory, before later accesses by engines on its behalf',
+      "orders earlier accesses by a role's threads, in shared memory or in all memory, before later accesses that the copy engine or the matrix unit makes for the role",
     infer(node) {
       expectInputs(node, 0)
       const { space } = node.attributes
@@ -269,7 +271,7 @@ export const stageOps = {
     order: 'releases',
     scope: 'threads',
     summary:
-      'waits until the stores by engines on behalf of the role are complete, or with `reads` until they have read their sources, except the last `pending` boxes; by `threads`, until their asynchronous copies are complete',
+      'waits until the stores that the copy engine makes for a role are complete, or with `reads` only until they have read their sources; the last `pending` boxes may stay in flight; with `by` = threads, waits instead for the asynchronous copies of the threads',
     infer(node) {
       expectInputs(node, 0)
       const { of, pending, by } = node.attributes
@@ -279,7 +281,7 @@ export const stageOps = {
         fail(`the attribute \`of\` is ${String(of)}, but must be reads or absent`)
       if (pending !== undefined && (of !== 'reads' || !Number.isInteger(pending) || Number(pending) < 1))
         fail(
-          `leaves ${String(pending)} boxes in flight: \`pending\` must be at least one, and \`of\` must be reads`,
+          `the attribute \`pending\` is ${String(pending)}, but must be a whole number of at least 1, with \`of\` = reads`,
         )
       return voidType
     },
@@ -302,7 +304,7 @@ export const stageOps = {
     advances: 'none',
     looks: 'none',
     summary:
-      'executes its block, which has a wait, unless the role has waited for this flag before; remembers the first 32 flags of a set (`set`), or only the last flag (`last`)',
+      'executes its block, which contains one wait, unless the role has already waited for that flag; remembers the first 32 flags of a set (`set`), or only the most recent flag (`last`)',
     infer(node): Type {
       expectInputs(node, 0)
       if (node.blocks.length !== 1) fail(`owns 1 block, has ${node.blocks.length}`)

@@ -73,8 +73,8 @@ const id = { ...free, elements: 'other', infer: () => valueType('i32') } as cons
 const isInteger = (dtype: DType): boolean => dtype !== 'f32'
 
 /**
- * Simplifies a sum of integers with a zero operand to the other operand. Removing a zero operand is not valid for
- * floats, because -0 + 0 is 0, not -0.
+ * Replaces a sum of two integers, one of which is 0, by the other integer. The sum of a float and 0 cannot be replaced,
+ * because -0 + 0 is 0, not -0.
  */
 const unlessZero: Op['simplify'] = (dtype, [a, b]) =>
   !isInteger(dtype) ? undefined : b === 0 ? { input: 0 } : a === 0 ? { input: 1 } : undefined
@@ -86,24 +86,32 @@ export const valueOps = {
     ...free,
     elements: 'indices',
     numbers: 'given',
-    summary: 'a number known when recording',
+    summary: 'a constant: a number that is known when the kernel is recorded',
     infer: (node) => valueType(expectDType(node.attributes.dtype)),
     evaluate: (node) => attribute<number>(node, 'value'),
   },
   iota: {
     ...free,
     elements: 'indices',
-    summary: '0, 1, 2, … as a fragment of i32',
+    summary: 'the numbers 0, 1, 2, … as a fragment of i32',
     infer: (node) => valueType('i32', expectShape([node.attributes.extent as number], 'a fragment')),
     evaluate: (node) => Float64Array.from({ length: attribute<number>(node, 'extent') }, (_, i) => i),
   },
-  rank: { ...id, varies: 'by rank', summary: 'the rank this program runs on' },
-  program: { ...id, varies: 'by program', summary: 'the number of this program in its launch, on its rank' },
-  programs: { ...id, varies: 'by program', summary: 'how many programs the launch has on this rank' },
+  rank: { ...id, varies: 'by rank', summary: 'the rank on which this program runs' },
+  program: {
+    ...id,
+    varies: 'by program',
+    summary: 'the index of this program among the programs of its launch on its rank',
+  },
+  programs: {
+    ...id,
+    varies: 'by program',
+    summary: 'the number of programs that the launch has on this rank',
+  },
 
   neg: unary('-x', arithmetic, (dtype) => (x) => round(dtype, -x)),
   abs: unary('|x|', ['f32', 'i32', 'i64'], (dtype) => (x) => round(dtype, Math.abs(x))),
-  not: unary('bitwise complement; of a bool, negation', bits, (dtype) =>
+  not: unary('the bitwise complement of x; for a bool, the negation', bits, (dtype) =>
     dtype === 'bool' ? (x) => (x ? 0 : 1) : (x) => round(dtype, dtype === 'i64' ? -x - 1 : ~x),
   ),
   ...functionOps,
@@ -136,18 +144,28 @@ export const valueOps = {
       },
     },
   ),
-  div: binary('a / b; of integers, towards zero', arithmetic, (dtype) => (a, b) => divide(dtype, a, b), {
-    operations: 8,
-    simplify: (_, [, b]) => (b === 1 ? { input: 0 } : undefined),
-  }),
-  mod: binary('remainder of div, with the sign of a', integers, (dtype) => (a, b) => remainder(dtype, a, b), {
-    operations: 8,
-    simplify: (_, [, b]) => (b === 1 ? { value: 0 } : undefined),
-  }),
-  min: binary('the smaller; a NaN loses', arithmetic, () => minimum),
-  max: binary('the larger; a NaN loses', arithmetic, () => maximum),
+  div: binary(
+    'a / b; for integers, rounded towards zero',
+    arithmetic,
+    (dtype) => (a, b) => divide(dtype, a, b),
+    {
+      operations: 8,
+      simplify: (_, [, b]) => (b === 1 ? { input: 0 } : undefined),
+    },
+  ),
+  mod: binary(
+    'the remainder of the division a / b, with the sign of a',
+    integers,
+    (dtype) => (a, b) => remainder(dtype, a, b),
+    {
+      operations: 8,
+      simplify: (_, [, b]) => (b === 1 ? { value: 0 } : undefined),
+    },
+  ),
+  min: binary('the smaller of a and b; if one of them is NaN, the other', arithmetic, () => minimum),
+  max: binary('the larger of a and b; if one of them is NaN, the other', arithmetic, () => maximum),
   and: binary(
-    'bitwise and; of bools, logical',
+    'the bitwise and of a and b; for bools, the logical and',
     bits,
     bitwise(
       (a, b) => a & b,
@@ -155,7 +173,7 @@ export const valueOps = {
     ),
   ),
   or: binary(
-    'bitwise or; of bools, logical',
+    'the bitwise or of a and b; for bools, the logical or',
     bits,
     bitwise(
       (a, b) => a | b,
@@ -164,7 +182,7 @@ export const valueOps = {
     { simplify: unlessZero },
   ),
   xor: binary(
-    'bitwise exclusive or',
+    'the bitwise exclusive or of a and b',
     bits,
     bitwise(
       (a, b) => a ^ b,
@@ -173,7 +191,7 @@ export const valueOps = {
     { simplify: unlessZero },
   ),
   shl: binary(
-    'shift left',
+    'a shifted left by b bits',
     integers,
     bitwise(
       (a, b) => a << b,
@@ -182,7 +200,7 @@ export const valueOps = {
     { simplify: unlessRightZero },
   ),
   shr: binary(
-    'shift right; of signed integers, arithmetic',
+    'a shifted right by b bits; for signed integers, an arithmetic shift',
     integers,
     (dtype) =>
       dtype === 'u32'
@@ -234,7 +252,7 @@ export const valueOps = {
     ...elementwise,
     numbers: [1, 2],
     operations: 1,
-    summary: 'a where the condition holds, else b',
+    summary: 'the elements of a where the condition is true, and those of b where it is false',
     infer(node) {
       expectInputs(node, 3)
       const condition = expectValue(node.inputs[0], 'the condition')
@@ -253,7 +271,7 @@ export const valueOps = {
     ...elementwise,
     numbers: [0],
     operations: 1,
-    summary: 'converts the numbers to another dtype',
+    summary: 'converts the elements of a value to another dtype',
     infer(node) {
       expectInputs(node, 1)
       return valueType(expectDType(node.attributes.dtype), expectValue(node.inputs[0], 'the operand').shape)
@@ -271,7 +289,7 @@ export const valueOps = {
     ...free,
     elements: 'stretched',
     numbers: [0],
-    summary: 'adds an axis of extent 1',
+    summary: 'adds an axis of extent 1 to a fragment',
     infer(node) {
       expectInputs(node, 1)
       const type = expectValue(node.inputs[0], 'the operand')
@@ -286,14 +304,14 @@ export const valueOps = {
     ...free,
     elements: 'stretched',
     numbers: [0],
-    summary: 'repeats axes of extent 1, and scalars, to a shape',
+    summary: 'repeats a scalar, or the axes of extent 1 of a fragment, to fill a shape',
     infer(node) {
       expectInputs(node, 1)
       const type = expectValue(node.inputs[0], 'the operand')
       const shape = expectShape(node.attributes.shape as Shape, 'a fragment')
       const common = broadcastShapes(type.shape, shape)
       if (!common || !sameShape(common, shape))
-        fail(`${typeName(type)} does not stretch to [${shape.join('x')}]`)
+        fail(`${typeName(type)} cannot be broadcast to [${shape.join('x')}]`)
       return valueType(type.dtype, shape)
     },
     evaluate(node, [input]) {
@@ -315,7 +333,8 @@ export const valueOps = {
     elements: 'moved',
     numbers: [0],
     isView: true,
-    summary: 'exchanges rows and columns; for a shared tile, the result is another view of the same elements',
+    summary:
+      'exchanges the rows and columns of a fragment or shared tile; for a shared tile, the result is a view of the same elements',
     infer(node) {
       expectInputs(node, 1)
       const type = node.inputs[0].type
@@ -354,12 +373,12 @@ export const valueOps = {
     scope: 'none',
     operations: ({ inputs }) => 2 * (inputs[0].type as ValueType).shape[1],
     summary:
-      'accumulator + a x b; products are exact and sums are kept in f32 (i32 for i8) by the hardware, and in f64 by the evaluator',
+      'the matrix product accumulator + a x b; products are exact, and the hardware keeps sums in f32 (i32 for i8), the evaluator in f64',
     infer(node) {
       expectInputs(node, 3, 4)
       const [a, b, acc] = node.inputs.map((input) => input.type)
       if (node.inputs.length > 3 && node.inputs[3].op !== 'staging')
-        fail(`its operands are staged in ${node.inputs[3].op}`)
+        fail(`the fourth input must be a staging buffer (staging), not ${node.inputs[3].op}`)
       for (const [type, name] of [
         [a, 'a'],
         [b, 'b'],

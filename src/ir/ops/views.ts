@@ -62,7 +62,7 @@ export const viewOps = {
     isView: false,
     elements: 'other',
     numbers: 'other',
-    summary: 'an extent of a tensor or flag set',
+    summary: 'the extent of a tensor or flag set along an axis',
     infer(node) {
       expectInputs(node, 1)
       const type = node.inputs[0].type
@@ -74,7 +74,7 @@ export const viewOps = {
   },
   slice: {
     ...view,
-    summary: 'a slice of one axis: [start, start + size)',
+    summary: 'the elements of a tensor whose indices on one axis are in [start, start + size)',
     infer(node) {
       expectInputs(node, 3)
       const type = expectTensor(node.inputs[0])
@@ -87,7 +87,7 @@ export const viewOps = {
   pick: {
     ...view,
     summary:
-      'one index of the first axis of a tensor, of a shared tile with stages, or of an array of barriers',
+      'the elements at one index of the first axis of a tensor or of a shared tile with stages, or one barrier of an array',
     infer(node) {
       expectInputs(node, 2)
       expectScalar(node.inputs[1], 'the index')
@@ -96,13 +96,13 @@ export const viewOps = {
       if (type.kind === 'ref' && type.space === 'shared' && type.shape.length > 1)
         return refType('shared', type.dtype, type.shape.slice(1))
       if (type.kind === 'barriers' && type.count > 0) return barriersType(0, type.arrivals)
-      return fail(`${typeName(type)} has no first axis to pick from`)
+      return fail(`${typeName(type)} has no first axis from which an index could be picked`)
     },
   },
   tile: {
     ...view,
     summary:
-      'a tile of static shape at a tile index; elements beyond the tensor read as 0 and are not written',
+      'the tile of a tensor at a tile index; the shape is static, and elements outside the tensor read as 0 and are not written',
     infer(node) {
       const type = expectTensor(node.inputs[0])
       const shape = node.attributes.shape as Shape
@@ -117,7 +117,8 @@ export const viewOps = {
   },
   rows: {
     ...view,
-    summary: 'gathered rows: row indices x a tile of columns; rows outside the tensor are an error',
+    summary:
+      'one tile of columns of the rows that a vector of row indices selects; a row index outside the tensor is an error',
     infer(node) {
       expectInputs(node, 3)
       const type = expectTensor(node.inputs[0])
@@ -132,7 +133,8 @@ export const viewOps = {
   },
   at: {
     ...view,
-    summary: 'single elements, selected by one scalar or fragment of indices per axis; or one flag of a set',
+    summary:
+      'single elements of a tensor or shared tile, or one flag of a set, selected by an index or a fragment of indices for each axis',
     infer(node) {
       const type = node.inputs[0].type
       const indices = node.inputs.slice(1)

@@ -34,8 +34,8 @@ const TILE = [2, 2] as const
 type Part = (t: Program, args: Args, peer: (step: Scalar) => Scalar) => void
 
 /**
- * Sends a tile of `a` to `b` of all peers. The test kernel then multiplies `a` with itself (`multiply`) and stores the
- * matrix product.
+ * Stores a tile of the tensor `a` into the tensor `b` of every other rank. The test kernel then multiplies `a` with
+ * itself (`multiply`) and stores the matrix product.
  */
 const send: Part = (t, { a, b, done }, peer) => {
   t.for(t.world - 1, (step) => t.store(b.on(peer(step)).tile([0, 0], TILE), t.load(a.tile([0, 0], TILE))))
@@ -86,7 +86,7 @@ describe('a courier', () => {
     for (const name of ['courier', 'consumer']) expect(count(detached.of(name), 'mul')).toBe(1)
   })
 
-  it('has branches and loops, relaxed and release stores, and the nodes on which they depend', () => {
+  it('contains branches, loops, relaxed and release stores, and the nodes on which they depend', () => {
     const conditional: Part = (t, { a, b, n, offsets, counter, done }, peer) => {
       const sum = t.for(n, t.constant('i32', 0), (i, before) => before.add(t.load(offsets.at([i]))))
       t.if(sum.gt(0), () =>
@@ -103,7 +103,7 @@ describe('a courier', () => {
   })
 })
 
-/** Cases in which another agent could observe a courier role: the reason, and the kernel. */
+/** Kernels in which another agent could observe a courier role, each under the reason why. */
 const toPeers = (what: (t: Program, args: Args, peer: Scalar) => void): Part => {
   return (t, args, peer) => t.for(t.world - 1, (step) => what(t, args, peer(step)))
 }
@@ -111,33 +111,33 @@ const refused: Readonly<Record<string, readonly Part[]>> = {
   'nothing is sent': [multiply],
   'it is sent afterwards': [multiply, send],
   'only waits come before': [(t, { ready }) => t.wait(ready), multiply],
-  'the courier would wait for a flag': [send, (t, { ready }) => t.wait(ready), multiply],
-  'the courier would poll a flag': [
+  'the courier role would wait for a flag': [send, (t, { ready }) => t.wait(ready), multiply],
+  'the courier role would poll a flag': [
     (t, args, peer) => t.if(t.reached(args.ready, { order: 'relaxed' }), () => send(t, args, peer)),
     multiply,
   ],
-  'the courier would load with an order': [
+  'the courier role would load with an order': [
     toPeers((t, { offsets, counter }, peer) =>
       t.store(counter.on(peer).at([0]), t.load(offsets.at([0]), { order: 'relaxed' })),
     ),
     multiply,
   ],
-  'the courier would store on its own rank': [
+  'the courier role would store on its own rank': [
     send,
     (t, { counter }) => t.store(counter.at([0]), 1),
     multiply,
   ],
-  'the courier may store on its own rank': [
+  'the courier role would store on all ranks, including its own': [
     (t, { b }) => t.for(t.world, (step) => t.store(b.on(t.rank.add(step).mod(t.world)).at([0, 0]), 1)),
     multiply,
   ],
-  'the courier would signal its own rank': [send, (t, { ready }) => t.signal(ready), multiply],
-  'the courier would add atomically': [
+  'the courier role would signal its own rank': [send, (t, { ready }) => t.signal(ready), multiply],
+  'the courier role would add atomically': [
     toPeers((t, { counter }, peer) => t.atomic.add(counter.on(peer).at([0]), 1)),
     multiply,
   ],
-  'the courier would fence': [send, (t) => t.fence('release'), multiply],
-  'the courier would use shared memory': [
+  'the courier role would fence': [send, (t) => t.fence('release'), multiply],
+  'the courier role would use shared memory': [
     (t, args, peer) => {
       const tile = t.shared(f32, TILE)
       t.copy(args.a.tile([0, 0], TILE), tile)
@@ -145,7 +145,7 @@ const refused: Readonly<Record<string, readonly Part[]>> = {
     },
     multiply,
   ],
-  'the courier might not end': [
+  'the courier role might not end': [
     send,
     (t, { counter, offsets }) =>
       t.while(
@@ -158,7 +158,7 @@ const refused: Readonly<Record<string, readonly Part[]>> = {
       ),
     multiply,
   ],
-  'products use what the courier loads': [
+  'matrix products use data that the courier role loads': [
     (t, args, peer) => {
       const tile = t.load(args.b.tile([0, 0], TILE))
       t.for(t.world - 1, (step) => t.store(args.b.on(peer(step)).tile([1, 1], TILE), tile))
@@ -166,7 +166,7 @@ const refused: Readonly<Record<string, readonly Part[]>> = {
       t.store(args.c.tile([1, 1], TILE), tile)
     },
   ],
-  'products use the results of a loop of the courier': [
+  'the consumer role uses the result of a loop of the courier role': [
     (t, args, peer) => {
       const sum = t.for(t.world - 1, t.constant('i32', 0), (step, before) => {
         t.store(args.b.on(peer(step)).at([0, 0]), 1)
@@ -176,21 +176,25 @@ const refused: Readonly<Record<string, readonly Part[]>> = {
       t.store(args.counter.at([0]), sum)
     },
   ],
-  'the consumer stores what the courier loads': [
+  'the consumer role stores to memory that the courier role loads': [
     toPeers((t, { b, c }, peer) => t.store(b.on(peer).tile([0, 0], TILE), t.load(c.tile([0, 0], TILE)))),
     multiply,
   ],
-  'consumers of other ranks store what the courier loads': [
+  'consumer roles of other ranks store to memory that the courier role loads': [
     toPeers((t, { b, offsets }, peer) => t.store(b.on(peer).at([0, 0]), t.load(offsets.at([0])).to(f32))),
     multiply,
     toPeers((t, { offsets }, peer) => t.store(offsets.on(peer).at([0]), 1)),
   ],
-  'the consumer reads on another rank what the courier stores': [
+  'the consumer role loads from another rank data that the courier role stores': [
     send,
     multiply,
     (t, { b, c }) => t.store(c.at([3, 3]), t.load(b.on(1).at([0, 0]))),
   ],
-  'the consumer stores what the courier stores': [send, multiply, (t, { b }) => t.store(b.at([3, 3]), 1)],
+  'the consumer role stores to memory to which the courier role stores': [
+    send,
+    multiply,
+    (t, { b }) => t.store(b.at([3, 3]), 1),
+  ],
   'the consumer signals': [send, multiply, (t, { ready }) => t.signal(ready)],
   'the consumer releases a store': [
     send,
@@ -216,22 +220,26 @@ describe('a consumer sends its data itself if', () => {
   })
 
   it.each([
-    ['nothing is sent', 'the consumer sends nothing before it first uses the buffer ring', []],
-    ['the courier would wait for a flag', 'a courier may not execute', ['wait']],
-    ['the courier would store on its own rank', 'a courier may not execute', ['store']],
     [
-      'products use what the courier loads',
-      'the consumer uses values that the courier would load or compute',
+      'nothing is sent',
+      'the consumer role sends nothing to other ranks before it first uses the buffer ring',
+      [],
+    ],
+    ['the courier role would wait for a flag', 'a courier role must not execute', ['wait']],
+    ['the courier role would store on its own rank', 'a courier role must not execute', ['store']],
+    [
+      'matrix products use data that the courier role loads',
+      'the consumer role uses values that the courier role would load or compute',
       [],
     ],
     [
       'the consumer signals',
-      'the data that the consumer sends first is released by the later op',
+      'the data that the courier role would send is released by the later op',
       ['signal'],
     ],
     [
-      'the consumer stores what the courier stores',
-      'the courier and another role would access the same memory, and one of them writes it',
+      'the consumer role stores to memory to which the courier role stores',
+      'the courier role and another role would access the same memory, and one of them would write it',
       [],
     ],
   ])('and says so: %s', (name, why, ops) => {
@@ -320,7 +328,7 @@ const fused = (
     { factor: 'a', tolerance: 1e-5, launches: 2 },
   )
 
-describe('what a courier sends', () => {
+describe('data that a courier role sends', () => {
   it.each([
     [2, true],
     [3, true],
@@ -329,7 +337,7 @@ describe('what a courier sends', () => {
     expect(await findings(fused(ranks, { M: 3, N: 5, K: 6 }, inOrder), ranks)).toEqual([])
   })
 
-  it('is correct for shapes that are multiples of the tile and for other shapes', async () => {
+  it('gives correct results for shapes that are multiples of the tile and for other shapes', async () => {
     const between = (low: number, high: number, at: number): number =>
       low + ((Math.imul(at, 2654435761) >>> 8) % (high - low + 1))
     for (let i = 1; i <= 6; i++) {
@@ -339,8 +347,8 @@ describe('what a courier sends', () => {
     }
   })
 
-  it('is reported by the checker if the consumer signals before the courier has sent the data', async () => {
-    // The kernel that the pass would produce if it ignored the signals of the consumer.
+  it('causes a race report by the checker if the consumer signals before the courier has sent the data', async () => {
+    // The test uses the kernel that the pass would produce if the pass ignored the signals of the consumer.
     const split = kernel(
       'split',
       { x: tensor(f32, 1), y: tensor(f32, 1), told: flags() },
@@ -377,16 +385,19 @@ describe('emitted, a courier', () => {
     return { text, before, consumer, block, recordedSites }
   }
 
-  it.each([{}, { record: true }])('has the stores and the signals of the sends, with %o', (options) => {
-    const { before, consumer, block } = emit(64, options)
-    expect(before).toMatch(/producer, courier\n/)
-    for (const sent of ['on_rank(inbox', 'flag_add(']) {
-      expect(before).toContain(sent)
-      expect(consumer).not.toContain(sent)
-    }
-    expect(before).toContain('if (threadIdx.x >= 64 && threadIdx.x < 128)')
-    expect(block).toBe(256)
-  })
+  it.each([{}, { record: true }])(
+    'contains the stores and signals that send the data, with %o',
+    (options) => {
+      const { before, consumer, block } = emit(64, options)
+      expect(before).toMatch(/producer, courier\n/)
+      for (const sent of ['on_rank(inbox', 'flag_add(']) {
+        expect(before).toContain(sent)
+        expect(consumer).not.toContain(sent)
+      }
+      expect(before).toContain('if (threadIdx.x >= 64 && threadIdx.x < 128)')
+      expect(block).toBe(256)
+    },
+  )
 
   it('records the targets of its copies if recording is on', () => {
     const { before, recordedSites } = emit(64, { record: true })
@@ -394,7 +405,7 @@ describe('emitted, a courier', () => {
     expect(recordedSites?.some(({ line }) => line.includes('fusedByShard.ts'))).toBe(true)
   })
 
-  it('keeps registers for the data that it sends, which a producer would give to the consumer', () => {
+  it('keeps registers for the data that it sends, whereas a producer gives its registers to the consumer', () => {
     const { text, block } = emit(128)
     expect(block).toBe(384)
     expect(text).toContain('registers_lower<136>();')

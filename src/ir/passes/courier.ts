@@ -13,22 +13,29 @@
  *
  * - The consumer uses a value that the courier loads or computes. Scalars and addresses are an exception: both the
  *   courier and the consumer compute them.
+ *
  * - The consumer or the producer writes, on any rank, a tensor that the courier loads. In the original kernel, the load
- *   by the courier came before the write by the other role. Writes by other ranks are ordered after the courier's load
- *   only by the courier's own signals or by the end of the kernel, so they need no check.
+ *   that moves to the courier comes before that write. Writes by other ranks are ordered after the courier's load only
+ *   by the courier's own signals or by the end of the kernel, so they need no check.
+ *
  * - The consumer or the producer reads, on another rank, a tensor that the courier stores, or writes that tensor on any
- *   rank. In the original kernel, the store by the courier came before the access by the other role. The consumer and
- *   the producer may read these tensors on their own rank: the courier stores only on other ranks, and the data that
- *   other ranks send is protected by flags.
+ *   rank. In the original kernel, the store that moves to the courier comes before that access. The consumer and the
+ *   producer may read these tensors on their own rank: the courier stores only on other ranks, and the data that other
+ *   ranks send is protected by flags.
+ *
  * - The consumer releases memory by a signal, a releasing store or fence, an atomic or a `last` block. In the original
- *   kernel, a release by the consumer covered the sends before it; after the change it would no longer cover them.
- *   Arrivals at the barriers of the buffer ring are allowed: they release only to the producer, which reads no data of
- *   the courier and releases nothing itself.
- * - The courier would acquire memory, by waiting for a flag or by an ordered load. In the original kernel, the
- *   consumer's later accesses relied on that acquire. A courier role without acquires waits for no other role and ends
- *   whatever the other roles do. A `while` loop might not end, so the courier may not contain one.
+ *   kernel, a release by the consumer also published the data that the consumer had sent before; after the change, the
+ *   release would no longer publish that data. Arrivals at the barriers of the buffer ring are allowed: they release
+ *   only to the producer, which reads no data of the courier and releases nothing itself.
+ *
+ * - The courier would acquire, that is, wait for a flag or execute a load with an order. In the original kernel, the
+ *   consumer's later accesses relied on that acquire. A courier role without acquires waits for no other role, so no
+ *   other role can keep it from ending. The courier must not contain a `while` loop, which might not end.
+ *
  * - The courier would store or signal on its own rank, where the consumer may read.
+ *
  * - The courier role would use shared memory.
+ *
  * - The courier role would need a fence or an atomic, which orders all accesses of a role.
  *
  * The courier's stores still precede the courier's signals. The courier starts after the previous kernel has ended, and
@@ -70,8 +77,8 @@ export type Detached =
   | { readonly ir?: undefined; readonly obstacle: Decision }
 
 /**
- * Adds a courier role to a kernel. The pass adds none if the kernel has no producer and consumer, if the consumer sends
- * nothing before its first matrix product, or if another agent could observe the change.
+ * Adds a courier role to a kernel. The pass adds no courier if the kernel has no producer and consumer, if the consumer
+ * sends nothing before its first matrix product, or if another agent could observe the change.
  */
 export const detachCourier = analysis('courier', withDetachedCourier, (ir) =>
   withDetachedCourier(ir, { courierWarps: 1 }),
@@ -88,17 +95,21 @@ function withDetachedCourier(ir: KernelIR, shape: Shape): Detached {
     return not('the kernel does not consist of only a producer and a consumer of pipelines')
   const [producer, consumer] = roles.blocks
   const split = partsOf(consumer)
-  if (split.moved.size === 0) return not('the consumer sends nothing before it first uses the buffer ring')
-  if (!isApart(split)) return not('the consumer uses values that the courier would load or compute')
+  if (split.moved.size === 0)
+    return not('the consumer role sends nothing to other ranks before it first uses the buffer ring')
+  if (!isApart(split)) return not('the consumer role uses values that the courier role would load or compute')
   const isElsewhere = elsewhere(consumer, ir.world)
   const courier = [...split.sent].flatMap(withInner)
   const rest = [...walk(producer), ...[...split.rest].flatMap(withInner)]
   const unfit = courier.find((node) => !isOfCourier(node, isElsewhere))
-  if (unfit) return not('a courier may not execute', unfit)
+  if (unfit) return not('a courier role must not execute', unfit)
   const releasing = rest.find((node) => !releasesNothing(node))
-  if (releasing) return not('the data that the consumer sends first is released by the later op', releasing)
+  if (releasing)
+    return not('the data that the courier role would send is released by the later op', releasing)
   if (sharesMemory(courier, rest))
-    return not('the courier and another role would access the same memory, and one of them writes it')
+    return not(
+      'the courier role and another role would access the same memory, and one of them would write it',
+    )
   return { ir: withCourier(ir, roles, split, shape), moved: [...split.moved] }
 }
 
@@ -168,8 +179,8 @@ const always: Rule = () => true
 const never: Rule = () => false
 
 /**
- * The ops with effects that a courier role may execute, and on whose memory each may act. All ops with effects that a
- * courier may not execute stay with the consumer.
+ * The ops with effects that a courier role may execute, and on whose memory each may act. If the sends contain another
+ * op with an effect, the kernel gets no courier.
  */
 const courierOps: Readonly<Record<Exclude<OpName, Passive>, Rule>> = {
   ...opsWith({ effect: 'write', elements: 'other' }, never),
@@ -216,7 +227,7 @@ const isGlobal = ({ type }: Node): boolean => (type as RefType).space === 'globa
 const releasesNothing = (node: Node): boolean =>
   isPassive(node) || (!isPublished(node) && opOf(node).meets !== 'barrier')
 
-/** True if the courier and the consumer may access the same memory, and at least one of them writes it. */
+/** True if the courier and another role could access the same memory, and at least one of them would write it. */
 function sharesMemory(courier: readonly Node[], rest: readonly Node[]): boolean {
   const baseOf = (ref: Node): Node => origin(ref).base
   const touched = new Set(courier.flatMap(placesOf).map(baseOf))

@@ -1,8 +1,8 @@
 /**
- * Decides whether a reference is certain to be in another rank's memory, on every rank. An owner of the form (rank + n)
- * mod world is always another rank if n is never a multiple of the world size. A loop over the peers with `rank + 1 +
- * step` has owners of the form (rank + n) mod world. A reference inside a branch that is taken only if the owner is not
- * this rank is also always remote.
+ * Decides whether a memory reference is certain to refer to another rank's memory, on every rank. An owner of the form
+ * (rank + n) mod world is always another rank if n is never a multiple of the world size. A loop over the peers with
+ * `rank + 1 + step` has owners of the form (rank + n) mod world. A reference inside a branch that is taken only if the
+ * owner is not this rank is also always remote.
  */
 import { walk, type Block, type Node } from '../node.ts'
 import { origin } from '../ops/index.ts'
@@ -49,8 +49,8 @@ function branchesOf(block: Block): ReadonlyMap<Node, ReadonlySet<Node>> {
 }
 
 /**
- * The range of values of a sum minus the rank. The rank must be exactly one of the terms of the sum. If the rank is not
- * exactly one of the terms, the result is undefined.
+ * The range of the values that `sum` minus the rank can have. If not exactly one of the terms of `sum` is the rank, the
+ * result is undefined.
  */
 function distance(sum: Node, loops: ReadonlyMap<Node, Node>): Range | undefined {
   const terms: Node[] = []

@@ -84,7 +84,8 @@ function usedOutside(
 function misfilled(pipeline: Node, filled: ReadonlySet<Node>): string | undefined {
   interface Filled {
     /**
-     * The tiles filled on every path to the current node (`surely`), and those filled on at least one path (`maybe`).
+     * The shared tiles that every path to the current node fills (`surely`), and those that at least one path fills
+     * (`maybe`).
      */
     readonly surely: Set<Node>
     readonly maybe: Map<Node, Node>
@@ -118,11 +119,11 @@ function misfilled(pipeline: Node, filled: ReadonlySet<Node>): string | undefine
 }
 
 /**
- * Checks that the block does not write memory that the producer reads. Writes only to other ranks do not affect this
- * rank's copies of its own memory. Writes only to this rank do not affect this rank's copies from other ranks; flags
- * order the writes of those ranks. The producer and the consumer must load equal values. If a pipeline has no
- * iterations, the consumer does not wait for the producer. If the consumer does not wait, it may already have signalled
- * another rank, which may overwrite data that the producer still has to load.
+ * Checks that the block does not write memory that the producer reads. A write that always goes to another rank does
+ * not affect copies from this rank's own memory. A write that always goes to this rank does not affect copies from
+ * other ranks' memory; flags order the writes of those ranks. The producer and the consumer must load equal values. If
+ * a pipeline has no iterations, the consumer does not wait for the producer. If the consumer does not wait, the
+ * consumer could signal another rank too early, and that rank could overwrite data that the producer still has to load.
  */
 function readAndWritten(
   block: Block,
@@ -187,15 +188,14 @@ function acquiredByConsumer(
   }
   const [found] = standsBeforePipelines(block, acquires)
   return (
-    found &&
-    `the copied data may be ordered by ${found.op} at ${found.site}, which only the consumer executes`
+    found && `the copies might have to follow ${found.op} at ${found.site}, which only the consumer executes`
   )
 }
 
 /**
  * Finds a signal that precedes a wait or poll in one iteration of a pipeline. In each iteration of a pipeline, the
- * consumer starts after the producer's waits and polls. A poll may be repeated until it returns true, and another rank
- * may need the signal before the poll can return true.
+ * consumer starts after the producer's waits and polls. A program can repeat a poll until the poll returns true, and
+ * that could require that another rank first gets the signal.
  */
 function signalledBeforeWait(body: Block, { needed }: Slice): string | undefined {
   let signal: Node | undefined

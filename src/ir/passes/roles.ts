@@ -21,7 +21,7 @@ export interface Ring {
   readonly empty: Node
 }
 
-/** A node of a block: the producer continues past this node only after the consumer has reached it. */
+/** The node of a block before which the producer waits until the consumer has reached the same node. */
 export interface Handover {
   readonly before: Node
   readonly barrier: Node
@@ -50,7 +50,7 @@ export class RoleBuilder {
     this.#slice = slice
   }
 
-  /** If there is a handover node, the producer waits before it until the consumer has reached it. */
+  /** With a handover, the producer waits before the node `handover.before` until the consumer has reached that node. */
   build(block: Block, handover?: Handover): void {
     const start = this.#rings.flatMap(() => [this.#into.constant(0), this.#into.constant(0)])
     block.nodes.reduce<Positions>((positions, node) => {
@@ -99,8 +99,8 @@ export class RoleBuilder {
   }
 
   /**
-   * The nodes that a role executes. Without such a list, the role executes all nodes, or all nodes that were not moved
-   * to the producer.
+   * The nodes that a role executes. If undefined, the role executes all nodes (`sequential`), or all nodes that were
+   * not moved to the producer (`consumer`).
    */
   get #share(): Share | undefined {
     return this.#role === 'producer' ? this.#slice : this.#slice?.consumer

@@ -31,8 +31,8 @@ export interface Slice extends Share {
   /** The weak loads among the nodes that the producer needs. */
   readonly loads: ReadonlySet<Node>
   /**
-   * The nodes that the consumer executes, if they are not simply all nodes except `moved`. Two polls of one flag may
-   * differ, so only the producer executes a poll that decides which tile is copied next.
+   * The nodes that the consumer executes; undefined if the consumer executes all nodes except `moved`. Two polls of one
+   * flag can give different results, so only the producer executes a poll that decides which tile is copied next.
    */
   readonly consumer: Share | undefined
   /** The reason why the producer cannot execute copies early, or undefined if it can. */
@@ -53,7 +53,7 @@ export function isProducerCopy(node: Node): boolean {
   return from.level === 'global' && declaresTile(node.inputs[1])
 }
 
-/** The role that executes a node on which the producer's copies depend. */
+/** The role that has to execute a node if the producer's copies depend on the node. */
 function aheadOf(node: Node): Ahead {
   const { ahead, accesses } = opOf(node)
   const isConsumers = ahead === 'producer' && accesses.length > 0 && !isProducerCopy(node)
@@ -94,7 +94,7 @@ function obstacleOf(node: Node, consumer: Share | undefined): string | undefined
   if (ahead === 'consumer' && opOf(node).effect === 'control')
     return `its waits or copies are inside ${node.op}(), at ${node.site}`
   if (ahead === 'one' && consumer?.needed.has(node))
-    return `the copied data depend on ${node.op} at ${node.site}, and so does the work of the consumer`
+    return `both the copied data and the work of the consumer depend on ${node.op} at ${node.site}`
   if (ahead === 'consumer')
     return `the copied data depend on ${node.op} at ${node.site}, which only the consumer executes`
   return undefined

@@ -23,8 +23,8 @@ import * as views from './views.ts'
 import type { Places, TensorView, View } from './views.ts'
 
 /**
- * Traffic counts by owner rank: the bytes of the source and of the target of an access, or the number of uses of a flag
- * (as source).
+ * Traffic counts for each rank that owns the memory: the bytes that an access reads (`source`) and writes (`target`),
+ * or, as `source`, the number of uses of a flag.
  */
 export interface Counts {
   readonly source: ByOwner
@@ -48,7 +48,7 @@ interface Captured {
   readonly ids: boolean
 }
 
-/** Access to the values of nodes, and to the results of control nodes. */
+/** Functions that look up the value of a node, and the results of a control node that has been executed. */
 interface Lookup {
   value(node: Node): Known
   left(control: Node): readonly Known[] | undefined
@@ -68,7 +68,7 @@ function evaluated(node: Node, _: Binding, { value }: Lookup): Known {
   try {
     return evaluate(node, inputs)
   } catch {
-    return undefined // A division by zero is an error of the kernel when it runs, not of this analysis.
+    return undefined // A division by zero is reported when the kernel runs, not by the traffic analysis.
   }
 }
 

@@ -11,7 +11,7 @@ import { fold } from '../passes/fold.ts'
 import { separatePuts } from '../passes/puts.ts'
 import type { Site } from '../site.ts'
 
-/** One access of global memory, signal or wait, and the nodes that it depends on. */
+/** One access to global memory, one signal or one wait, with the nodes on which it depends. */
 export interface Slice {
   readonly counted: Node
   /** The nodes that the traffic analysis executes, including the access that it counts. */
@@ -48,7 +48,9 @@ export function accessParts(node: Node): AccessParts | undefined {
   const accesses = accessesOf(node).filter(({ level }) => level === 'global')
   const [sources, targets] = [accesses.filter(({ reads }) => reads), accesses.filter(({ writes }) => writes)]
   if (sources.length > 1 || targets.length > 1)
-    throw new Error(`${node.op} at ${node.site} reads or writes global memory at several places`)
+    throw new Error(
+      `${node.op} at ${node.site} reads or writes several references to global memory, but the traffic analysis supports only one of each`,
+    )
   return {
     source: sources.at(0)?.ref,
     target: targets.at(0)?.ref,

@@ -83,8 +83,8 @@ export interface AllGatherGemmOptions {
    */
   readonly ownFirst?: boolean
   /**
-   * Selects one flag per tile of A or one flag per shard, for `fused` along K. One flag per shard is the default on a
-   * GPU.
+   * For `fused` with shards along K: selects one flag per tile of A, or one flag per shard. One flag per shard is the
+   * default on a GPU.
    */
   readonly flagPer?: 'tile' | 'shard'
   /**
@@ -401,8 +401,8 @@ const mostStagedParts = 4
 
 /**
  * True if every rank has enough programs without a tile of C in the last round to copy the rank's shard in time. The
- * result is false on machines with near peers: there, waiting for peers at the end of `pull` costs less than the copy.
- * The function assumes one resident program per processor.
+ * result is false if ranks access remote flags cheaply, because waiting at the end of `pull` then costs less than a
+ * copy. The function assumes one resident program per processor.
  */
 function hasProgramsLeft(
   { processors, capabilities }: Machine,

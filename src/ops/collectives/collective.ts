@@ -25,7 +25,7 @@ export interface CollectiveOptions<D extends CollectiveDType = CollectiveDType> 
   readonly tile?: number
   /**
    * The number of programs per rank. By default, a rank runs as many programs as can be resident at once. The programs
-   * of a collective wait for each other, so a larger number would deadlock.
+   * of a collective wait for each other, so more programs than can be resident would deadlock.
    */
   readonly grid?: LaunchOptions['grid']
   readonly stream?: LaunchOptions['stream']

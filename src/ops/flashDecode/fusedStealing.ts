@@ -8,17 +8,17 @@
  * head) tile. In the last quarter of the tiles, each piece is one split of a tile, so that all ranks end at nearly the
  * same time.
  *
- *   tickets   [slot]: the number of tickets drawn from this rank; exceeds the number of pieces, because each
- *             program draws until it gets an invalid ticket
+ *   tickets   [slot]: the number of tickets drawn from this rank
  *   entered   [rank]: that rank has begun the launch, so its cache may be read and its tickets may be drawn
  *   arrived   [slot x part, batch, kv head], part = split x ranks + owner: that partial result is in the inbox
  *
- * Tickets, inboxes and `arrived` have two slots selected by epoch parity. Every program waits until every rank has
- * entered the launch. A rank that has entered a launch has finished all draws, loads and signals of the previous
- * launch. When a launch begins, therefore, no program accesses the slot of two launches ago. Flags need two slots as
- * well, selected by epoch parity. In the next launch another rank may draw the same piece, and it may signal before the
- * signals of this launch have reached all ranks. The ticket counter is set to 0 before `entered` is signalled. Ticket
- * operations use relaxed ordering, because no other data is passed through them.
+ * Each program draws tickets until it gets an invalid one, so `tickets` can exceed the number of pieces. Tickets,
+ * inboxes and `arrived` have two slots selected by epoch parity. Every program waits until every rank has entered the
+ * launch. A rank that has entered a launch has finished all draws, loads and signals of the previous launch. When a
+ * launch begins, therefore, no program accesses the slot of two launches ago. Flags need two slots as well, selected by
+ * epoch parity. In the next launch another rank may draw the same piece, and it may signal before the signals of this
+ * launch have reached all ranks. The ticket counter is set to 0 before `entered` is signalled. Ticket operations use
+ * relaxed ordering, because no other data is passed through them.
  *
  * A rank ends the launch when all partial results have arrived. Partial results are signalled after the cache was read,
  * so the cache may be overwritten after the launch.

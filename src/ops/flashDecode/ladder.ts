@@ -1,18 +1,18 @@
 /**
- * Implements three variants of Flash Decode that use three kernels each. The three kernels compute attention over this rank's shard,
- * gather the partial results of all ranks, and combine them. The three gather kernels differ in what the next kernel has to wait for.
+ * Implements three variants of Flash Decode that use three kernels each. The three kernels compute attention over this
+ * rank's shard, gather the partial results of all ranks, and combine them. The three gather kernels differ in what the
+ * next kernel has to wait for.
  *
  *   bulk          sends after every rank has entered, and ends when every rank has everything
  *   gather        sends to each rank that has combined its previous parts, and ends when every rank has everything
- *   fineGrained   sends immediately, into the slot of the epoch's parity, and signals one flag per partial result;
- *                 the combine kernel waits for one partial result at a time
+ *   fineGrained   sends immediately, into the slot of the epoch's parity, and signals one flag per partial result
  *
  *   arrived       [rank], or [part, batch, kv head]: the data of that rank, or that partial result, is in the inbox
  *   done          [rank]: that rank has combined the parts that it received
  *
- * The fine-grained gather kernels need no credits. Every rank receives a signal from every other rank in each launch. A
- * sender overwrites an inbox slot two launches after it was written. When a sender overwrites an inbox slot, the reader
- * has already begun a later launch.
+ * After `fineGrained`, the combine kernel waits for one partial result at a time. The fine-grained gather kernels need
+ * no credits. Every rank receives a signal from every other rank in each launch. A sender overwrites an inbox slot two
+ * launches after it was written. When a sender overwrites an inbox slot, the reader has already begun a later launch.
  */
 import { i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'

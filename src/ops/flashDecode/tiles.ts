@@ -63,7 +63,7 @@ const usualProgramBandwidth = 75e9
 /** Measured on an H200: seconds of an execution that do not depend on the splits, and seconds to combine one more split. */
 const fixedTime = 4e-6
 const timePerPart = 0.12e-6
-/** The fewest splits are used whose estimated time is at most this factor times the shortest estimated time. */
+/** Uses the smallest number of splits whose estimated time is at most this factor times the shortest estimate. */
 const nearlyBest = 1.02
 
 /**

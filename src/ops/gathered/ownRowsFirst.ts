@@ -1,11 +1,11 @@
 /**
  * Computes the matrix product of shards along M if the rows of all shards together fit into one tile.
  *
- * Until the rows of other ranks have arrived, this rank multiplies its own rows, directly from A, one strip of C at a
- * time. A strip is narrower than a tile. After the rows of the other ranks have arrived, the finished strips are
- * multiplied with those rows. The strip that was multiplied last is finished first, while its columns of B are still in
- * a cache. All other columns of C are multiplied with all rows at once, so that B is read only once. If only some
- * strips of a tile were multiplied, the other strips of that tile come first, followed by whole tiles.
+ * Until the rows of other ranks have arrived, this rank multiplies its own rows of A, one strip of columns of C at a
+ * time. A strip is narrower than a tile. After all rows have arrived, the program first computes the other rows of
+ * these strips, beginning with the most recent strip, whose columns of B are still in a cache. The program then
+ * computes all rows of the other columns of C at once, so that B is read only once: first the remaining strips of a
+ * tile of which only some strips have been computed, then whole tiles.
  */
 import { f32, i32 } from '../../lang/dtypes.ts'
 import type { Program } from '../../lang/program.ts'

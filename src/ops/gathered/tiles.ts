@@ -24,7 +24,7 @@ export function defaultTiles(machine: Machine, shape: ProductShape): Tiles {
 const fewRows = 128
 
 /**
- * True if a shard has so few rows that tiles of the matrix product should span several shards. Reading B once per small
- * shard costs more than waiting for the rows of other ranks.
+ * True if a shard has so few rows that tiles of the matrix product should span several shards. Reading B once for each
+ * small shard costs more time than waiting for the rows of other ranks.
  */
 export const spansShards = (rows: number): boolean => rows < fewRows

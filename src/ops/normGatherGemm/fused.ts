@@ -84,7 +84,7 @@ export const fusedKernel = oncePer(({ dtype, blocks, fetching }: Fused) =>
             })
           },
           isHere: () => {
-            throw new RangeError('this kernel does not multiply own rows first')
+            throw new RangeError('this kernel does not multiply its own rows first')
           },
         })
       else

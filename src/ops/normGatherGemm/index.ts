@@ -160,7 +160,7 @@ const mostRowsOfBlock = 16
 /**
  * The maximum number of elements of a block that a program holds at a time, on machines with scratch memory: 64
  * registers in each of 128 threads. A program that held fewer elements would need more steps, each of which waits for
- * memory. The sums of rows occupy the registers of at least 8 rows.
+ * memory. The sums of a block with fewer than 8 rows occupy as many registers as those of 8 rows.
  */
 const mostElements = 8192
 const leastRowsHeld = 8

@@ -42,8 +42,7 @@ export function normalise(
   const steps = ceilDiv(depth, columns)
   const part = (k: Scalar) => t.load(x.tile([block, k], [rows, columns])).to(f32)
   const zeros = t.zeros(f32, [rows, columns])
-  // In the loop, each column has its own sum. The sums are added once, after the loop, so that threads exchange values
-  // once.
+  // In the loop, each column has its own sum. The sums are added after the loop, so that threads exchange values once.
   const mean = t
     .for(steps, zeros, (k, sums) => sums.add(part(k)))
     .sum(1)
