@@ -140,7 +140,7 @@ describe('a kernel with clusters', () => {
           )
       })
     expect(() => body('outside').record({ world: 1 })).toThrow('inside t.persistent(…, { cluster })')
-    expect(() => body('masked').record({ world: 1 })).toThrow('without a mask')
+    expect(() => body('masked').record({ world: 1 })).toThrow('cannot have a mask')
   })
 })
 

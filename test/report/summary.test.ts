@@ -305,9 +305,9 @@ describe('the first fix', () => {
     const advice = `use CUDA graphs; for example, fuse ${'very::long_operator_name '.repeat(20)}`
     const sentence = sentences(ranks, { fixes: [fix({ advice, savesUs: 900 })] })[2]
     expect(sentence.length).toBeLessThanOrEqual(220)
-    expect(sentence).toContain('; use CUDA graphs. This saves')
+    expect(sentence).toContain('; use CUDA graphs. The fix saves')
     const words = sentences(ranks, { fixes: [fix({ advice: 'word '.repeat(90), savesUs: 900 })] })[2]
-    expect(words).toMatch(/word …\. This saves/)
+    expect(words).toMatch(/word …\. The fix saves/)
   })
 })
 
