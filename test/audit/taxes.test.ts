@@ -104,7 +104,8 @@ function check(
     for (const waiter of waiters)
       keptWaiting[timeline.ranks[rank].rank][timeline.ranks[waiter.rank].rank] = waiter.wait
   }
-  // If the trace does not list groups, no rank is charged if another rank may have caused more waiting, or in a tie.
+  // If the trace does not list groups, the audit charges no rank in a tie, or if it cannot rule out that another rank
+  // caused more waiting.
   const isListed = options.metadata !== false && (options.schema ?? '2026') === '2026'
   if (!isListed)
     keptWaiting.forEach((waits, rank) => {

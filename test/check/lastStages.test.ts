@@ -46,8 +46,8 @@ async function launchesOf({ run }: Scenario, ranks: number): Promise<Launch[]> {
 }
 
 /**
- * Products and stores by the hardware need tiles of 64 rows, which take too long here: gpuStages.test.ts has kernels of
- * its own.
+ * Matrix products by the matrix unit and stores by the TMA need tiles of 64 rows, which take too long here:
+ * gpuStages.test.ts tests them with other kernels.
  */
 const expected = [
   'fence.async',

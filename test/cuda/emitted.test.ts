@@ -1,8 +1,8 @@
 /**
- * The texts that a world on one or several GPUs hands to the compiler are those that `arke emit --target cuda` prints, byte by byte
- * and in both directions: the example ladder at each scenario's world sizes, the collectives, operations by name, and every form of
- * every operation. The driver has no GPU behind it. Forms of operations are compared as the world's backend specialises
- * them, without allocating memory.
+ * The texts that a world on one or several GPUs hands to the compiler are those that `arke emit --target cuda` prints,
+ * byte by byte and in both directions: all examples at each scenario's world sizes, the collectives, operations by
+ * name, and every form of every operation. The driver has no GPU behind it. Forms of operations are compared as the
+ * world's backend specialises them, without allocating memory.
  */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'

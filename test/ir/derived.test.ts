@@ -56,7 +56,7 @@ type KernelIR = import('../../src/ir/node.ts').KernelIR
 type Node = import('../../src/ir/node.ts').Node
 type OpName = import('../../src/ir/ops/index.ts').OpName
 
-/** The kernel with one op in the place of another. */
+/** Returns a copy of the kernel in which another op replaces every node with the op `old`. */
 function instead(ir: KernelIR, old: OpName, op: string): KernelIR {
   const copier: InstanceType<typeof Copier> = new Copier((node) =>
     node.op === old

@@ -19,7 +19,10 @@ interface Drawn {
   readonly sequence?: number
 }
 
-/** Builds a timeline, in microseconds. Each work is launched 5 us before the first work of its step or of the trace. */
+/**
+ * Builds a timeline, in microseconds. All device work is launched 5 us before the first device work of its step or of
+ * the trace.
+ */
 function draw(
   ranks: readonly (readonly Drawn[])[],
   steps: readonly (readonly (readonly [number: number, from: number, to: number])[])[] = [],

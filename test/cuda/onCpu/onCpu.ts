@@ -34,7 +34,7 @@ const operations: Readonly<Record<string, string>> = {
   ...{ store: 'v', cas: 'old == expected ? desired : old', load: 'old' },
 }
 
-/** Replaces functions that contain PTX by C++. Functions that the header defines are removed. */
+/** Replaces functions that contain PTX by C++. Removes functions that the header cuda.hpp defines. */
 function translated(source: string): string {
   return source.replace(definition, (text: string, result: string, name: string, params: string) => {
     if (!text.includes('asm')) return text

@@ -73,7 +73,10 @@ export class Builder {
     this.pool.push(made.dtype === 'i64' ? entry(call(made.value, 'mod', reduced)) : made)
   }
 
-  /** Picks a value that earlier steps have made available. Recent values are more likely, so that chains become long. */
+  /**
+   * Picks a value that earlier steps have made available. Recent values are picked more often, so that chains of
+   * operations become long.
+   */
   find(fits: (one: Entry) => boolean): Entry | undefined {
     const found = this.pool.filter(fits)
     if (found.length === 0) return undefined
