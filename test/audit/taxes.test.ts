@@ -236,7 +236,7 @@ describe('the demo', () => {
     const drift = 100e-6
     const audited = await auditOf(tracesOf(laid, { clockDrift: [0, 0, 0, 0, 0, 0, drift, 0] }))
     const truth = truthOf(laid)
-    // The error of the clock, and its remaining effect on each collective.
+    // The total error that the drift of a clock may still cause in the collectives after the alignment, in nanoseconds.
     const left = 500 * truth.collectives.length
     truth.ranks.forEach(({ wall, parts }, rank) => {
       const { ledger } = audited.found.ranks[rank]

@@ -1,6 +1,6 @@
 /**
  * Tests that the checker sees every op that the last stages for a GPU insert: each such op occurs in an example, or in
- * an operation's form at the shapes that are checked. The checker reports an example whose fences are removed.
+ * an operation at one of the shapes that are checked. The checker reports an example whose fences are removed.
  */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'

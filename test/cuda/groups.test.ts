@@ -45,7 +45,7 @@ const hearAll = kernel('hearAll', { x: tensor(f32, 1), y: tensor(f32, 1), told: 
   })
 })
 
-/** The tensors y of all ranks after both kernels, for each group. */
+/** For each group, the contents of the tensor y on all ranks after both kernels have ended. */
 async function heardOn(world: World, groups: readonly (readonly number[])[]): Promise<number[][][]> {
   const all: number[][][] = []
   for (const list of groups) {

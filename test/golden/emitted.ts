@@ -100,7 +100,7 @@ export async function* allEmitted(range: Range = whole): AsyncGenerator<Emitted>
   }
 }
 
-/** Facts about a world that few kernels depend on. */
+/** Facts about a world on which only few kernels depend. */
 type WorldMore = Pick<EmitFacts, 'hostSignals' | 'scattered'>
 
 type Form = readonly [facts: string, contents: Emitted['contents']]

@@ -111,7 +111,10 @@ describe('a new op', () => {
   })
 })
 
-/** TMA copies tiles of these tensors. The facts of other tensors are unknown, so threads store to them. */
+/**
+ * The facts of the tensors whose tiles the TMA copies. The facts of all other tensors are unknown, so threads store to
+ * them.
+ */
 const byTma = {
   tensors: Object.fromEntries(['a', 'b', 'y'].map((name) => [name, factsOf([4096, 4096])])),
 }

@@ -160,7 +160,7 @@ describe('a process group', () => {
     ])
   })
 
-  /** Consecutive collectives between these ranks, one microsecond each. */
+  /** One collective of one microsecond for each list of ranks in `members`, one after another. */
   function between(members: readonly (readonly number[])[], group: (i: number) => string | null) {
     const ranks = Math.max(...members.flat()) + 1
     const timeline = draw(

@@ -168,7 +168,7 @@ describe.each(await realTargets())('groups on %s', (target) => {
       }
   })
 
-  // On a GPU, the TMA copies these tiles through one descriptor of all heaps.
+  // On a GPU, the TMA copies tiles of all ranks through one tensor map that covers the heaps of all ranks.
   it('copy aligned tiles of their own ranks', async () => {
     await using world = await open(target)
     for (const list of [

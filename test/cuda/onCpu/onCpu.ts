@@ -79,7 +79,8 @@ function callOf(emitted: EmittedKernel): string {
 }
 
 /**
- * Compiles a kernel together with the header. Throws NotOnCpu if it calls a function that the header does not define.
+ * Compiles a kernel together with the header. Throws NotOnCpu if the kernel calls a function that the header does not
+ * define.
  */
 function compiled(emitted: EmittedKernel): { readonly kernel: FakeKernel; close: () => void } {
   const text = emitted.source.slice(emitted.source.indexOf('extern "C"'))

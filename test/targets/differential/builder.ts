@@ -19,12 +19,13 @@ export interface Shape {
   readonly height: number
   readonly width: number
   /**
-   * True if programs wait for each other, or if any program may process an item. The results must then not depend on
-   * which program processes an item.
+   * True if programs wait for each other, or if any program may process an item. If true, the results must not depend
+   * on which program processes an item.
    */
   readonly communicates: boolean
   /**
-   * True if the last program of a rank reads the rank's accumulators, to which other ranks must then not add.
+   * True if the last program of a rank reads the rank's accumulators. If true, other ranks must not add to these
+   * accumulators.
    */
   readonly last: boolean
   /** True if the host signals a flag for each item, and polls until the kernel has answered. */
