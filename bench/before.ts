@@ -35,7 +35,7 @@ const dtype = option('dtype', 'f32')
 const only = option('only', '')
 const json = process.argv.includes('--json')
 const ranks = 2
-/** The number of pairs of worlds for each point. */
+/** For each point, the number of pairs of worlds that are measured. */
 const pairs = Number(option('pairs', '4'))
 const now = (): number => performance.now() * 1e6
 

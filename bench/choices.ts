@@ -53,8 +53,8 @@ const measurementOf = (target: string, point: Point): Measurement => ({
 })
 
 /**
- * The measurements on a GPU, which include only variants in the `launches` form. The measurements may contain names
- * that are not variants, because `auto` never looks up such a name.
+ * The measurements on a GPU, only of variants that were launched kernel by kernel and not as a CUDA graph. The
+ * measurements may contain names that are not variants, because `auto` never looks up such a name.
  */
 const measurementsOf = (cell: CellResult): Measurement[] => {
   const { section, ranks, dtype, shape, timings } = cell

@@ -7,17 +7,18 @@
  * The columns of the output for each point:
  *
  *   speed-up over bsp     the speed-up of the best fused variant over `bsp`, with its interval
- *   upper bound           the largest possible speed-up: the time of `bsp` over the lower bound. Variants that divide
- *                         work between ranks can exceed this bound if the ranks differ.
+ *   upper bound           the largest possible speed-up: the time of `bsp` over the lower bound
  *   bsp / sum of kernels  the time of `bsp` over the sum of the times of its kernels, each measured alone
  *   shorter               the relative reduction in time of the best fused variant against `bsp`, in recorded executions
- *   taxes                 the share of that reduction that the launch and bulk synchronous taxes of the ledgers explain,
- *                         if the reduction exceeds 3 %, with a bootstrap 95 % interval
+ *   taxes                 the share of that reduction that the launch and bulk synchronous taxes of the ledgers explain
  *   + locality            the share that these taxes and the upper bound on the locality tax explain
- *   kept                  with the last rank 20 % late: the share of the other ranks' loss under `bsp` that the best
- *                         fused variant avoids
- *   can keep              the upper bound on `kept`, because the other ranks need data of the late rank or must share
- *                         its work
+ *   kept                  the share of the ranks' loss under `bsp` that the best fused variant avoids
+ *   can keep              the upper bound on `kept`
+ *
+ * Variants that divide work between ranks can exceed `upper bound` if the ranks differ in speed. The column `taxes` has
+ * a bootstrap 95 % interval, and is empty if the reduction is at most 3 % or not statistically significant. For `kept`,
+ * the last rank is 20 % late, and the loss is that of the other ranks. The column `can keep` accounts for the data that
+ * the other ranks need from the late rank, or for the late rank's work that the other ranks do.
  */
 import { openWorld, type World } from '../src/index.ts'
 import type { OperandDType, OperationDefinition, OperationOptions } from '../src/operation/definition.ts'

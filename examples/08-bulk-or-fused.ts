@@ -6,7 +6,7 @@
  * launched any number of times. An earlier launch on the same stream may write the operation's inputs, as `double` does
  * here. Neither a host wait nor a barrier is needed between launches, because each variant synchronises with the other
  * ranks inside its kernels. All variants compute the same result. The variants differ in the number of kernels and in
- * the signals for which these wait.
+ * the signals for which the kernels wait.
  */
 import { expectClose, f32, kernel, scenario, tensor } from 'arke'
 import { allGatherGemm, type OperandDType } from 'arke/ops'

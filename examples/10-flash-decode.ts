@@ -6,7 +6,7 @@
  * consists of the rank's own largest score m, the sum l of powers relative to m, and the values `sum` weighted by those
  * powers. Two partial results are merged by scaling both to the larger m. No sum overflows, however large the scores
  * are. A partial result without tokens has weight 0: its m is -1e30, because unlike -Infinity it can be subtracted from
- * itself. The scores in this example are in powers of two.
+ * itself. The softmax of this example uses powers of two in place of powers of e.
  */
 import { expectClose, f32, flags, kernel, scalar, scenario, tensor } from 'arke'
 import { show } from './show.ts'

@@ -12,7 +12,7 @@
  *   arrived   [world, batch, kv heads]: the partial result of the source rank is in the inbox
  *   done      [world]: the rank has read its inbox; a slot is reused two launches later
  *
- * The scores in this example are in powers of two. The initial maximum is -1e30: unlike -Infinity, it can be subtracted from itself.
+ * The softmax uses powers of two. The initial maximum is -1e30: unlike -Infinity, it can be subtracted from itself.
  */
 import { bf16, ceilDiv, expectClose, f32, flags, i32, kernel, scenario, tensor } from 'arke'
 import { show } from './show.ts'

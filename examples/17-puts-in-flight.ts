@@ -6,7 +6,7 @@
  * and no agent may rely on the target. With two buffers, the program fills one while the other is sent. `quiet({ reads:
  * true })` waits only until the previous tile has left its buffer; the last `quiet` waits until all tiles have arrived.
  * A signal does not wait for copies in flight, so it comes after the `quiet`. `putSignal` is a put and a signal in one
- * operation: it sends the number of tiles and tells the next rank.
+ * operation: here it sends the number of tiles and signals the next rank.
  */
 import { expectClose, f32, flags, i32, kernel, scenario, tensor } from 'arke'
 import { show } from './show.ts'

@@ -1,9 +1,9 @@
 /**
- * 20: a serving loop. The host launches several steps in advance. Each step waits on its rank until the host signals a
- * request, answers it and publishes its number. The host polls the number with `peek`, which waits for no launch.
+ * 20: a serving loop. The host launches several steps in advance. Each step waits until the host signals a request,
+ * answers it and publishes the step's number. The host polls this number with `peek`, which waits for no launch.
  *
- * A second stream counts served requests. Events order counts and steps (on the default stream): a count follows its
- * step, and a step that overwrites the answers follows the previous count. Each step prints a line with `t.print`.
+ * A second stream counts served requests. Events order the two streams: the count of a step follows the step, and a
+ * step that overwrites the answers follows the previous count. Each step prints a line with `t.print`.
  */
 import { expectClose, flags, i32, kernel, scalar, scenario, tensor } from 'arke'
 import { show } from './show.ts'

@@ -1,5 +1,6 @@
 /**
- * Runs scripts of package.json at the same time and prints what each of them printed when it ends. Exits with 1 if any of them failed.
+ * Runs scripts of package.json at the same time and prints the output of each script when the script ends. Exits with 1
+ * if any of them failed.
  *
  *   npx tsx scripts/together.ts lint typecheck
  */

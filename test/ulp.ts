@@ -11,7 +11,7 @@ function position(x: number): number {
   return bits[0] >>> 31 ? -(bits[0] & 0x7fffffff) : bits[0]
 }
 
-/** The number of f32 numbers from a to b. NaN if one of them is NaN. */
+/** The number of f32 numbers from a to b. The result is NaN if a or b is NaN. */
 export const ulps = (a: number, b: number): number =>
   Number.isNaN(a) || Number.isNaN(b) ? NaN : Math.abs(position(a) - position(b))
 

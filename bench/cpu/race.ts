@@ -1,7 +1,7 @@
 /**
- * Runs contestants of a benchmark interleaved in one process. A figure is the ratio of two contestants in the same
- * round, so that a temporary slowdown of the machine affects both. The median of the ratios is reported with a 95 %
- * interval.
+ * Runs the contestants of a benchmark, which are implementations of the same computation, interleaved in one process. A
+ * figure is the ratio of the times of two contestants in the same round, so that a temporary slowdown of the machine
+ * affects both. The median of the ratios is reported with a 95 % interval.
  */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'

@@ -104,7 +104,7 @@ const ofDevice = (definition: AnyDefinition, drawing: Drawing): Inputs => ({
 /** Random inputs that the host generates. Randomly chosen rows of the results are compared with the reference. */
 const ofHost = (definition: AnyDefinition): Inputs => ({
   sets: (cell) => setsFor(operationOf(cell)!.gpu.work(cell).bytes),
-  // The operations whose functions fill the inputs allocate their own buffers.
+  // To fill the inputs, the host makes one operation per input set, and each operation allocates its own buffers.
   extraBytes(cell) {
     const options = optionsOf(definition, cell, definition.variants[0])
     return bytesOn(expectedMachine(cell), cell.ranks, (world) => {

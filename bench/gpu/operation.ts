@@ -1,7 +1,7 @@
 /**
  * Measures all variants of an operation at one cell of the benchmark. All variants of an operation run interleaved with
- * the single step whose time is the lower bound of all variants. If the single step is only a matrix product, the
- * benchmark also measures the vendor's matrix product in its place.
+ * the one step (such as the matrix product alone) whose time is a lower bound on the time of every variant. If the
+ * single step is only a matrix product, the benchmark also measures the vendor's matrix product in its place.
  */
 import type { Step } from '../../src/operation/definition.ts'
 import type { AnyDefinition } from '../../src/ops/operations.ts'
@@ -26,11 +26,13 @@ export const everyVariant = ({ variants, fused }: AnyDefinition): Entered[] =>
 /** The heap has this many spare bytes in addition to the counted allocations. */
 const spareBytes = 128 * 2 ** 20
 
-/** The number of launches per execution, if the vendor's library may compute the matrix product. */
+/**
+ * The largest number of launches per execution, if the vendor's library computes the steps that are matrix products.
+ */
 const launchesOf = (steps: readonly Step[]): number =>
   steps.reduce((sum, { product }) => sum + (product ? mostVendorLaunches : 1), 0)
 
-/** Opens the stage for a cell that measures an operation, and adds the variants in `entered` as contestants. */
+/** Opens the world in which a cell measures an operation, and adds the variants in `entered` as contestants. */
 export async function operationStage(
   cell: Cell,
   pattern: Pattern,

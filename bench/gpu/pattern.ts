@@ -68,7 +68,10 @@ export class Pattern {
     return this.drawn(tensor, rank).element
   }
 
-  /** Fills a tensor on one rank with the elements of the rank `as`. No kernel may be running during the fill. */
+  /**
+   * Fills one rank's copy of a tensor with the random numbers that belong to the rank `as`. No kernel may be running
+   * during the fill.
+   */
   fill(world: CudaWorld, tensor: SymmetricTensor, number: number, rank: number, as = rank): void {
     const stream = world.driverStream(rank)
     const to = world.addressOf(tensor, rank)

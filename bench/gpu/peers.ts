@@ -1,7 +1,7 @@
 /**
- * Measures peers that need Python (PyTorch, Triton). One process of peers.py runs for the whole benchmark. The
- * benchmark asks this process for one time after another, so that its executions alternate with Arke's on the same GPU.
- * If Python or a library is missing, the reason is reported once and all other measurements continue.
+ * Measures peers that need Python (PyTorch, Triton). One process of peers.py runs for the whole benchmark. Each request
+ * to this process measures one time, so that the executions of the peers alternate with Arke's on the same GPU. If
+ * Python or a library is missing, the reason is reported once and all other measurements continue.
  */
 import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process'
 import { existsSync } from 'node:fs'

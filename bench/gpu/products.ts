@@ -1,4 +1,4 @@
-/** Checks results by samples, and runs the vendor's matrix product on all ranks of a stage. */
+/** Checks samples of results, and runs the vendor's matrix product on all ranks of a benchmark's world. */
 import { medianOf } from '../../src/runs/quantity.ts'
 import type { Timed } from '../../src/runs/gate.ts'
 import type { Sample } from '../../src/ops/drawn.ts'

@@ -1,7 +1,7 @@
 /**
- * Implements the stage on which a cell is measured: a world with a start gate, the contestants whose results were
- * correct, and their times. All contestants run interleaved in one process, in a new random order in every round, and
- * each execution starts behind the gate.
+ * Implements the stage on which a cell (one row of a results table) is measured: a world with a start gate, the
+ * contestants whose results were correct, and their times. All contestants run interleaved in one process, in a new
+ * random order in every round, and each execution starts behind the gate.
  */
 import { KernelError } from '../../src/ir/site.ts'
 import { randomOrder } from '../../src/runs/contest.ts'

@@ -1,6 +1,6 @@
 /**
- * Runs the vendor's matrix product in place of the product of `bsp`, both behind the other steps and alone, so that the
- * baseline is tuned as hard as Arke's own kernels.
+ * Runs the vendor's matrix product in place of the product of `bsp`, both after the other steps of `bsp` and alone, so
+ * that the baseline is tuned as hard as Arke's own kernels.
  */
 import type { Operation } from '../../src/operation/definition.ts'
 import type { Timed } from '../../src/runs/gate.ts'

@@ -13,7 +13,7 @@ const step = (number: number, from: number): string =>
   `  {\n    "ph": "X", "cat": "user_annotation", "name": "ProfilerStep#${number}", "pid": 4000, "tid": 4000,\n    "ts": ${from}, "dur": 0.5,\n    "args": {\n      "External id": 99\n    }\n  }`
 
 export const damagedFiles: readonly Damage[] = [
-  // The file as a whole
+  // Damage that affects a file as a whole
   ...[0.1, 0.5, 0.9, 0.999].map((share): Damage => ({
     what: `gzip that ends after ${share * 100} %`,
     classes: ['gzip', 'truncated'],

@@ -8,7 +8,8 @@ export interface JobShape {
   maxRanks?: number
   unit?: number
   /**
-   * True if some process groups contain only some of the ranks. Traces without metadata cannot distinguish such groups.
+   * True if some process groups contain only some of the ranks. Traces without metadata do not show which ranks belong
+   * to such a process group.
    */
   subgroups?: boolean
   maxSlots?: number

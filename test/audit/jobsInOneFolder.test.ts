@@ -18,7 +18,7 @@ interface Recorded {
   readonly world?: number
   readonly groups?: readonly { pg_name: string; ranks: readonly number[] }[]
   readonly process?: number
-  /** The start time, in microseconds. */
+  /** The time of the first event, in microseconds. */
   readonly start?: number
   readonly kernels?: readonly number[]
   readonly step?: number

@@ -10,7 +10,7 @@ import { AuditError, readTraces } from '../../src/audit/open.ts'
 const folder = mkdtempSync(join(tmpdir(), 'arke-no-events-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-/** The error message of the audit for a file with these contents, without the path of the file. */
+/** The error message of the audit for a file with the given contents, without the path of the file. */
 async function refusal(name: string, contents: string | Uint8Array): Promise<string> {
   const path = join(folder, name)
   writeFileSync(path, contents)

@@ -25,7 +25,7 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(folder, { recursive: true }))
 
-/** Creates a database by running these statements and inserting the rows of `tables`. */
+/** Creates a database by running the SQL statements in `statements` and inserting the rows of `tables`. */
 function makeDatabase(statements: readonly string[], tables: Record<string, SQLiteValue[][]> = {}): string {
   const path = join(folder, `made-${made++}.sqlite`)
   const database = new sqlite.Database(path)
@@ -146,7 +146,7 @@ function twoProcesses(leaveOut: readonly string[] = []): string {
     ],
     CUPTI_ACTIVITY_KIND_SYNCHRONIZATION: [
       'start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER, streamId INTEGER, correlationId INTEGER, globalPid INTEGER, syncType INTEGER',
-      // The row states device 0, but its context belongs to device 1.
+      // The first row states device 0, but the row's CUDA context belongs to device 1.
       [
         [280, 281, 0, 2, 15, 9, process(50), 2],
         [130, 400, 0, 1, 7, 3, process(40), 3],

@@ -1,6 +1,6 @@
 /**
- * One job on two machines, with one Nsight Systems export per machine, created by SQLite itself. Such files do not
- * contain process groups.
+ * One job on two machines, with one Nsight Systems export per machine, created by SQLite itself. Exports of Nsight
+ * Systems do not contain process groups.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

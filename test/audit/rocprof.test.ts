@@ -183,7 +183,7 @@ describe('walking through JSON', () => {
             } else if (path.length % 3 !== 2) expected.push([path.join('/'), value])
           }
           go([], JSON.parse(text))
-          // A scalar at the top level ends where the input ends, which the walker cannot know.
+          // The end of a scalar at the top level of a JSON text is the end of the input, which the walker cannot know.
           if (depth === 0 && /^[^[{"]/.test(text)) return
           const sorted = (list: [string, unknown][]): string[] =>
             list.map((one) => JSON.stringify(one)).sort()

@@ -104,7 +104,8 @@ function check(
     for (const waiter of waiters)
       keptWaiting[timeline.ranks[rank].rank][timeline.ranks[waiter.rank].rank] = waiter.wait
   }
-  // If the trace does not list groups, no rank is charged if another rank may have caused more waiting, or in a tie.
+  // If the trace does not list groups, the audit charges no rank in a tie, or if it cannot rule out that another rank
+  // caused more waiting.
   const isListed = options.metadata !== false && (options.schema ?? '2026') === '2026'
   if (!isListed)
     keptWaiting.forEach((waits, rank) => {
@@ -235,7 +236,7 @@ describe('the demo', () => {
     const drift = 100e-6
     const audited = await auditOf(tracesOf(laid, { clockDrift: [0, 0, 0, 0, 0, 0, drift, 0] }))
     const truth = truthOf(laid)
-    // The error of the clock, and its remaining effect on each collective.
+    // The total error that the drift of a clock may still cause in the collectives after the alignment, in nanoseconds.
     const left = 500 * truth.collectives.length
     truth.ranks.forEach(({ wall, parts }, rank) => {
       const { ledger } = audited.found.ranks[rank]

@@ -5,8 +5,8 @@ import type { TraceBytes } from './auditFiles.ts'
 export interface Damage {
   readonly what: string
   /**
-   * If the result of the audit is not the truth, a warning of one of these classes must appear. If the list is empty,
-   * the result must be the truth.
+   * If the audit of the damaged trace is not correct, it must print a warning of one of these classes. If the list is
+   * empty, the result must be the truth.
    */
   readonly classes: readonly WarningClass[]
   /** True if the result of the audit must be the truth and a warning must nevertheless name the damage. */

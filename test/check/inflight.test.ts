@@ -41,7 +41,7 @@ function two(
 
 const own = readFileSync(import.meta.filename, 'utf8').split('\n')
 
-/** The findings: the kind, and the methods that the author called at the lines that the report names, sorted. */
+/** Each finding of the checker: its kind, and the sorted names of the methods that are called at the reported lines. */
 async function found(subject: Scenario): Promise<string[]> {
   const { findings, complete } = await explore(subject, { ranks: 2, preemptions: 2, keepGoing: true })
   expect(complete).toBe(true)

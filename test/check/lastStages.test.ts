@@ -1,6 +1,6 @@
 /**
  * Tests that the checker sees every op that the last stages for a GPU insert: each such op occurs in an example, or in
- * an operation's form at the shapes that are checked. The checker reports an example whose fences are removed.
+ * an operation at one of the shapes that are checked. The checker reports an example whose fences are removed.
  */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -46,8 +46,8 @@ async function launchesOf({ run }: Scenario, ranks: number): Promise<Launch[]> {
 }
 
 /**
- * Products and stores by the hardware need tiles of 64 rows, which take too long here: gpuStages.test.ts has kernels of
- * its own.
+ * Matrix products by the matrix unit and stores by the TMA need tiles of 64 rows, which take too long here:
+ * gpuStages.test.ts tests them with other kernels.
  */
 const expected = [
   'fence.async',

@@ -1,8 +1,8 @@
 /**
  * Checks random programs of writes, reads, signals and waits, whose happens-before order is known in advance. Each flag
- * of these programs is signalled once, so the order does not depend on the schedule. The checker must report a race
- * exactly if this independent computation finds one, and must name two accesses that it finds unordered. All other
- * programs must give correct results.
+ * of a random program is signalled once, so happens-before does not depend on the schedule. The checker must report a
+ * race exactly if an independent computation of happens-before finds one, and must name two accesses that this
+ * computation finds unordered. All other programs must give correct results.
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'

@@ -51,7 +51,10 @@ export async function inShell(line: string): Promise<Pick<Ended, 'code' | 'stdou
   })
 }
 
-/** Creates a folder in the project for the author's files of a test. Such a folder is removed after the test file. */
+/**
+ * Creates a folder in the project for the author's files of a test. The folder is removed after the last test of the
+ * file.
+ */
 export function authorFolder(): (name: string, text: string) => string {
   const folder = mkdtempSync(join(project.folder, 'author-'))
   afterAll(() => rmSync(folder, { recursive: true, force: true }))

@@ -85,7 +85,7 @@ describe('a layout on the command line', () => {
       await tuneCommand(operation, { ...command, layout }, '0.0.0', () => undefined, progress)
     const kept = JSON.parse(readFileSync(join(folder, 'tuned.json'), 'utf8')) as { readonly wasm: object }
     const settings = Object.keys(kept.wasm).map((name) => name.replace(/ 2x\d+$/, ''))
-    // The values of the options, in the order of their names.
+    // The values of the layout options, in the order of the options' names.
     expect(settings).toEqual(['normGatherGemm bsp columns none f32', 'normGatherGemm bsp rows none f32'])
   })
 })

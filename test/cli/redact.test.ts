@@ -90,7 +90,7 @@ function unpacked(page: string): string {
       try {
         return inflate(bytes).toString('latin1')
       } catch {
-        // The data is not compressed by this method.
+        // The data is not compressed in the format that this function decompresses.
       }
     }
     return bytes.toString('latin1')

@@ -186,7 +186,10 @@ export const off = { ...one, name: 'off', make: (...args: Parameters<typeof make
     ))
 })
 
-/** The structure of a document: names and types, and of an array the structure of its first element. */
+/**
+ * The structure of a JSON document: the names and types of its fields, and for an array the structure of its first
+ * element.
+ */
 function structure(value: unknown): unknown {
   if (Array.isArray(value)) return value.length === 0 ? [] : [structure(value[0])]
   if (typeof value !== 'object' || value === null) return typeof value

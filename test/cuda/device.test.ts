@@ -115,7 +115,7 @@ const fill = kernel('fill', { x: tensor('bf16', 2) }, (t, { x }) => {
   })
 })
 
-/** The product of two such matrices. Every sum is exact. */
+/** The product of two matrices of numbers with few bits. Every sum is exact. */
 function productOfNumbers(M: number, N: number, K: number): Float64Array {
   const sums = new Float64Array(M * N)
   for (let i = 0; i < M; i++)

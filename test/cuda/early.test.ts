@@ -34,7 +34,7 @@ async function open({ programsPerSm = 2 } = {}) {
     params: 3,
     run: (launch) => words(launch.pointer(0), 1)[0] >= launch.word(1) || words(launch.pointer(2), 1)[0] !== 0,
   }
-  /** Ends when `tell` has run, or when its control block requests an abort. */
+  /** A kernel that ends when the kernel `tell` has run, or when its control block requests an abort. */
   const asking: FakeKernel = {
     params: 5,
     run: (launch) => ran.includes('tell') || words(launch.pointer(4), 1)[0] !== 0,

@@ -14,7 +14,7 @@ describe.skipIf(noCompiler)('compiled for sm_90a', () => {
     const compiled = compileTogether(emitted)
     for (const [i, { ptx }] of compiled.entries()) {
       expect(ptx, probes[i].name).not.toBe('')
-      // The fast approximations of these functions have larger errors.
+      // The approximate PTX instructions for sine, cosine and logarithm have larger errors than Arke allows.
       expect(ptx, probes[i].name).not.toMatch(/\b(sin|cos|lg2)\.approx\.ftz/)
     }
   })

@@ -28,7 +28,9 @@ const fewGroups = [
 ]
 const moreGroups = [[2, 3], [0, 5], [4], [0, 1, 2, 3, 4, 5], [4, 2], [0, 1, 2, 3, 5], [2, 5, 4]]
 
-/** Every rank stores its rank at its place in the tensor of every rank, and signals that. */
+/**
+ * Every rank stores its rank number + 1 in its element of every rank's tensor, and then signals a flag of every rank.
+ */
 const tellAll = kernel('tellAll', { x: tensor(f32, 1), told: flags(1) }, (t, { x, told }) => {
   t.for(t.world, (rank) => {
     t.store(x.on(rank).at([t.rank]), t.rank.add(1).to(f32))
@@ -43,7 +45,7 @@ const hearAll = kernel('hearAll', { x: tensor(f32, 1), y: tensor(f32, 1), told: 
   })
 })
 
-/** The tensors y of all ranks after both kernels, for each group. */
+/** For each group, the contents of the tensor y on all ranks after both kernels have ended. */
 async function heardOn(world: World, groups: readonly (readonly number[])[]): Promise<number[][][]> {
   const all: number[][][] = []
   for (const list of groups) {
@@ -82,7 +84,10 @@ describe('groups', () => {
     ),
   )
 
-  /** The maps of all ranks' copies of x for launches on these groups, and the text of each kernel that was compiled. */
+  /**
+   * The tensor maps of all ranks' copies of x for launches on the groups in `lists`, and the text of each kernel that
+   * was compiled.
+   */
   async function launched(lists: readonly (readonly number[])[]) {
     const device = new Device(fakeDriver().driver, 0)
     const maps: { address: bigint; shape: TensorMapShape }[] = []

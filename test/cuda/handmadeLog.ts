@@ -63,7 +63,7 @@ export class HandmadeLog {
     words.forEach((word, i) => this.#view.setUint32(at + 16 + 4 * i, word, true))
   }
 
-  /** Writes the number of events that found no entry. */
+  /** Writes the number of events for which the log had no free entry. */
   lose(count: number): void {
     this.#view.setUint32(4, 65536 + count, true)
     this.#view.setUint32(8, count, true)

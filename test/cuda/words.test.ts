@@ -55,7 +55,8 @@ const exchange = (G: number, alsoDoes: Extra = () => {}) =>
   })
 
 /**
- * The same exchange, but each rank keeps its partial results, of several tiles and splits, and all ranks fetch them.
+ * A kernel in which each rank keeps its partial results (of several tiles and splits) in its own memory, and all ranks
+ * fetch them from there.
  */
 const fetched = (G: number, splits = 1) =>
   kernel('fetched', params, (t, { x, out, sums, stats, arrived }) => {

@@ -33,7 +33,7 @@ export function fences(file: string, language: string): Snippet[] {
 /** Files of the repository and of its packages, which are parsed once for all pages. */
 const parsed = new Map<string, ts.SourceFile | undefined>()
 
-/** The compile errors in these files, one line each, without errors in the files that they import. */
+/** The compile errors in the given files, one line each, without errors in imported files. */
 export function compile(files: readonly string[]): string[] {
   const config = ts.getParsedCommandLineOfConfigFile(join(root, 'tsconfig.json'), undefined, {
     ...ts.sys,

@@ -138,7 +138,7 @@ async function expectClean(scenario: Scenario, schedules: number, preemptions: n
 }
 
 describe('claims of the examples about other parameters', () => {
-  /** The finding of the checker if every launch has these meta-parameters. */
+  /** The checker's finding in an example if all its launches use the meta-parameters `meta`. */
   async function found(file: string, meta: Meta): Promise<string> {
     const { scenarios } = await loadFile(join(folder, file))
     const { findings } = await explore(

@@ -100,14 +100,17 @@ export async function* allEmitted(range: Range = whole): AsyncGenerator<Emitted>
   }
 }
 
-/** Facts about a world that few kernels depend on. */
+/** Facts about a world on which only few kernels depend. */
 type WorldMore = Pick<EmitFacts, 'hostSignals' | 'scattered'>
 
 type Form = readonly [facts: string, contents: Emitted['contents']]
 const onOff = [false, true]
 const recording = (record: boolean): string => `recording=${record ? 'on' : 'off'}`
 
-/** Combines several forms into one line of the golden file. The files of each of these forms remain separate. */
+/**
+ * Combines the code that is emitted for several sets of facts into one line of the golden file. Each set of facts keeps
+ * its own files.
+ */
 const together = (facts: string, all: readonly Form[]): Form => [
   facts,
   Object.fromEntries(

@@ -316,7 +316,7 @@ function atomics(): Probe[] {
   )
 }
 
-/** Products whose programs share tiles along one axis of a cluster, and along both. */
+/** Matrix products whose programs share tiles along one axis of a cluster, or along both axes. */
 function clusters(): Probe[] {
   return [
     { CM: 2, CN: 1 },

@@ -79,7 +79,7 @@ function asLaunched(name: string, ranks: number, launch: Launch): Launched {
   }
 }
 
-/** The launches of every form of every operation. */
+/** The launches of every operation, with all its variants and options (`forms`). */
 export async function ofOperations(
   target: GoldenTarget,
   ranks: number,
@@ -138,7 +138,10 @@ async function ofCollectives(target: GoldenTarget, ranks: number, dtype: Operand
   return all
 }
 
-/** The launches of matrix products on one rank, and those of measurements. */
+/**
+ * The launches of matrix products on one rank, of the rank barrier, and of the kernels with which Arke measures
+ * (bandwidth, start gate).
+ */
 async function others(target: GoldenTarget, ranks: number): Promise<Launched[]> {
   const all: Launched[] = []
   const use = async (name: string, how: (world: World) => unknown): Promise<void> => {

@@ -131,9 +131,12 @@ const refusing = [
   'src/lang/random.ts randomOf',
   'src/lang/recorder.ts Recorder',
 ]
-/** These functions hold or compare nodes, and look at no ops. */
+/** Functions that store or compare nodes and do not depend on the meaning of ops. */
 const holding = ['src/ir/node.ts Node', 'src/lang/carried.ts unflatten', 'src/ir/difference.ts difference']
-/** These functions read the parameters, tiles or decisions of a kernel and print names: they derive nothing from ops. */
+/**
+ * Functions that read parameters, tiles or decisions of a kernel and print names, and do not depend on the meaning of
+ * ops.
+ */
 const printing = [
   'src/ir/print.ts print',
   'src/ir/decisions.ts withDecisions',

@@ -56,7 +56,7 @@ type KernelIR = import('../../src/ir/node.ts').KernelIR
 type Node = import('../../src/ir/node.ts').Node
 type OpName = import('../../src/ir/ops/index.ts').OpName
 
-/** The kernel with one op in the place of another. */
+/** Returns a copy of the kernel in which another op replaces every node with the op `old`. */
 function instead(ir: KernelIR, old: OpName, op: string): KernelIR {
   const copier: InstanceType<typeof Copier> = new Copier((node) =>
     node.op === old
@@ -111,7 +111,10 @@ describe('a new op', () => {
   })
 })
 
-/** TMA copies tiles of these tensors. The facts of other tensors are unknown, so threads store to them. */
+/**
+ * The facts of the tensors whose tiles the TMA copies. The facts of all other tensors are unknown, so threads store to
+ * them.
+ */
 const byTma = {
   tensors: Object.fromEntries(['a', 'b', 'y'].map((name) => [name, factsOf([4096, 4096])])),
 }

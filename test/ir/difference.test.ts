@@ -35,7 +35,7 @@ const textOf = (one: Difference): string =>
     ? `${one.node.op}: ${one.what} ${String(one.here)} ${String(one.there)}`
     : `${one.node.op}: ${one.kind}`
 
-/** The kernel with a change of the nth node of an op. */
+/** Returns a copy of the kernel in which `change` replaces or drops the nth node with the given op. */
 function changed(op: OpName, nth: number, change: (node: Node, copier: Copier) => Node | 'drop'): KernelIR {
   let left = nth
   const copier: Copier = new Copier((node) =>

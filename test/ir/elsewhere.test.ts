@@ -1,6 +1,6 @@
 /**
- * A producer may copy a tensor from other ranks, although its program writes this tensor on its own rank, if the owner
- * is certainly another rank, and producer and consumer do not both load the data.
+ * A program writes a tensor on its own rank, and a pipeline copies tiles of this tensor from other ranks. The pipeline
+ * is split into roles only if the tiles certainly belong to another rank and not both roles load the data.
  */
 import { describe, expect, it } from 'vitest'
 import { bf16, f32, flags, i32, kernel, scalar, tensor, type Program, type Scalar, type Shared } from 'arke'
@@ -22,7 +22,10 @@ interface Turn {
   readonly as: Shared
 }
 
-/** True if a kernel is split into roles that writes its own copy of `a` and then copies tiles with `take`. */
+/**
+ * Records a kernel that writes its rank's copy of `a` and then copies tiles with `take`. Returns true if the pipeline
+ * is split into roles.
+ */
 function isSplit(take: (turn: Turn) => void): boolean {
   const made = kernel('k', params, (t, args) => {
     const as = t.shared(f32, T)

@@ -53,8 +53,8 @@ export const variants: readonly Variant[] = [
 ]
 
 /**
- * Variants in which one side synchronises with a fence and the other with the access itself. Variants of this kind
- * matter only for shapes that synchronise.
+ * Variants in which one side synchronises with a fence and the other with the access itself. Variants that combine a
+ * fence with an ordered access matter only for shapes that synchronise.
  */
 export const crossVariants: readonly Variant[] = [
   {

@@ -1,4 +1,6 @@
-/** Cases in which the reduction of the search would be wrong if it skipped an interleaving. */
+/**
+ * Tests that the search, which skips interleavings that are equivalent to explored ones, skips no other interleaving.
+ */
 import { describe, expect, it } from 'vitest'
 import { f32, flags, kernel, tensor } from '../../src/index.ts'
 import { explore } from '../../src/targets/check/explore.ts'

@@ -88,8 +88,8 @@ export function markersOf(file: string): ReadonlyMap<number, string> {
 }
 
 /**
- * The names of the parties' lines, sorted. A line without a mark is given as file and line, a party without a line as
- * 'host'.
+ * The sorted names of the marked lines at which the accesses or agents of a finding are. A line without a mark is given
+ * as file and line, a party without a line as 'host'.
  */
 export function linesOf(finding: Finding, of: Original): string[] {
   return (

@@ -231,7 +231,7 @@ describe.each(targets)('Flash Decode, special shapes, on %s', (target) => {
   const lengthOf = (rank: number, entry: number, round: number): number =>
     [37, 5, 0, 16, 33, 1][(rank + 2 * entry + round) % 6]
 
-  // On a GPU these matrices give every thread adjacent words.
+  // On a GPU, every thread holds adjacent elements of partial results with these numbers of heads.
   it.each([
     ['eight query heads', 8, 1],
     ['sixteen query heads, in two splits', 16, 2],

@@ -6,7 +6,8 @@ import type { Picture, Point, RunPart } from '../../src/runs/results.ts'
 import { makeBench } from './benchSample.ts'
 
 /**
- * A picture of ranks with one track. Each number is the length of a span in columns; a row of 80 columns shows 800 ns.
+ * The time spans of an execution, for ranks with one track each. Each number is the length of a span in columns; a row
+ * of 80 columns shows 800 ns.
  */
 function pictureOf(ranks: readonly (readonly (readonly [RunPart, number])[])[], wall: number): Picture {
   const { ledger } = makeBench().points[0].variants[0]
@@ -24,7 +25,7 @@ function pictureOf(ranks: readonly (readonly (readonly [RunPart, number])[])[], 
   }
 }
 
-/** The first point of the sample, with the given executions. */
+/** The first measured point of the sample result, with the given recorded executions of `bsp` and of `fused`. */
 function pointWith(bulk: Picture, fused: Picture): Point {
   const [point] = makeBench().points
   const [first, second] = point.variants

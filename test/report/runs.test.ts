@@ -238,8 +238,8 @@ describe('the headline', () => {
     recorded: between(0.98 * wall, wall, 1.02 * wall),
   })
   /**
-   * A point that was timed with the given ratio. The point's recorded executions take 300 us with bsp, and the given
-   * time with the other variant.
+   * A measured point at which the fastest variant has the given speed-up over `bsp`. The point's recorded executions
+   * take 300 us with bsp, and the given time with the other variant.
    */
   const compared = (speedup: Quantity, recordedUs: number): Point =>
     pointWith(

@@ -147,7 +147,7 @@ describe('the headline', () => {
   const collectives = { length: 3, [Symbol.iterator]: () => [][Symbol.iterator]() }
 
   it('is the share of the wall time of all ranks that taxes take, and who causes how much of the waiting', () => {
-    // Of 20 ms: 400 us launch, 500 us wait, 300 us transfer. Other idle time is not a tax.
+    // In 20 ms of rank time, launches take 400 us, waits 500 us and transfers 300 us. Other idle time is not a tax.
     const ranks = [rank(0, { dispatch: 400, wait: 500, absent: 900 }), rank(1, { transfer: 300 })]
     expect(said(ranks, { stragglers: [straggler(1, 900, 475), straggler(0, 30, 25)] })).toBe(
       '6.0 % of GPU time lost; rank 1 causes 95.0 % of the waiting.',

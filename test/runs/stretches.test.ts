@@ -1,4 +1,6 @@
-/** The ledger of a host program: the stretches between host waits, with answers worked out by hand. */
+/**
+ * Tests the ledger of a host program, which covers the launches between host waits, against ledgers worked out by hand.
+ */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { recordedRun } from '../../src/runs/recorded.ts'

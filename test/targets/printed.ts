@@ -10,7 +10,7 @@ import { describedWorld, launchFacts } from '../../src/world/described.ts'
 import type { Machine } from '../../src/world/machine.ts'
 import type { Launch, World } from '../../src/world/world.ts'
 
-/** The facts about a world. */
+/** The facts about a world for which kernels are specialised. */
 export interface Where {
   readonly target: StagedTarget
   readonly ranks: number
@@ -93,8 +93,8 @@ export const cellsOf = (definitions: readonly AnyDefinition[]): Cell[] =>
 export const cellName = '$definition.name, $dtype, $ranks ranks'
 
 /**
- * The launches of every form of an operation at every usual shape, with some of its candidate tiles, on a machine that
- * is only described. Each launch occurs once in the list.
+ * The launches of an operation with all its variants and options (its forms) at every usual shape, with some of its
+ * candidate tiles, on a machine that is only described. Each launch occurs once in the list.
  */
 export async function launchesOf(
   { definition, dtype, ranks }: Cell,

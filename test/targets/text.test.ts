@@ -27,7 +27,7 @@ const files = readdirSync(join(root, 'src/targets'))
     try {
       return filesOf(folder)
     } catch {
-      return [] // the target has no such folder
+      return [] // the target has no folder of this name
     }
   })
   .concat([

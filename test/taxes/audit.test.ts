@@ -19,7 +19,10 @@ interface Drawn {
   readonly sequence?: number
 }
 
-/** Builds a timeline, in microseconds. Each work is launched 5 us before the first work of its step or of the trace. */
+/**
+ * Builds a timeline, in microseconds. All device work is launched 5 us before the first device work of its step or of
+ * the trace.
+ */
 function draw(
   ranks: readonly (readonly Drawn[])[],
   steps: readonly (readonly (readonly [number: number, from: number, to: number])[])[] = [],
@@ -157,7 +160,7 @@ describe('a process group', () => {
     ])
   })
 
-  /** Consecutive collectives between these ranks, one microsecond each. */
+  /** One collective of one microsecond for each list of ranks in `members`, one after another. */
   function between(members: readonly (readonly number[])[], group: (i: number) => string | null) {
     const ranks = Math.max(...members.flat()) + 1
     const timeline = draw(

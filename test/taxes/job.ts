@@ -137,7 +137,7 @@ export interface Recorded {
    * The constructed call that a rank's event records; undefined for other events. Rank and event are given by index.
    */
   readonly callOf: (rank: number, event: number) => Call
-  /** Per call: the ranks whose recording contains it. */
+  /** For each call, the ranks whose recording contains the call. */
   readonly recorded: ReadonlyMap<number, readonly number[]>
 }
 

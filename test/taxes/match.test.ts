@@ -47,7 +47,7 @@ function draw(...ranks: readonly (readonly Drawn[])[]): Timeline {
   return builder.freeze()
 }
 
-/** The matches, as the sorted starts of their members in microseconds. */
+/** Each match (the calls of one collective), as the sorted start times of its calls in microseconds. */
 const found = (timeline: Timeline): string[] =>
   [...matchCalls(timeline)]
     .map(({ members, events }) =>

@@ -21,7 +21,7 @@ export interface ParallelJob {
   readonly transfer?: number
   /** The slow rank, its delay in nanoseconds, and the layers of a step in which it is slow; all layers by default. */
   readonly slow?: { readonly rank: number; readonly by: number; readonly layers?: readonly number[] }
-  /** Layers that only the first stage has. */
+  /** The number of additional layers of the first pipeline stage. */
   readonly extraLayers?: number
   /** True if each step ends with a collective of all ranks. */
   readonly closing?: boolean

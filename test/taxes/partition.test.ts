@@ -175,7 +175,7 @@ it('work from before the recording is outside the window; a trace without launch
   expect(recordedSpan(build([call(0, 5)], []).ranks[0])).toBeNull()
 })
 
-/** The part of the nanosecond that begins at `time`, computed directly from the definitions. */
+/** The category of the nanosecond that begins at `time`, computed directly from the definitions. */
 function partAt(
   rank: RankTimeline,
   names: readonly string[],

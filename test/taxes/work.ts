@@ -11,7 +11,7 @@ export interface Work {
   readonly stream?: number
   /** The kernel's name. */
   readonly name?: string
-  /** The operator. Works with the same `call` share one operator call. */
+  /** The operator. Device work with the same `call` belongs to one operator call. */
   readonly operator?: string
   readonly call?: number
   readonly shapes?: readonly (readonly number[])[]
@@ -75,7 +75,7 @@ export function timelineOf(
   return builder.freeze()
 }
 
-/** A partition with the given parts, instead of computed ones. */
+/** A partition of a rank's time with the given intervals per category, instead of computed intervals. */
 export function partitionWith(
   from: number,
   to: number,

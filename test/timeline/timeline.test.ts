@@ -97,7 +97,7 @@ describe('building a timeline', () => {
         const builder = new TimelineBuilder()
         const rank = builder.rank(0)
         const track = rank.track('stream', 0, 0)
-        // Events are added backwards, so that freezing changes their order.
+        // Events are added in reverse order, so that freezing the timeline changes their order.
         for (let i = 0; i < 10; i++) rank.add(Kind.communication, track, builder.intern('k'), 9 - i, 1)
         const expected = Array.from({ length: 10 }, () => [NONE, NONE])
         for (const [event, communication, sequence] of said) {
@@ -160,7 +160,7 @@ describe('sets of time', () => {
     const durations = sorted.map(([, duration]) => duration)
     return { cells, intervals: unionInOrder(starts, durations, 0, sorted.length) }
   })
-  /** The cells as intervals, found by a linear scan. */
+  /** The set cells as intervals (start and end of each), found by a linear scan. */
   const intervalsOf = (cells: boolean[]): number[] => {
     const out: number[] = []
     cells.forEach((inside, at) => {

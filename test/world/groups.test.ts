@@ -47,7 +47,7 @@ const anyGroup: fc.Arbitrary<number[]> = fc.oneof(
 const values = (rank: number, count: number): number[] =>
   Array.from({ length: count }, (_, i) => ((rank * 37 + i * 11) % 23) - 11)
 
-/** A tensor on every rank of the world that holds the poison. */
+/** A tensor on every rank of the world, filled with the poison value. */
 const poisoned = (world: World, shape: readonly number[]): SymmetricTensor<'f32'> =>
   world.full('f32', shape, poison)
 
@@ -168,7 +168,7 @@ describe.each(await realTargets())('groups on %s', (target) => {
       }
   })
 
-  // On a GPU, the TMA copies these tiles through one descriptor of all heaps.
+  // On a GPU, the TMA copies tiles of all ranks through one tensor map that covers the heaps of all ranks.
   it('copy aligned tiles of their own ranks', async () => {
     await using world = await open(target)
     for (const list of [

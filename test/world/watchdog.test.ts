@@ -7,7 +7,10 @@ const limits = { waiting: 10_000, computing: Infinity, unknown: 60_000 }
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] }))
 afterEach(() => void vi.useRealTimers())
 
-/** Watches a launch whose programs are in the activity that `activity` returns, for the given time in milliseconds. */
+/**
+ * Runs the watchdog for `time` milliseconds on a launch. The programs of the launch are in the state (such as waiting)
+ * that `activity` returns.
+ */
 function watch(time: number, activity: () => Activity, ended = (): boolean => false): string[] {
   const events: string[] = []
   const watchdog = new Watchdog(limits, {

@@ -34,7 +34,7 @@ const operations: Readonly<Record<string, string>> = {
   ...{ store: 'v', cas: 'old == expected ? desired : old', load: 'old' },
 }
 
-/** Replaces functions that contain PTX by C++. Functions that the header defines are removed. */
+/** Replaces functions that contain PTX by C++. Removes functions that the header cuda.hpp defines. */
 function translated(source: string): string {
   return source.replace(definition, (text: string, result: string, name: string, params: string) => {
     if (!text.includes('asm')) return text
@@ -79,7 +79,8 @@ function callOf(emitted: EmittedKernel): string {
 }
 
 /**
- * Compiles a kernel together with the header. Throws NotOnCpu if it calls a function that the header does not define.
+ * Compiles a kernel together with the header. Throws NotOnCpu if the kernel calls a function that the header does not
+ * define.
  */
 function compiled(emitted: EmittedKernel): { readonly kernel: FakeKernel; close: () => void } {
   const text = emitted.source.slice(emitted.source.indexOf('extern "C"'))

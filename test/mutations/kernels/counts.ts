@@ -1,4 +1,7 @@
-/** Waits for a number of signals: rounds between a root and its workers on one counting flag in each direction. */
+/**
+ * Tests waits for a number of signals: a root and its workers exchange numbers in rounds, with one counting flag in
+ * each direction.
+ */
 import { f32, flags, i32, kernel, scalar, tensor } from '../../../src/index.ts'
 import { expectClose, scenario } from '../../../src/world/world.ts'
 import { original, variant, type Mutants } from '../suite.ts'

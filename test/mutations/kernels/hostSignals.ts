@@ -1,4 +1,7 @@
-/** The host and a kernel that answer each other while the kernel runs: a signal of the host, and a word that it polls. */
+/**
+ * The host and a running kernel exchange messages: the host signals a flag, and then polls a word that the kernel
+ * stores.
+ */
 import { flags, i32, kernel, tensor } from '../../../src/index.ts'
 import { expectClose, scenario } from '../../../src/world/world.ts'
 import { original, type Mutants } from '../suite.ts'

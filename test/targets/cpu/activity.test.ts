@@ -1,4 +1,7 @@
-/** Tests what a host concludes from the slots of its workers: whether all running programs wait, or one computes. */
+/**
+ * Tests how the host finds out, from the state that workers keep in shared memory, whether all running programs wait or
+ * one of them computes.
+ */
 import { expect, it } from 'vitest'
 import { awaitQueue, slot as slotOf, waitKind, workerState } from '../../../src/targets/cpu/abi.ts'
 import { activityOf } from '../../../src/targets/cpu/faults.ts'

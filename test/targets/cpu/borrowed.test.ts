@@ -129,7 +129,10 @@ describe('a shared tile', () => {
   })
 })
 
-/** All changes of the kernel except the one in which a program signals more than once. */
+/**
+ * The changes of the kernel that can run, which are all except the one in which a program signals a flag more than
+ * once.
+ */
 const runnable = changes.filter((one) => one !== 'signalled between')
 const targets = (await realTargets()).filter((target) => target !== 'cuda')
 

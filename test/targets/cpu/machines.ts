@@ -15,7 +15,7 @@ export type Piece = (writer: Writer, machine: Machine, frame: Local) => void
 
 const pages = 128
 export const memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true })
-/** The address of the pieces' memory, aligned to a cache line. */
+/** The address of the memory that the compiled functions use, aligned to a cache line. */
 export const frame = 4096
 export const capacity = pages * 65536 - frame
 

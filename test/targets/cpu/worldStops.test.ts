@@ -198,7 +198,8 @@ describe.each(targets)('%s', (target) => {
     })
 
     it('never stops a program that computes, though others wait for it', async () => {
-      // The clock advances by ten minutes at once. A try counts if rank 1 computes before and after that.
+      // The clock jumps by ten minutes. The test repeats the launch until rank 1 computes both before and after the
+      // jump.
       for (let rounds = 2000, isTried = false; !isTried; rounds *= 2) {
         const stalls: Stall[] = []
         const world = await open(target, { onStall: (stall) => stalls.push(stall) })

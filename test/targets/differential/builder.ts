@@ -19,12 +19,13 @@ export interface Shape {
   readonly height: number
   readonly width: number
   /**
-   * True if programs wait for each other, or if any program may process an item. The results must then not depend on
-   * which program processes an item.
+   * True if programs wait for each other, or if any program may process an item. If true, the results must not depend
+   * on which program processes an item.
    */
   readonly communicates: boolean
   /**
-   * True if the last program of a rank reads the rank's accumulators, to which other ranks must then not add.
+   * True if the last program of a rank reads the rank's accumulators. If true, other ranks must not add to these
+   * accumulators.
    */
   readonly last: boolean
   /** True if the host signals a flag for each item, and polls until the kernel has answered. */
@@ -73,7 +74,10 @@ export class Builder {
     this.pool.push(made.dtype === 'i64' ? entry(call(made.value, 'mod', reduced)) : made)
   }
 
-  /** Picks a value that earlier steps have made available. Recent values are more likely, so that chains become long. */
+  /**
+   * Picks a value that earlier steps have made available. Recent values are picked more often, so that chains of
+   * operations become long.
+   */
   find(fits: (one: Entry) => boolean): Entry | undefined {
     const found = this.pool.filter(fits)
     if (found.length === 0) return undefined

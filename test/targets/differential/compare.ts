@@ -41,7 +41,7 @@ interface Opened {
 /** The last IR stage for a GPU, with the facts of the tensors. */
 const onGpu = (recorded: KernelIR, shapes: Shapes): KernelIR =>
   atStage(recorded, LAST_STAGE, specialise(usualWorld, shapes))
-/** The checker on a later form of the kernels. */
+/** For each name, the compiler stage after which the checker runs the kernels. */
 const stages: Readonly<Record<string, 'lowered' | typeof onGpu>> = {
   'check:lowered': 'lowered',
   'check:order': onGpu,

@@ -118,7 +118,8 @@ export function declareProduct(on: Pick<Builder, 't' | 'choices'>): Product {
 export const product =
   (form: Product): Step =>
   (on) => {
-    // Two concurrent matrix products would share their tiles. Matrix products inside blocks are covered by other tests.
+    // If matrix products ran concurrently, they would use the same shared tiles. Matrix products inside blocks are
+    // covered by other tests.
     if (on.depth > 0) return
     const { t, choices } = on
     const { dtype, m, n, k, left, right, transposed, fragments } = form

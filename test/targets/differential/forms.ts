@@ -15,8 +15,9 @@ export const knownInteger = (on: Builder): Scalar | undefined =>
 const someInteger = (on: Builder): Scalar => knownInteger(on) ?? on.item.add(on.t.rank)
 
 /**
- * Exchanges numbers with a peer several times. One flag of each rank counts the rounds: its own rank signals it, once or
- * several times per round, or its own rank and another one do. No rank starts a round before the last round is complete.
+ * Exchanges numbers with a peer several times. One flag of each rank counts the rounds: its own rank signals it, once
+ * or several times per round, or its own rank and another one do. No rank starts a round before the previous round is
+ * complete.
  */
 export function exchangeRounds(on: Builder): void {
   const { t, choices, item } = on

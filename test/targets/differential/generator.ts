@@ -52,7 +52,7 @@ type Vocabulary = 'all' | 'golden'
 type Mode = (typeof modes)[number]
 const goldenModes = ['plain', 'teams', 'mail', 'last'] as const
 const modes = [...goldenModes, 'roles', 'ring', 'arrivals', 'rounds', 'host', 'clusters'] as const
-/** Kernels in these modes have programs that wait for other programs, or that do the work of other programs. */
+/** The modes in which programs of a kernel wait for other programs, or do the work of other programs. */
 const communicating: readonly Mode[] = ['mail', 'arrivals', 'rounds', 'host']
 
 export function generate(

@@ -57,8 +57,8 @@ const interleave: Step = (on) => {
 }
 
 /**
- * Copies between tensors in flight. Such a copy is complete after the step, or at the next step of this kind: a step
- * that is repeated writes the same output slot again.
+ * Copies between tensors asynchronously. The copy is completed at the end of the step, or at the beginning of the next
+ * step that copies between tensors, since a repeated step writes the same output slot again.
  */
 const transfer: Step = (on) => {
   const { t, choices } = on
@@ -92,7 +92,7 @@ const sendShared: Step = (on) => {
   t.quiet({ reads: choices.below(2) === 0 })
 }
 
-/** Words of random bits, or uniform numbers, of counters and seeds from the pool. */
+/** Generates random 32-bit words or uniform random numbers, with available values as counters and seeds. */
 const random: Step = (on) => {
   const { t, choices } = on
   const counter = on.exact(({ dtype }) => dtype === 'i32' || dtype === 'u32')

@@ -96,7 +96,7 @@ const moving = (dtype: StorageDType, sizes: readonly number[]) =>
     )
   })
 
-/** The expected contents of the move's row on rank `rank`. */
+/** The expected contents, on rank `rank`, of the row of `to` that a load, store or copy has written. */
 function expectedRow(dtype: StorageDType, { way, mask, size }: Move, rank: number, ranks: number): number[] {
   const source = way === 'get' ? (rank + 1) % ranks : way === 'put' ? (rank + ranks - 1) % ranks : rank
   const start = lastTile(size) * size

@@ -279,7 +279,7 @@ describe('random programs', () => {
       fc
         .tuple(local, tie('expression'))
         .map(([to, value]): Statement[] => [{ kind: 'set', local: to, value }]),
-      // A new local that is read once. Such local variables share slots.
+      // A new local variable that is read once. Local variables that are not used at the same time share a slot.
       fc.tuple(tie('expression'), local, tie('expression')).map(([value, to, more]): Statement[] => {
         const own: Local = { type: 'i32', name: 'own' }
         return [

@@ -266,9 +266,9 @@ describe('operations on elements', () => {
     const missing = Object.entries(ops).filter(
       ([name, op]) => op.effect === 'pure' && op.evaluate && !covered.has(name) && !shaping.includes(name),
     )
-    // This op is tested in test/targets/primitives/gathered.test.ts.
+    // Ops that are tested in test/targets/primitives/gathered.test.ts.
     const gathered = ['argmax', 'argmin', 'cumsum', 'reshape', 'interleave']
-    // This op is tested in test/targets/primitives/random.test.ts.
+    // The op `random` is tested in test/targets/primitives/random.test.ts.
     const random = ['random']
     // Only GPU stages insert `convert` and `combine`, so no CPU lowering sees them.
     const others = ['reduce.sum', 'reduce.max', 'reduce.min', ...gathered, ...random, 'convert', 'combine']
