@@ -215,8 +215,8 @@ function stepsOf({ timeline: { events } }: Recording, names: readonly string[]):
 /** The largest relative change of a duration if a trace was rewritten on a common clock that drifts. */
 const STRETCH = 1e-3
 /**
- * In a damaged copy some work is missing or has other times. At least this fraction of the device work must match for a
- * recording to count as a damaged copy.
+ * In a damaged copy of a recording, some work is missing or has other times than in the original. At least this
+ * fraction of the device work must match for a recording to count as a damaged copy.
  */
 const MOST = 0.9
 

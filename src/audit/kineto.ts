@@ -30,7 +30,7 @@ export interface KinetoOptions extends SourceOptions {
   /** The name of a trace that is given as bytes. */
   name?: string
   detail?: HostDetail
-  /** A regular expression. Kernels whose names match it also count as communication. */
+  /** A regular expression. Kernels whose names match this regular expression also count as communication. */
   communication?: string
 }
 

@@ -49,8 +49,8 @@ export interface PackedRank {
    */
   readonly hosts: readonly PackedLane[]
   /**
-   * The number of host events that are left out to limit the size of the page. All of them are shorter than `shortest`
-   * nanoseconds.
+   * The number of host events that are left out to limit the size of the page. Every omitted host event is shorter than
+   * `shortest` nanoseconds.
    */
   readonly leftOut: { readonly events: number; readonly shortest: number }
 }

@@ -272,7 +272,7 @@ function warnOfGroups(
     )
 }
 
-/** States how well the estimate of the groups fits the trace, and how well the second-best estimate fits. */
+/** States how well the estimated process groups fit the trace, and how well the second-best estimate fits. */
 function describeEstimate(estimate: Estimate | null): string {
   if (estimate === null || estimate.sections.length === 0) return ''
   const fit = ({ clocks, explained, residual }: Hypothesis): string =>

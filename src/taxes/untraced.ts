@@ -13,8 +13,8 @@ export interface Untraced {
   /** The number of further ranks without recorded work, if the traces do not list the groups. */
   readonly unlisted: number
   /**
-   * The number of collectives with a rank without recorded work, and the number of other collectives. Both numbers
-   * count only collectives of several recorded ranks.
+   * The number of collectives with a rank without recorded work, and the number of other collectives. Only collectives
+   * of several recorded ranks are counted.
    */
   readonly collectives: number
   readonly complete: number

@@ -1,7 +1,8 @@
 /**
  * Lays a job out on the timelines of its ranks: device work, host calls, operators, links and steps, all on one clock.
- * `layOut` throws an error if the job description is impossible or ambiguous. Examples are a launch that has no time to
- * happen, or an idle interval with two possible reasons. Job descriptions are part of this code base, not user input.
+ * `layOut` throws an error if the job description is impossible or ambiguous. For example, a launch for which there is
+ * no time, or an idle interval with two possible reasons, is an error. Job descriptions are part of this code base, not
+ * user input.
  */
 import type { Laid, LaidCollective, LaidEvent, LaidRank, Span, SpanWork } from './laid.ts'
 import type { AnyWork, Idle, Job, Operator } from './workload.ts'
@@ -234,7 +235,10 @@ class RankLayout {
     }
   }
 
-  /** Lays out host activity that starts at `from` while the device is idle. The last host activity makes the launch. */
+  /**
+   * Lays out host activity that starts at `from` while the device is idle. The last host activity launches the next
+   * device work.
+   */
   private hostBound(
     host: readonly (readonly [HostActivity, number])[],
     from: number,
