@@ -93,7 +93,7 @@ export async function readKinetoRanks(
       'stacks',
       () =>
         'the trace was recorded with stacks, which slows the host down: dispatch and host absent take too long; ' +
-        'use this trace to find code, and a trace without stacks (with_stack=False) to measure',
+        'use this trace to find out which code runs, and a trace without stacks (with_stack=False) to measure times',
     )
   if (scanner.documents.length > 0 && scanner.events === 0 && !scanner.hasEvents)
     warnings.add('format', () => 'the file is JSON without a list of trace events')

@@ -94,7 +94,7 @@ export function addCheck(program: Command): void {
     )
     .option(
       '--record',
-      'check the kernels of a world that records, which also write the events of the ledger',
+      'check the kernels of a recording, which contain extra code that writes time stamps for the ledger',
     )
     .option('--json', 'print one JSON document')
     .option(...outOption)
@@ -194,7 +194,7 @@ export function addEmit(program: Command): void {
       '<file>',
       'a file that exports kernels or operations (FILE#NAME selects one), or an operation such as all-gather-gemm',
     )
-    .option('--kernel <name>', 'one kernel of the file (default: all)')
+    .option('--kernel <name>', 'print one kernel of the file (default: all)')
     .addOption(
       new Option(
         '--target <target>',
@@ -229,10 +229,13 @@ export function addEmit(program: Command): void {
         .argParser(members(mostRanks))
         .conflicts('ranks'),
     )
-    .option('--this-cpu', 'native: for the processor of this computer (default: any with AVX2)')
+    .option(
+      '--this-cpu',
+      'native: code for the processor of this computer (default: for any processor with AVX2)',
+    )
     .option(
       '--record',
-      'print the kernels of a world that records, which also write the events of the ledger',
+      'print the kernels of a recording, which contain extra code that writes time stamps for the ledger',
     )
     .option('--ranks <n>', 'world size for which the kernel is specialised, 1 to 64', ranks, 2)
     .option('--meta <key=value...>', "meta-parameters that differ from the kernel's defaults")

@@ -71,7 +71,7 @@ async function scenariosFor(
   const wrong = ofOperations.find((name) => isGiven(command, name))
   if (wrong !== undefined)
     throw new UsageError(
-      `--${wrong === 'pack' ? 'no-pack' : wrong}: describes an operation, and ${argument} exports scenarios; leave it out`,
+      `--${wrong === 'pack' ? 'no-pack' : wrong}: this option describes an operation, and ${argument} exports scenarios; leave it out`,
     )
   return source
 }
@@ -226,7 +226,10 @@ export function addTune(program: Command): void {
       '--report <file>',
       'write a page with the ledgers of the default and of the best tiles, side by side',
     )
-    .option('--write <file.ts>', 'also write the table of this device as a source file')
+    .option(
+      '--write <file.ts>',
+      'also write the table of tile sizes for this device, with the tuned tiles, as a TypeScript file',
+    )
     .addHelpText(
       'after',
       `

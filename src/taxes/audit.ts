@@ -265,7 +265,7 @@ function warnOfGroups(
       () =>
         `at ${doubtful.collectives} of ${plural(collectives.length, 'collective')} the last rank is unknown: ` +
         'the matched ranks do not end together, or two of them arrive last at the same time, so they may be in different groups; ' +
-        `no rank is named as late at such collectives, which affects ${duration(doubtful.time / 1000)} of communication ` +
+        `no rank is named as late at a collective whose last rank is unknown, which affects ${duration(doubtful.time / 1000)} of communication ` +
         `(${percent(doubtful.time, wall)} of wall time, over all ranks)`,
       doubtful.collectives,
       'doubtful',

@@ -104,7 +104,7 @@ class RankLayout {
       const duration = device ? ofRank(device[1], this.rank) : 0
       return device && duration > 0 ? [[device[0], duration, recorded] as const] : []
     })
-    if (holes.length > 1) throw new Error('at most one idle interval of the device may precede a work')
+    if (holes.length > 1) throw new Error('at most one idle interval of the device can precede device work')
     return holes[0]
   }
 
@@ -249,7 +249,7 @@ class RankLayout {
   ): { correlation: number; externalId: number } {
     const { unit } = this
     if (host[host.length - 1][0] !== 'operator')
-      throw new Error('the last host activity must be an operator, which makes the launch')
+      throw new Error('the last host activity must be an operator, which launches the next work')
     let at = from
     for (const [i, [activity, duration]] of host.entries()) {
       const to = at + duration
