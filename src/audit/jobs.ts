@@ -66,7 +66,8 @@ export function refuseSeveralJobs(files: readonly TraceFile[], called: readonly 
       reason ??= found
       return found === null
     })
-    // A file may fit several jobs. The most likely job is the one whose recordings are nearest to the file in time.
+    // A trace file can fit several jobs. The most likely job is the one whose recordings are nearest to the file in
+    // time.
     const job = fitting.reduce<Recording[] | undefined>(
       (best, one) => (best === undefined || distance(one, own) < distance(best, own) ? one : best),
       undefined,

@@ -52,7 +52,7 @@ export function addCheck(program: Command): void {
     .command('check')
     .description('run the scenarios in files under many schedules; find races, deadlocks and bad accesses')
     .argument('<file...>', 'files that export kernels and scenarios')
-    .option('--scenario <name>', 'only the scenario of this name (default: all)')
+    .option('--scenario <name>', 'check only the scenario of this name (default: all)')
     .option('--ranks <n>', "world size, 1 to 64 (default: the scenario's own)", ranks)
     .option(
       '--schedules <n>',
@@ -285,7 +285,7 @@ export function addRun(program: Command): void {
     .command('run')
     .description('run the scenarios of a file on real ranks, and print what the taxes cost each rank')
     .argument('<file>', 'a file that exports scenarios')
-    .option('--scenario <name>', 'only the scenario of this name (default: all)')
+    .option('--scenario <name>', 'run only the scenario of this name (default: all)')
     .option(
       '--target <target>',
       'native, wasm or cuda (default: native, or wasm if there is no C++ compiler)',

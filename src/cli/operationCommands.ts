@@ -172,7 +172,7 @@ export function addBench(program: Command): void {
     )
     .option(
       '--scenario <name>',
-      'only the scenario of this name, of a file that exports scenarios and no operation (default: all)',
+      'measure only the scenario of this name, of a file that exports scenarios and no operation (default: all)',
     )
     .option('--seconds <s>', 'how long to measure each point', positive, 3)
     .option('--no-pack', 'read weights in their original layout instead of packing them once')
@@ -218,7 +218,7 @@ export function addTune(program: Command): void {
     .option('--seed <s>', 'seed of the random inputs', whole(1, 2 ** 20), 1)
     .option(
       '--scenario <name>',
-      'only the scenario of this name, of a file that exports scenarios and no operation (default: all)',
+      'tune only the scenario of this name, of a file that exports scenarios and no operation (default: all)',
     )
     .option('--json', 'print one JSON document')
     .option(...outOption)

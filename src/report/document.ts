@@ -19,8 +19,8 @@ export interface AuditDocument {
   readonly stragglers: readonly StragglerDocument[]
   /**
    * Collectives of several ranks whose `lastRank` is null, because the traces do not list the process groups and the
-   * calls may belong to different groups. No rank is blamed for the waiting in these collectives. `commUs` is the time
-   * in collectives whose last rank is unknown, summed over ranks.
+   * calls may belong to different groups. No rank is blamed for the waiting in a collective whose `lastRank` is null.
+   * `commUs` is the time in collectives whose last rank is unknown, summed over ranks.
    */
   readonly doubtful?: { readonly collectives: number; readonly commUs: number }
   /**
@@ -66,8 +66,8 @@ export interface AuditDocument {
 }
 
 /**
- * A list that may create its elements on demand, since it may have hundreds of thousands of elements. In JSON, such a
- * list is an array.
+ * A list that may create its elements on demand, since it may have hundreds of thousands of elements. In JSON, a list
+ * that creates its elements on demand is an array.
  */
 export interface DocumentList<T> extends Iterable<T> {
   readonly length: number
@@ -298,7 +298,9 @@ export interface CandidateDocument {
   /** The number of occurrences of the chain on all ranks together. */
   readonly count: number
   readonly ranks: readonly number[]
-  /** The largest possible saving in time, summed over ranks. `saves` divides this saving by tax. */
+  /**
+   * The largest possible saving in time, summed over ranks. `saves` states how much of the saving belongs to each tax.
+   */
   readonly savesUs: number
   readonly saves: {
     readonly launchUs: number

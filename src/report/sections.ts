@@ -171,7 +171,7 @@ function matrix(stragglers: readonly StragglerDocument[], ranks: readonly RankDo
   const rows = [...known].sort((a, b) => a - b)
   const waits = columns.map(({ waiters }) => new Map(waiters.map(({ rank, waitUs }) => [rank, waitUs])))
   const most = waits.reduce((all, column) => [...column.values()].reduce((a, b) => Math.max(a, b), all), 1e-9)
-  // The sum of a row includes stragglers that have no column.
+  // The sum of a row of waiting times includes stragglers that have no column.
   const sums = new Map<number, number>()
   for (const { waiters } of stragglers)
     for (const { rank, waitUs } of waiters) sums.set(rank, (sums.get(rank) ?? 0) + waitUs)

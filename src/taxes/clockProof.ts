@@ -1,11 +1,11 @@
 /**
  * Decides whether the ends of collectives prove that a clock is wrong, if the trace does not list the ranks of a group.
  *
- * Two groups that run the same program look like one group with a wrong clock. The calls of two such groups have the
- * same order, and if one group is late, all its calls end later by about the same time. One effect distinguishes two
- * groups from one group with a wrong clock. Within one collective, a rank that arrives early waits for the others.
- * In one group, arrivals therefore vary from call to call, while end times agree. In two separate groups, no rank waits
- * for the other group, so end times vary as much as arrivals.
+ * Two groups that run the same program look like one group with a wrong clock. The calls of two groups that run the
+ * same program have the same order, and if one group is late, all its calls end later by about the same time. One
+ * effect distinguishes two groups from one group with a wrong clock. Within one collective, a rank that arrives early
+ * waits for the others. In one group, arrivals therefore vary from call to call, while end times agree. In two separate
+ * groups, no rank waits for the other group, so end times vary as much as arrivals.
  *
  * A clock correction is therefore kept only if three conditions hold: the end times are much closer with the correction
  * than without it; most of the end times agree; and the end times also agree for calls at which one set of ranks

@@ -43,7 +43,7 @@ export class Collectives implements Iterable<Collective> {
   readonly complete: Uint8Array
   /** The rank that arrived last, or `NONE` if it is unknown. */
   readonly last: Int32Array
-  /** A value of `Unblamed`. `last` is `NONE` if the collective is doubtful. */
+  /** A value of `Unblamed`. If the value is `doubtful`, the rank that arrived last is `NONE`. */
   readonly unblamed: Uint8Array
   readonly endSkew: Float64Array
   readonly first: Uint32Array

@@ -28,15 +28,14 @@ export interface Slowness {
     readonly slower: number
     readonly unknown: number
     /**
-     * The amount of work of the late rank divided by the amount of work of the other rank, or null if it is unknown.
+     * The amount of work of the late rank divided by the amount of work of the second-latest rank, or null if unknown.
      */
     readonly work: number | null
     /**
-     * The time per unit of work of the late rank divided by the time per unit of work of the other rank, or null if it
-     * is unknown.
+     * The time per unit of work of the late rank divided by that of the second-latest rank, or null if it is unknown.
      */
     readonly pace: number | null
-    /** The shape of the first operand in the largest call on the late rank and on the other rank. */
+    /** The shape of the first operand in the largest call on the late rank and on the second-latest rank. */
     readonly shapes: readonly [late: string, other: string] | null
   }[]
 }

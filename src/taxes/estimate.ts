@@ -314,8 +314,8 @@ class Joint {
   }
 
   /**
-   * If the clocks that are known so far contradict the tie, divides the ranks of the tie into subsets such that the
-   * clocks within a subset agree. If the clocks do not contradict the tie, returns null.
+   * If the clocks that are known so far contradict a set of tied ranks, divides the set into subsets such that the
+   * clocks within a subset agree; otherwise, returns null.
    */
   private sidesOf(index: number, one: Tied): number[][] | null {
     const width = 3 * this.drafts[index].section.tolerance

@@ -76,7 +76,7 @@ export interface Fix {
   readonly following?: number
 }
 
-/** At most this many observations are listed per fix. */
+/** The maximum number of observations that are listed per fix. */
 export const SHOWN = 8
 /** A one-off event takes at least this many times as long as the average of the other occurrences. */
 export const OUTLIER = 20

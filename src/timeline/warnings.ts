@@ -59,7 +59,8 @@ interface Known {
 }
 
 /**
- * The largest number of kinds of messages per class. Kinds beyond the limit are counted together with the last kind.
+ * The largest number of kinds of messages per class. Kinds of messages beyond the limit are counted together with the
+ * last kind.
  */
 const MOST_KINDS = 8
 

@@ -1,6 +1,6 @@
 /**
- * Charts of the sweeps. The charts show the speed-up of each variant over `bsp`, and the distance of each variant from
- * the lower bound.
+ * Charts of the sweeps. One chart shows the speed-up of each variant over `bsp`, and one shows the distance of each
+ * variant from the lower bound.
  */
 import type { Point, Quantity, VariantResult } from '../../runs/results.ts'
 import { html, type Markup } from '../markup.ts'
