@@ -1,7 +1,7 @@
 /**
  * Reads Chrome traces that Arke itself wrote (src/timeline/chrome.ts), from its own runs or from an audit, and rebuilds
- * the timeline they were written from. Damaged events are left out and reported in the warnings. If an event is lost,
- * only its own links are lost with it.
+ * the timeline they were written from. Damaged events are left out and reported in the warnings. A damaged event causes
+ * no loss of links between other events.
  */
 import { RankBuilder, TimelineBuilder } from '../timeline/builder.ts'
 import { categories, CHROME_VERSION, COMMUNICATION_EVENT, isRole } from '../timeline/chrome.ts'
@@ -111,7 +111,9 @@ class ArkeRank {
   private readonly builder = new RankBuilder()
   private readonly described: ChromeRank
   private readonly base: bigint
-  /** The time in the trace that is the rank's time 0, as whole microseconds and the remaining nanoseconds. */
+  /**
+   * The time in the trace that corresponds to time 0 of the rank, as whole microseconds and the remaining nanoseconds.
+   */
   private readonly whole: number
   private readonly nanoseconds: number
   private readonly tracks: readonly number[]

@@ -2,9 +2,9 @@
  * Recognises communication kernels by their names: kernels of the collective libraries, and kernels of other programs
  * that move data between ranks themselves. This module also normalises the different spellings of collective names.
  *
- * A kernel that is recognised counts as communication. The data decide whether a communication kernel is also used to
- * align clocks and to find late ranks (src/taxes): it is used only if no rank can leave the kernel early and if the
- * kernel ends at the same time on all ranks.
+ * A kernel that is recognised counts as communication. A communication kernel is used to align clocks and to find late
+ * ranks (src/taxes) only if the traces show that no rank leaves the kernel early and that the kernel ends at the same
+ * time on all ranks.
  */
 
 import { type Communication, unknownCommunication } from '../timeline/timeline.ts'
@@ -146,7 +146,7 @@ export const communicationLibraries: readonly Library[] = [
   },
 ]
 
-/** The library that the option `--comm` assigns its kernels to. */
+/** The library name that is given to kernels that the option `--comm` declares to be communication. */
 export const NAMED_LIBRARY = 'named by --comm'
 
 /**
@@ -155,7 +155,9 @@ export const NAMED_LIBRARY = 'named by --comm'
  */
 const notCommunication = /^triton_[a-z]{3}_fused|^at::native::|^cub::|^thrust::/
 
-/** The library whose communication kernels have this name, or null if the kernel does not communicate. */
+/**
+ * The library to which a communication kernel with the given name belongs, or null if the kernel does not communicate.
+ */
 export function communicationLibrary(kernel: string, named: RegExp | null = null): string | null {
   if (named?.test(kernel)) return NAMED_LIBRARY
   const name = qualifiedName(kernel)
@@ -204,7 +206,10 @@ const collectives: readonly (readonly [collective: string, pattern: RegExp])[] =
   ['reduce', /reduce(?!_?scatter)/],
 ]
 
-/** The normalised name of the collective that a kernel name or a metadata field refers to, or null if it names none. */
+/**
+ * The normalised name of the collective that a kernel name or a metadata field refers to, or null if the text names no
+ * collective.
+ */
 export function collectiveOf(name: string): string | null {
   const text = name.toLowerCase()
   for (const [collective, pattern] of collectives) if (pattern.test(text)) return collective

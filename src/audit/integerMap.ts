@@ -8,8 +8,8 @@ import { Column, int32 } from '../timeline/columns.ts'
 /** Keys per page. Pages are small because ids may come in bursts with gaps between the bursts. */
 const PAGE = 1 << 7
 /**
- * The maximum number of page entries per stored key. Beyond this number, no new page is added after the first `FEW`
- * pages.
+ * The maximum number of page entries per stored key. The first `FEW` pages are added even if the map then has more page
+ * entries than that.
  */
 const SPARSEST = 8
 const FEW = 1 << 11

@@ -66,7 +66,8 @@ export function refuseSeveralJobs(files: readonly TraceFile[], called: readonly 
       reason ??= found
       return found === null
     })
-    // A file may fit several jobs. The most likely job is the one whose recordings are nearest to the file in time.
+    // A trace file can fit several jobs. The most likely job is the one whose recordings are nearest to the file in
+    // time.
     const job = fitting.reduce<Recording[] | undefined>(
       (best, one) => (best === undefined || distance(one, own) < distance(best, own) ? one : best),
       undefined,
@@ -215,8 +216,8 @@ function stepsOf({ timeline: { events } }: Recording, names: readonly string[]):
 /** The largest relative change of a duration if a trace was rewritten on a common clock that drifts. */
 const STRETCH = 1e-3
 /**
- * In a damaged copy some work is missing or has other times. At least this fraction of the device work must match for a
- * recording to count as a damaged copy.
+ * In a damaged copy of a recording, some work is missing or has other times than in the original. At least this
+ * fraction of the device work must match for a recording to count as a damaged copy.
  */
 const MOST = 0.9
 

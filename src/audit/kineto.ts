@@ -30,7 +30,7 @@ export interface KinetoOptions extends SourceOptions {
   /** The name of a trace that is given as bytes. */
   name?: string
   detail?: HostDetail
-  /** A regular expression. Kernels whose names match it also count as communication. */
+  /** A regular expression. Kernels whose names match this regular expression also count as communication. */
   communication?: string
 }
 
@@ -93,7 +93,7 @@ export async function readKinetoRanks(
       'stacks',
       () =>
         'the trace was recorded with stacks, which slows the host down: dispatch and host absent take too long; ' +
-        'use this trace to find code, and a trace without stacks (with_stack=False) to measure',
+        'use this trace to find out which code runs, and a trace without stacks (with_stack=False) to measure times',
     )
   if (scanner.documents.length > 0 && scanner.events === 0 && !scanner.hasEvents)
     warnings.add('format', () => 'the file is JSON without a list of trace events')

@@ -47,7 +47,7 @@ export interface ReadOptions {
   detail?: HostDetail
   /** The maximum number of bytes that are unpacked from archives. */
   unpackLimit?: number
-  /** A regular expression. Kernels whose names match it also count as communication. */
+  /** A regular expression. Kernels whose names match this regular expression also count as communication. */
   communication?: string
 }
 

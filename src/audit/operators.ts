@@ -1,5 +1,5 @@
 /**
- * Finds the operator of host calls and device work for which the trace has no operator id. It is the operator that was
+ * Finds the operator of host calls and device work for which the trace has no operator id: the operator that was
  * running at the time of the host call.
  */
 import type { RankBuilder } from '../timeline/builder.ts'

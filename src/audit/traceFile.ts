@@ -11,8 +11,8 @@ import type { Warning } from '../timeline/warnings.ts'
 export type TraceFormat = 'kineto' | 'arke' | 'nsys' | 'rocprof'
 
 /**
- * What states the number of a rank. `device` means that the rank number is the number of the rank's device. `guess`
- * means that nothing states the rank number.
+ * Where the number of a rank comes from, such as the trace or the name of its file. `device` means that the rank number
+ * is the number of the rank's device. `guess` means that nothing states the rank number.
  */
 export type RankOrigin = 'trace' | 'name' | 'option' | 'device' | 'guess'
 
@@ -57,7 +57,7 @@ export interface TraceFileOptions {
   name?: string
   /** How much host activity is kept. */
   detail?: HostDetail
-  /** A regular expression. Kernels whose names match it also count as communication. */
+  /** A regular expression. Kernels whose names match this regular expression also count as communication. */
   communication?: string
   /** Called with the number of raw (maybe compressed) bytes read so far. */
   onProgress?: (bytes: number) => void

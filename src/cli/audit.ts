@@ -33,7 +33,10 @@ export interface AuditCommand {
   readonly steps?: string
   readonly json?: boolean
   readonly out?: string
-  /** The path of the HTML page. The value false writes no page, and undefined means the default path. */
+  /**
+   * The path of the HTML page. If the value is false, no page is written; if the value is undefined, the page has the
+   * default path.
+   */
   readonly html?: string | false
   readonly trace?: string
   readonly compare?: string

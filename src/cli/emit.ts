@@ -127,7 +127,7 @@ export function emit(source: Source, options: EmitOptions): Emitted {
   refuse(
     options,
     ofOperations,
-    `describes an operation, but ${source.file} has kernels; give the extents of their tensors by --extents`,
+    `this option describes an operation, but ${source.file} has kernels; give the extents of their tensors by --extents`,
   )
   expectApplicable(options)
   const { extents = [], meta = [], packed = [] } = options
@@ -156,7 +156,7 @@ export async function emitOperation(definition: AnyOperation, options: EmitOptio
   refuse(
     options,
     ofFiles,
-    `describes a kernel of a file, but ${definition.name} is an operation, which has --shape, its own tiles and its own flags`,
+    `this option describes a kernel of a file, but ${definition.name} is an operation, which has --shape, its own tiles and its own flags`,
   )
   expectApplicable(options)
   const { target = usualTarget, packed = false } = options

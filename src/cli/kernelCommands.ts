@@ -52,7 +52,7 @@ export function addCheck(program: Command): void {
     .command('check')
     .description('run the scenarios in files under many schedules; find races, deadlocks and bad accesses')
     .argument('<file...>', 'files that export kernels and scenarios')
-    .option('--scenario <name>', 'only the scenario of this name (default: all)')
+    .option('--scenario <name>', 'check only the scenario of this name (default: all)')
     .option('--ranks <n>', "world size, 1 to 64 (default: the scenario's own)", ranks)
     .option(
       '--schedules <n>',
@@ -94,7 +94,7 @@ export function addCheck(program: Command): void {
     )
     .option(
       '--record',
-      'check the kernels of a world that records, which also write the events of the ledger',
+      'check the kernels of a recording, which contain extra code that writes time stamps for the ledger',
     )
     .option('--json', 'print one JSON document')
     .option(...outOption)
@@ -194,7 +194,7 @@ export function addEmit(program: Command): void {
       '<file>',
       'a file that exports kernels or operations (FILE#NAME selects one), or an operation such as all-gather-gemm',
     )
-    .option('--kernel <name>', 'one kernel of the file (default: all)')
+    .option('--kernel <name>', 'print one kernel of the file (default: all)')
     .addOption(
       new Option(
         '--target <target>',
@@ -229,10 +229,13 @@ export function addEmit(program: Command): void {
         .argParser(members(mostRanks))
         .conflicts('ranks'),
     )
-    .option('--this-cpu', 'native: for the processor of this computer (default: any with AVX2)')
+    .option(
+      '--this-cpu',
+      'native: code for the processor of this computer (default: for any processor with AVX2)',
+    )
     .option(
       '--record',
-      'print the kernels of a world that records, which also write the events of the ledger',
+      'print the kernels of a recording, which contain extra code that writes time stamps for the ledger',
     )
     .option('--ranks <n>', 'world size for which the kernel is specialised, 1 to 64', ranks, 2)
     .option('--meta <key=value...>', "meta-parameters that differ from the kernel's defaults")
@@ -282,7 +285,7 @@ export function addRun(program: Command): void {
     .command('run')
     .description('run the scenarios of a file on real ranks, and print what the taxes cost each rank')
     .argument('<file>', 'a file that exports scenarios')
-    .option('--scenario <name>', 'only the scenario of this name (default: all)')
+    .option('--scenario <name>', 'run only the scenario of this name (default: all)')
     .option(
       '--target <target>',
       'native, wasm or cuda (default: native, or wasm if there is no C++ compiler)',

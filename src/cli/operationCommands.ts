@@ -71,7 +71,7 @@ async function scenariosFor(
   const wrong = ofOperations.find((name) => isGiven(command, name))
   if (wrong !== undefined)
     throw new UsageError(
-      `--${wrong === 'pack' ? 'no-pack' : wrong}: describes an operation, and ${argument} exports scenarios; leave it out`,
+      `--${wrong === 'pack' ? 'no-pack' : wrong}: this option describes an operation, and ${argument} exports scenarios; leave it out`,
     )
   return source
 }
@@ -172,7 +172,7 @@ export function addBench(program: Command): void {
     )
     .option(
       '--scenario <name>',
-      'only the scenario of this name, of a file that exports scenarios and no operation (default: all)',
+      'measure only the scenario of this name, of a file that exports scenarios and no operation (default: all)',
     )
     .option('--seconds <s>', 'how long to measure each point', positive, 3)
     .option('--no-pack', 'read weights in their original layout instead of packing them once')
@@ -218,7 +218,7 @@ export function addTune(program: Command): void {
     .option('--seed <s>', 'seed of the random inputs', whole(1, 2 ** 20), 1)
     .option(
       '--scenario <name>',
-      'only the scenario of this name, of a file that exports scenarios and no operation (default: all)',
+      'tune only the scenario of this name, of a file that exports scenarios and no operation (default: all)',
     )
     .option('--json', 'print one JSON document')
     .option(...outOption)
@@ -226,7 +226,10 @@ export function addTune(program: Command): void {
       '--report <file>',
       'write a page with the ledgers of the default and of the best tiles, side by side',
     )
-    .option('--write <file.ts>', 'also write the table of this device as a source file')
+    .option(
+      '--write <file.ts>',
+      'also write the table of tile sizes for this device, with the tuned tiles, as a TypeScript file',
+    )
     .addHelpText(
       'after',
       `

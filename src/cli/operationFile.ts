@@ -66,7 +66,7 @@ export function splitName(argument: string): readonly [file: string, name: strin
   return at < 0 ? [argument, undefined] : [argument.slice(0, at), argument.slice(at + 1)]
 }
 
-/** The kernel with that name in a file that has no operation of that name. */
+/** The kernel that `FILE#NAME` selects if the file has no operation of that name. */
 function kernelIn({ file, kernels, operations }: Source, name: string): Kernel {
   const found = kernels.find((one) => one.name === name)
   if (found) return found

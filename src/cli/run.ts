@@ -55,7 +55,10 @@ export interface ScenarioRun {
   /** The number of kernels on the busiest rank. */
   readonly launches: number
   readonly stretches: number
-  /** The tuned parameters with which the scenario ran. Absent if the scenario ran with its default parameters. */
+  /**
+   * The tuned parameters with which the scenario ran. The tuned parameters are absent if the scenario ran with its
+   * default parameters.
+   */
   readonly chosen?: Chosen
   /** The ledgers of the run of median length. The ledgers are empty if the scenario failed. */
   readonly ledgers: readonly (RunLedger & { readonly rank: number })[]

@@ -8,8 +8,7 @@ import { RunOver } from '../targets/check/findings.ts'
 import { describeError } from './errors.ts'
 
 /**
- * The error that stands for an uncaught error of the author's code. The message of a stray error contains the author's
- * source line.
+ * An error that describes an uncaught error of the author's code. The message contains the author's source line.
  */
 export class Stray extends Error {
   override readonly name = 'Stray'
@@ -60,8 +59,8 @@ export class Strays<Owner extends object> {
   }
 
   /**
-   * Returns the uncaught errors that no caller has taken. The function first waits for the event loop, because Node
-   * reports uncaught errors only in the event loop.
+   * Returns the uncaught errors that no earlier call has returned. The function first waits for the event loop, because
+   * Node reports uncaught errors only in the event loop.
    */
   async rest(): Promise<readonly (readonly [Owner | undefined, Stray])[]> {
     await turn()

@@ -10,7 +10,8 @@ interface Lane {
 }
 
 /**
- * The number of lanes, those with the most events, whose boundaries are used. Further lanes would save only few bytes.
+ * Only the event boundaries of this many lanes are used, namely of the lanes with the most events. More lanes would
+ * save only few bytes.
  */
 const LANES = 4
 

@@ -31,7 +31,7 @@ const built = (name: PageName): PageFiles =>
   JSON.parse(readFileSync(fileURLToPath(ownFile(`report/${name}.json`)), 'utf8')) as PageFiles
 
 function bundle(name: PageName): PageFiles {
-  // The modules below load slowly, and they are needed only if Arke runs from source.
+  // The modules that bundle the files load slowly and are needed only if Arke runs from source.
   const require = createRequire(import.meta.url)
   const { buildSync } = require('esbuild') as typeof Esbuild
   const { createHash } = require('node:crypto') as typeof Crypto

@@ -9,12 +9,12 @@ import { bytes, columns, duration } from './format.ts'
 export interface Comparison {
   readonly basis: 'step' | 'window'
   readonly figures: readonly ComparedFigure[]
-  /** The mean wall time of each rank that is in both audits. */
+  /** For each rank that is in both audits: its mean wall time in each audit. */
   readonly ranks: readonly { readonly rank: number; readonly beforeUs: number; readonly afterUs: number }[]
 }
 
 /**
- * One quantity in the audit before and in the audit after the change. The value of an audit is null if it is unknown.
+ * One quantity in the audit before and in the audit after the change. A quantity that an audit does not know is null.
  */
 export interface ComparedFigure {
   readonly name: string

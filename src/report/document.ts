@@ -19,15 +19,16 @@ export interface AuditDocument {
   readonly stragglers: readonly StragglerDocument[]
   /**
    * Collectives of several ranks whose `lastRank` is null, because the traces do not list the process groups and the
-   * calls may belong to different groups. No rank is blamed for the waiting in these collectives. `commUs` is the time
-   * in collectives whose last rank is unknown, summed over ranks.
+   * calls may belong to different groups. No rank is blamed for the waiting in a collective whose `lastRank` is null.
+   * `commUs` is the time in collectives whose last rank is unknown, summed over ranks.
    */
   readonly doubtful?: { readonly collectives: number; readonly commUs: number }
   /**
    * The ranks without recorded work that take part in collectives of several recorded ranks. `unlisted` counts ranks
    * whose numbers the traces do not list. `collectives` counts the collectives with ranks without recorded work, in
    * which waiting is a lower bound and transfer an upper bound; `complete` counts the other collectives of several
-   * ranks. The field `untraced` is missing if ranks without recorded work take part in no such collective.
+   * ranks. The field `untraced` is missing if there is no collective of several recorded ranks and a rank without
+   * recorded work.
    */
   readonly untraced?: {
     readonly ranks: readonly number[]
@@ -43,7 +44,10 @@ export interface AuditDocument {
   readonly fixes?: readonly FixDocument[]
   /** The host's activities in the idle time of each rank. Documents of earlier versions lack the field `host`. */
   readonly host?: readonly HostDocument[]
-  /** The device work by kernel and by operator, sorted by time. Documents of earlier versions lack both fields. */
+  /**
+   * The device work by kernel and by operator, sorted by time. Documents of earlier versions lack `kernels` and
+   * `operators`.
+   */
   readonly kernels?: readonly WorkDocument[]
   readonly operators?: readonly WorkDocument[]
   /** The collectives by kind, group and size. Documents of earlier versions lack the field `bandwidths`. */
@@ -62,8 +66,8 @@ export interface AuditDocument {
 }
 
 /**
- * A list that may create its elements on demand, since it may have hundreds of thousands of elements. In JSON, such a
- * list is an array.
+ * A list that may create its elements on demand, since it may have hundreds of thousands of elements. In JSON, a list
+ * that creates its elements on demand is an array.
  */
 export interface DocumentList<T> extends Iterable<T> {
   readonly length: number
@@ -254,7 +258,10 @@ export interface StragglerDocument {
       readonly moreWorkUs: number
       readonly slowerUs: number
       readonly unknownUs: number
-      /** The amount of work, and the time per amount of work, relative to the other rank; null if unknown. */
+      /**
+       * The late rank's amount of work, and time per amount of work, relative to the second-latest rank; null if
+       * unknown.
+       */
       readonly work: number | null
       readonly pace: number | null
       readonly shapes: readonly [late: string, other: string] | null
@@ -291,7 +298,9 @@ export interface CandidateDocument {
   /** The number of occurrences of the chain on all ranks together. */
   readonly count: number
   readonly ranks: readonly number[]
-  /** The largest possible saving in time, summed over ranks. `saves` divides this saving by tax. */
+  /**
+   * The largest possible saving in time, summed over ranks. `saves` states how much of the saving belongs to each tax.
+   */
   readonly savesUs: number
   readonly saves: {
     readonly launchUs: number
@@ -321,7 +330,10 @@ export interface CandidateDocument {
 export interface FixDocument {
   /** The cause, one of `causes` in src/taxes/fix.ts. */
   readonly cause: string
-  /** True for a one-off event. The times of other fixes do not include the time of a one-off event. */
+  /**
+   * True if the lost time is that of a one-off event. The times of other fixes do not include the time of a one-off
+   * event.
+   */
   readonly once: boolean
   /** The cause of the lost time, and the advice. */
   readonly what: string
@@ -332,14 +344,15 @@ export interface FixDocument {
   readonly us: number
   readonly savesUs: number
   /**
-   * The least time that the cause may cost, if the cost is an interval. Fixes are sorted by the middle of the interval.
+   * The lower end of the time that the cause costs, if the cost is an interval. Fixes are sorted by the middle of the
+   * interval.
    */
   readonly leastUs?: number
-  /** If the advice names a fusion: the upper bound of the time that the fusion saves of the cause. */
+  /** If the advice is to fuse kernels: an upper bound on how much of the cause's time the fusion saves. */
   readonly fusionSavesUs?: number
   /**
-   * If the cause is that the host waits: the idle time between the wait and the host's next launch. This idle time
-   * belongs to other fixes, but it would not occur without the wait either.
+   * If the cause is that the host waits: the idle time between the wait and the host's next launch. This idle time is
+   * counted in other fixes, although it would not occur without the wait.
    */
   readonly followingUs?: number
   readonly count: number

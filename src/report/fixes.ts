@@ -23,7 +23,8 @@ export interface FixFigures extends Omit<
 > {
   readonly cause: Cause
   /**
-   * The least time that the cause may cost. It is smaller than `us` only for the locality tax, which is an estimate.
+   * The lower end of the time that the cause costs. The lower end is less than `us` only for the locality tax, which is
+   * an estimate.
    */
   readonly leastUs: number
 }
@@ -72,7 +73,7 @@ function lastSeen(straggler: StragglerDocument | undefined): FixDocument['exampl
   return { rank: straggler.rank, startUs: worst.startUs - worst.lateUs, durUs: worst.lateUs }
 }
 
-/** Returns the share of a fusion candidate's saving that belongs to the cause of a fix. */
+/** Returns how much time of the given cause a fused kernel would save, in microseconds. */
 function savingIn(cause: Cause, { saves }: CandidateDocument): number {
   switch (cause) {
     case 'dispatch':
@@ -89,9 +90,9 @@ function savingIn(cause: Cause, { saves }: CandidateDocument): number {
   }
 }
 
-/** The minimum fraction of the lost time that a candidate for fusion must cover to be named in the advice. */
+/** A candidate for fusion is named in the advice only if it covers at least this fraction of the lost time. */
 const COVERS = 1 / 5
-/** The minimum fraction of the lost time that an operation must cover for its command to be printed. */
+/** The command of an operation is printed only if the operation covers at least this fraction of the lost time. */
 const TRIES = 1 / 20
 
 const largest = <T>(things: readonly T[], of: (thing: T) => number): T | undefined =>
@@ -123,13 +124,13 @@ const brief = ({ chain, count, operation }: CandidateDocument): string => {
   )
 }
 
-/** The first word of an advice to fuse a candidate. */
+/** The first word of advice to fuse kernels. */
 export const FUSE = 'fuse '
 
 const fusionSaves = (fix: FixFigures, candidate: CandidateDocument): number =>
   Math.min(savingIn(fix.cause, candidate), fix.us)
 
-/** The end of an advice to fuse a candidate. A fusion rarely saves all the time that a cause costs. */
+/** The end of advice to fuse kernels. A fusion rarely saves all the time that a cause costs. */
 export const fusionSaving = (us: number, ranks: number): string =>
   `, which saves at most ${duration(us / ranks)} of the cost per rank`
 
@@ -178,7 +179,7 @@ function words(
         'the devices idle while the host waits for them',
         'remove this synchronisation (.item(), .cpu(), printing a tensor, synchronize()), or read the value a step later' +
           (fix.followingUs !== undefined && fix.followingUs > fix.us / 10
-            ? `; the devices then also need not idle for the ${duration(fix.followingUs / context.ranks.length)} per rank until the host has launched the next work`
+            ? `; the fix also saves the ${duration(fix.followingUs / context.ranks.length)} of idle time per rank until the host has launched the next work`
             : ''),
       ]
     case 'hostAbsent':

@@ -297,8 +297,8 @@ function packTrack(
 }
 
 /**
- * Finds the events that are members of collectives by their start times. If several events match, their durations
- * decide.
+ * Finds the events that are members of collectives by their start times. If the start times of several members match an
+ * event, the durations decide which member it is.
  */
 function packMembers(
   chosen: Uint32Array,

@@ -44,13 +44,13 @@ export interface PackedRank {
   readonly lanes: readonly PackedLane[]
   readonly partition: { readonly from: number; readonly length: number }
   /**
-   * The lanes of the host threads that enqueue work. `device` is the process and `stream` is the thread. In the block,
-   * the columns of these lanes come after the columns of the partition.
+   * The lanes of the host threads that enqueue work. In the lane of a host thread, `device` is the process id, and
+   * `stream` is the thread id. In the block, the columns of these lanes come after the columns of the partition.
    */
   readonly hosts: readonly PackedLane[]
   /**
-   * The number of host events that are left out to limit the size of the page. All of them are shorter than `shortest`
-   * nanoseconds.
+   * The number of host events that are left out to limit the size of the page. Every omitted host event is shorter than
+   * `shortest` nanoseconds.
    */
   readonly leftOut: { readonly events: number; readonly shortest: number }
 }

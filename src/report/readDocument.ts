@@ -8,7 +8,7 @@ import { AuditError } from '../audit/auditError.ts'
 import type { AuditDocument } from './document.ts'
 
 const HEAD = 4096
-/** The largest size of a document in bytes. A JavaScript string cannot hold much more. */
+/** The largest size of a document in bytes. A JavaScript string cannot hold a much larger document. */
 const LARGEST = 512e6
 
 export function isDocument(path: string): boolean {

@@ -155,8 +155,8 @@ export const rankHeading = (rank: number, culprit: number | null): Markup =>
   </th>`
 
 /**
- * The maximum number of columns in the matrix of waiting times. The matrix has a row for every rank, but columns only
- * for the worst stragglers, with the culprit first.
+ * The maximum number of columns in the matrix of waiting times. The matrix of waiting times has a row for every rank,
+ * but columns only for the worst stragglers, with the culprit first.
  */
 const COLUMNS = 32
 
@@ -171,7 +171,7 @@ function matrix(stragglers: readonly StragglerDocument[], ranks: readonly RankDo
   const rows = [...known].sort((a, b) => a - b)
   const waits = columns.map(({ waiters }) => new Map(waiters.map(({ rank, waitUs }) => [rank, waitUs])))
   const most = waits.reduce((all, column) => [...column.values()].reduce((a, b) => Math.max(a, b), all), 1e-9)
-  // The sum of a row includes stragglers that have no column.
+  // The sum of a row of waiting times includes stragglers that have no column.
   const sums = new Map<number, number>()
   for (const { waiters } of stragglers)
     for (const { rank, waitUs } of waiters) sums.set(rank, (sums.get(rank) ?? 0) + waitUs)
@@ -305,7 +305,7 @@ const savings: readonly [label: string, value: (candidate: CandidateDocument) =>
   ['Locality', ({ saves }) => saves.localityUs],
 ]
 
-/** The number of fusion candidates that are shown. Further candidates are in a collapsed section. */
+/** The number of fusion candidates that are shown. All other candidates are in a collapsed section. */
 const CANDIDATES = 12
 
 export function candidatesSection({ candidates, ranks }: AuditDocument): Markup {
@@ -371,7 +371,10 @@ function candidateTable(
   )
 }
 
-/** The number of kernels or operators of a chain that are shown. The reader can expand the remaining ones. */
+/**
+ * The number of kernels or operators of a chain that are shown. The reader can expand the remaining kernels or
+ * operators of the chain.
+ */
 const CHAIN = 6
 
 function chainOf(chain: readonly string[]): Markup {

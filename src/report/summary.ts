@@ -71,7 +71,7 @@ const mean = (ranks: readonly RankDocument[], of: (rank: RankDocument) => number
 interface Cost {
   readonly name: string
   readonly isTax: boolean
-  /** The value by which costs are sorted. For the locality tax, this value is the middle of its interval. */
+  /** The value by which costs are sorted. The locality tax is sorted by the middle of its interval. */
   readonly us: number
   readonly amount: string
   readonly detail: string

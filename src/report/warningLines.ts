@@ -9,7 +9,7 @@ import { plural } from './format.ts'
 
 /**
  * The order of the warning classes. Warnings about wrong numbers come first, and warnings about missing data come
- * later. Classes that are not listed come last.
+ * later. Warnings of classes that are not listed come last.
  */
 const gravity: readonly string[] = [
   'unreadable',

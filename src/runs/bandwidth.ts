@@ -22,7 +22,8 @@ const readKernel = kernel(
 )
 
 /**
- * The minimum duration of a run in seconds, if the machine record states the bandwidth. A launch takes much less time.
+ * The minimum duration of a run in seconds, if the machine record states the bandwidth. The time of a launch is small
+ * compared with this duration.
  */
 const seconds = 1e-3
 

@@ -49,8 +49,8 @@ export const bytesOf = ({ dtype, shape }: SymmetricTensor): number =>
 export interface Contestant {
   readonly name: string
   /**
-   * Returns the execution with number `turn`. Each execution uses the next set of inputs, so that no execution finds
-   * inputs in a cache because the previous execution has read them.
+   * Returns the execution that has the number `turn` in the measurement. Each execution uses the next set of inputs, so
+   * that no execution finds inputs in a cache because the previous execution has read them.
    */
   readonly at: (turn: number) => Timed
 }
@@ -182,7 +182,8 @@ export class Contest<Options extends OperationOptions, Contents> {
   }
 
   /**
-   * A round executes every variant and the lower bound. The last rank starts `late` nanoseconds after the other ranks.
+   * A round executes every variant and the computation whose time is the lower bound. The last rank starts `late`
+   * nanoseconds after the other ranks.
    */
   async contestants(late: number): Promise<Contestant[]> {
     const made: { name: string; executions: Timed[] }[] = []
@@ -302,8 +303,8 @@ export function sampleOf(
 
 /**
  * Returns a generator of permutations of 0 … count - 1. The same seed gives the same permutations. Every second
- * permutation is the reverse of the previous one. The machine becomes slower while a benchmark runs. With few rounds
- * and independent permutations, some contestants would therefore run late in a round more often than others.
+ * permutation is the reverse of the previous one. Because the machine becomes slower while a benchmark runs,
+ * independent permutations would, in few rounds, make some variants run late in a round more often than others.
  */
 export function randomOrder(seed: number): (count: number) => number[] {
   let state = seed >>> 0 || 1

@@ -21,7 +21,7 @@ import type { Stream, StreamEvent, World } from '../world/world.ts'
 
 export const gateName = 'gate'
 
-/** Polls a word until its value is at least `wanted`. */
+/** Polls a 32-bit word in memory until its value is at least `wanted`. */
 function spinUntil(t: Program, word: Tensor<'i32', 1>, wanted: Scalar): void {
   const look = () => t.load(word.at([0]), { order: 'acquire', scope: 'system' })
   t.while(
@@ -67,7 +67,7 @@ export interface Timed {
   readonly launch: () => void
 }
 
-/** The measured times of one execution in nanoseconds, counted from the opening of its gate. */
+/** The measured times of one execution in nanoseconds, counted from the opening of its start gate. */
 export interface Lap {
   /** The time until the last rank has finished the execution. */
   readonly time: number
@@ -99,7 +99,7 @@ export class Gate {
   readonly #now: () => number
   readonly #open
   readonly #arrived
-  /** The ranks that run `hold`: all ranks if every program has a core of its own, otherwise rank 0. */
+  /** The ranks that run the kernel `hold`: all ranks if every program has a core of its own, otherwise rank 0. */
   readonly #holding: readonly number[]
   readonly #result
   #batches = 0

@@ -109,7 +109,7 @@ function labelsOfRank(
     gap: [paused((name) => `gap before ${name}`)[0], 'a kernel starts or ends: no program runs'],
     dependency: paused((name) => `${name} waits for an event of another stream`),
     unattributed: paused((name) => `idle before ${name}, whose launch was not recorded`),
-    vacant: [vacant, 'no program of the running kernel'],
+    vacant: [vacant, 'no program of the running kernel runs here'],
   }
 }
 

@@ -58,7 +58,7 @@ export function recordedRun(timeline: Timeline, { bandwidth, after }: RecordedOp
   }
 }
 
-/** The tracks of one rank in the pictures of all stretches, one picture after the other. */
+/** The tracks of one rank in all stretches (the launches between two host waits), one stretch after the other. */
 function joined(pictures: readonly Picture[], rank: number): Picture['ranks'][number]['tracks'] {
   let from = 0
   const tracks: { name: string; spans: Picture['ranks'][number]['tracks'][number]['spans'][number][] }[] = []

@@ -113,7 +113,7 @@ export interface VariantResult {
   readonly remoteBytes: number
   /**
    * The mean ledger over all ranks of the recorded executions, without the shortest and the longest quarter of the
-   * executions. The recorded executions are separate from the executions that give `time`.
+   * executions. The recorded executions are separate from the executions that were timed for the field `time`.
    */
   readonly ledger: RunLedger
   /** The time of the recorded executions, which shows the overhead of recording. */

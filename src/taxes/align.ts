@@ -99,7 +99,7 @@ function vote(a: Spans, b: Spans, hint: Hint | null): { distance: number; scale:
   let voters = 0
   for (let j = from; j < to; j++) {
     const before = count
-    // The ranges of candidate calls usually overlap, but each pair of calls votes only once.
+    // The ranges of candidate calls usually overlap, but each pair of calls counts only once.
     let next = 0
     const centres = [j, j + na - nb]
     if (hint) centres.push(lowerBound(a.ends, b.ends[j] + hint.distance))
@@ -282,8 +282,8 @@ class Walk {
 
 /**
  * Between two existing pairs, calls are paired by their order. Pairing by order requires that both ranks have the same
- * number of calls between the two pairs, that the signatures of these calls are equal, and that a rank may leave these
- * calls before all ranks have arrived. The end times of calls that a rank may leave early carry no information. Returns
+ * number of calls between the two pairs, that the signatures of these calls are equal, and that a rank can leave these
+ * calls before all ranks have arrived. The end times of calls that a rank can leave early carry no information. Returns
  * the number of added pairs.
  */
 export function pairByOrder(a: Spans, b: Spans, pairs: Int32Array): number {

@@ -265,14 +265,14 @@ function warnOfGroups(
       () =>
         `at ${doubtful.collectives} of ${plural(collectives.length, 'collective')} the last rank is unknown: ` +
         'the matched ranks do not end together, or two of them arrive last at the same time, so they may be in different groups; ' +
-        `no rank is named as late at such collectives, which affects ${duration(doubtful.time / 1000)} of communication ` +
+        `no rank is named as late at a collective whose last rank is unknown, which affects ${duration(doubtful.time / 1000)} of communication ` +
         `(${percent(doubtful.time, wall)} of wall time, over all ranks)`,
       doubtful.collectives,
       'doubtful',
     )
 }
 
-/** States how well the estimate of the groups fits the trace, and how well the second-best estimate fits. */
+/** States how well the estimated process groups fit the trace, and how well the second-best estimate fits. */
 function describeEstimate(estimate: Estimate | null): string {
   if (estimate === null || estimate.sections.length === 0) return ''
   const fit = ({ clocks, explained, residual }: Hypothesis): string =>

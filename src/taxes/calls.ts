@@ -21,7 +21,7 @@ export interface Calls {
   readonly events: Int32Array
   /** The signature of each call. Calls with different signatures cannot belong to one collective. */
   readonly signatures: Int32Array
-  /** For each call: 1 if a rank may leave the call before all ranks have arrived. */
+  /** For each call: 1 if a rank can leave the call before all ranks have arrived. */
   readonly loose: Uint8Array
   readonly starts: Float64Array
   readonly ends: Float64Array
@@ -43,7 +43,7 @@ export interface Lane {
 
 /**
  * The kinds of collectives that no rank completes before all ranks have arrived. In collectives of other kinds, a
- * sender or a root rank may leave before others arrive.
+ * sender or a root rank can leave before others arrive.
  */
 const synchronisingKinds: ReadonlySet<string> = new Set([
   'allReduce',
@@ -53,7 +53,7 @@ const synchronisingKinds: ReadonlySet<string> = new Set([
   'barrier',
 ])
 
-/** False if a rank may leave the call before all ranks have arrived. */
+/** False if a rank can leave the call before all ranks have arrived. */
 export const isSynchronising = (call: Communication | null): boolean =>
   call !== null &&
   call.collective !== null &&
@@ -110,7 +110,7 @@ export function lanesOf(timeline: Timeline): Lane[] {
     const { kind, communication } = rank.events
     /**
      * A cache with two lanes per communication record: one for calls with a sequence number and one for calls without.
-     * Null means that the record names no group.
+     * An entry is null if the communication record names no group.
      */
     const byRecord: (Draft | null | undefined)[] = []
     rank.tracks.forEach((track, trackIndex) => {

@@ -4,7 +4,7 @@
  * feeds it and the compute that uses it (chains.ts), runs of small kernels (runs.ts), and kernels that pass data to
  * each other through memory (handovers.ts). Equal chains of operators count as one candidate across steps and ranks.
  *
- * The saving in a tax is time that the ledger counts in this tax. Each saving is an upper bound, since a fused kernel
+ * A saving of a tax is time that the ledger counts as that tax. Each saving is an upper bound, since a fused kernel
  * still moves the data and takes at least as long as its slowest step. No nanosecond counts twice within one candidate,
  * or in two candidates of the same kind.
  */
@@ -36,8 +36,8 @@ export interface Savings {
 export interface Candidate {
   readonly kind: 'compute-collective-compute' | 'small-kernels' | 'producer-consumer'
   /**
-   * The operators of the chain in order. A kernel without an operator appears under its own name. The list ends in `…`
-   * if the chain is a repetition of one or two labels.
+   * The operators of the chain in order. A kernel without an operator appears under its own name. The list of operators
+   * ends in `…` if the chain is a repetition of one or two labels.
    */
   readonly chain: readonly string[]
   /** The number of occurrences of the chain on all ranks together. */

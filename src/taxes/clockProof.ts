@@ -1,11 +1,11 @@
 /**
  * Decides whether the ends of collectives prove that a clock is wrong, if the trace does not list the ranks of a group.
  *
- * Two groups that run the same program look like one group with a wrong clock. The calls of two such groups have the
- * same order, and if one group is late, all its calls end later by about the same time. One effect distinguishes two
- * groups from one group with a wrong clock. Within one collective, a rank that arrives early waits for the others.
- * In one group, arrivals therefore vary from call to call, while end times agree. In two separate groups, no rank waits
- * for the other group, so end times vary as much as arrivals.
+ * Two groups that run the same program look like one group with a wrong clock. The calls of two groups that run the
+ * same program have the same order, and if one group is late, all its calls end later by about the same time. One
+ * effect distinguishes two groups from one group with a wrong clock. Within one collective, a rank that arrives early
+ * waits for the others. In one group, arrivals therefore vary from call to call, while end times agree. In two separate
+ * groups, no rank waits for the other group, so end times vary as much as arrivals.
  *
  * A clock correction is therefore kept only if three conditions hold: the end times are much closer with the correction
  * than without it; most of the end times agree; and the end times also agree for calls at which one set of ranks
@@ -31,11 +31,11 @@ export interface ProposedClock {
   block: number
 }
 
-/** The minimum fraction of calls whose ends must agree. */
+/** A clock correction is kept only if the ends of at least this fraction of calls agree. */
 const MOST = 0.75
 /**
- * The minimum fraction of calls at which one side must arrive unusually early or late. Fewer unusual arrivals may occur
- * by chance.
+ * A clock correction is kept only if one set of ranks arrives unusually early or late at more than this fraction of
+ * calls. Fewer unusual arrivals may occur by chance.
  */
 const TELLING = 0.1
 /**
@@ -67,8 +67,8 @@ export function keepTraceClocks(
   const moved = sides.map((ranks) => ranks.some((rank) => isMoved(clocks[rank].block)))
   if (!moved.includes(true)) return []
 
-  // If the correction of one side is not proven, the other sides are doubtful too, because ranks of the first side may
-  // be missing from their groups.
+  // If the clock correction of one set of ranks is not proven, the corrections of all other sets are doubtful, because
+  // ranks of the first set may be missing from their groups.
   const proofs = proofsOf(timeline, matches, clocks, sides, moved)
   const doubtful = new Set<number>()
   sides.forEach((ranks, side) => {
@@ -95,8 +95,8 @@ const byTrace = (
 ): number => clocks[root].offset + Number(ranks[rank].base - ranks[root].base)
 
 /**
- * Groups the ranks into sides. A side is a set of ranks that share collectives and have the same clock correction. A
- * side may be one group or one machine.
+ * Divides the ranks into sides: sets of ranks that share collectives and have the same clock correction. A side (a set
+ * of ranks with one clock correction) is, for example, a process group or a machine.
  */
 function sidesOf(clocks: readonly ProposedClock[], corrections: readonly number[]): number[][] {
   const order = clocks.map((_, rank) => rank)
@@ -113,13 +113,13 @@ function sidesOf(clocks: readonly ProposedClock[], corrections: readonly number[
 }
 
 /**
- * For each call that a side shares with other sides: how much later than the other sides this side arrived and ended,
- * in nanoseconds.
+ * For each call that one set of ranks shares with other sets: how much later than the other sets the set arrived and
+ * ended, in nanoseconds.
  */
 interface Proof {
   readonly arrivals: Column<Float64Array>
   readonly ends: Column<Float64Array>
-  /** How much later the side ended than the other sides according to the trace's clock, in nanoseconds. */
+  /** How much later the set of ranks ended than the other sets according to the trace's clock, in nanoseconds. */
   readonly before: Column<Float64Array>
   readonly tolerances: Column<Float64Array>
 }
@@ -143,7 +143,7 @@ function proofsOf(
   for (const { members, events, source } of matches.shared()) {
     if (source === 'listed' || source === 'corrected' || members.every((rank) => !moved[sideOf[rank]]))
       continue
-    // Ranks that may leave a collective before others have arrived need not end together with the others.
+    // Ranks that can leave a collective before others have arrived need not end together with the others.
     const call = communicationOf(ranks[members[0]], events[0])
     if (call !== null && call.collective !== null && !isSynchronising(call)) continue
     const arrivals = new Latest()
@@ -171,7 +171,7 @@ function proofsOf(
   return proofs
 }
 
-/** Tracks the latest time of each side in a call. */
+/** Tracks the latest time of each set of ranks in a call. */
 class Latest {
   readonly bySide = new Map<number, number>()
 
@@ -185,7 +185,7 @@ class Latest {
     return others
   }
 
-  /** The difference between a side's latest time and the latest time of all other sides. */
+  /** The difference between the latest time of a set of ranks and the latest time of all other sets. */
   ahead(side: number): number {
     return (this.bySide.get(side) ?? NaN) - this.latestBut(side)
   }

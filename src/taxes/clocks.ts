@@ -40,8 +40,8 @@ const MAXIMUM_VIOLATIONS = 0.05
 const DRIFT = { ends: 16, span: 1e8, effect: 1_000, largest: 1e-3 } as const
 
 /**
- * The maximum number of end times from which a median is computed. If there are more, end times at equal distances are
- * used.
+ * The maximum number of end times from which a median is computed. If there are more end times, the median is computed
+ * from some of them at equal distances.
  */
 const ENDS = 1 << 13
 
@@ -60,7 +60,7 @@ function traceOffset({ ranks }: Timeline, rank: number, other = 0): number | nul
   return offset > -limit && offset < limit ? Number(offset) : null
 }
 
-/** A pair of ranks that share collectives. The clock of `far` is derived from the clock of `near`. */
+/** A pair of ranks that share collectives. The clock of the rank `far` is derived from the clock of the rank `near`. */
 interface Edge {
   readonly near: number
   readonly far: number
@@ -74,8 +74,8 @@ interface Edge {
   readonly least: Float64Array
   readonly most: Float64Array
   /**
-   * True if a rank may leave the calls of this edge before the other rank has arrived. Differing end times of such
-   * calls are no evidence against the trace's clocks.
+   * True if a rank can leave the calls of the two ranks before the other rank has arrived. If a rank can leave early,
+   * differing end times are no evidence against the trace's clocks.
    */
   readonly loose: boolean
   /** True if neither the trace states nor an estimate shows that the two ranks are in one group. */
@@ -139,7 +139,7 @@ export function clocksOf(timeline: Timeline, matches: Matches, warnings: Warning
  */
 function edgesOf(timeline: Timeline, matches: Matches): Edge[] {
   const { ranks } = timeline
-  // Known groups are preferred to guessed groups. Collectives that a rank may leave early are used only if nothing
+  // Known groups are preferred to guessed groups. Collectives that a rank can leave early are used only if nothing
   // better connects two ranks.
   const kinds = [0, 1, 2, 3].map(() => new Map<number, GrowingEdge>())
   for (const { members, events, source } of matches.shared()) {
@@ -195,8 +195,8 @@ class GrowingEdge {
   }
 
   /**
-   * Sorts the end times, since matches arrive lane by lane and a drift is fitted along time. After this call, the
-   * growing edge is empty.
+   * Sorts the end times, since matches arrive lane by lane and a drift is fitted along time. After a call of `inOrder`,
+   * the growing edge is empty.
    */
   inOrder(): Edge {
     const { near, far, loose, guessed, times } = this

@@ -19,9 +19,9 @@ const means: readonly (MatchedBy | null)[] = [
 export const numberOfMeans = (by: MatchedBy | null): number => means.indexOf(by)
 export const meansOfNumber = (number: number): MatchedBy | null => means[number]
 
-/** Why no rank is blamed for the waiting at a collective of several ranks. */
+/** Whether a rank is blamed for the waiting at a collective of several ranks, and if not, why not. */
 export const Unblamed = {
-  /** The last rank caused the waiting, or only one rank of the collective is known. */
+  /** The waiting is charged to the last rank, or only one rank of the collective is known. */
   no: 0,
   /** The trace does not list the ranks of the group, and the calls may belong to different groups. */
   doubtful: 1,
@@ -43,7 +43,7 @@ export class Collectives implements Iterable<Collective> {
   readonly complete: Uint8Array
   /** The rank that arrived last, or `NONE` if it is unknown. */
   readonly last: Int32Array
-  /** A value of `Unblamed`. `last` is `NONE` if the collective is doubtful. */
+  /** A value of `Unblamed`. If the value is `doubtful`, the rank that arrived last is `NONE`. */
   readonly unblamed: Uint8Array
   readonly endSkew: Float64Array
   readonly first: Uint32Array

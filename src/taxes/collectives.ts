@@ -79,7 +79,7 @@ class Met {
     this.parent = Int32Array.from({ length: ranks }, (_, rank) => rank)
   }
 
-  /** Links the ranks. Returns true if all of them were linked before. */
+  /** Links the ranks. Returns true if all the ranks were linked before. */
   connect(members: readonly number[]): boolean {
     let known = true
     const first = this.top(members[0])
@@ -201,8 +201,8 @@ function arrivalsBefore(
 export const tieIn = (transfer: number): number => Math.max(6_000, 0.05 * transfer)
 
 /**
- * The maximum fraction of collectives in guessed groups whose end times may disagree. Beyond it, no collective of a
- * guessed group is trusted.
+ * If the end times disagree in more than this fraction of the collectives in guessed groups, no collective of a guessed
+ * group is trusted.
  */
 const FEW = 0.05
 

@@ -13,9 +13,9 @@ import { RankTraffic } from './rankTraffic.ts'
 
 /** By how much longer the late rank took than the second-latest rank, in nanoseconds, and why. */
 export interface Slowness {
-  /** The additional time that follows from more work. */
+  /** The additional time of the late rank that follows from more work. */
   readonly more: number
-  /** The additional time for equal work. */
+  /** The additional time that the late rank took for equal work. */
   readonly slower: number
   /** The additional time of kernels whose amount of work the trace does not state. */
   readonly unknown: number
@@ -28,15 +28,14 @@ export interface Slowness {
     readonly slower: number
     readonly unknown: number
     /**
-     * The amount of work of the late rank divided by the amount of work of the other rank, or null if it is unknown.
+     * The amount of work of the late rank divided by the amount of work of the second-latest rank, or null if unknown.
      */
     readonly work: number | null
     /**
-     * The time per unit of work of the late rank divided by the time per unit of work of the other rank, or null if it
-     * is unknown.
+     * The time per unit of work of the late rank divided by that of the second-latest rank, or null if it is unknown.
      */
     readonly pace: number | null
-    /** The shape of the first operand in the largest call on the late rank and on the other rank. */
+    /** The shape of the first operand in the largest call on the late rank and on the second-latest rank. */
     readonly shapes: readonly [late: string, other: string] | null
   }[]
 }
@@ -170,7 +169,7 @@ class RankWork {
     this.traffic = new RankTraffic(rank, names)
   }
 
-  /** Adds the kernels that start in the interval. Returns the time during which these kernels ran. */
+  /** Adds the kernels that start in the interval. Returns the time during which the added kernels ran. */
   add(sums: Map<string, [Sum, Sum]>, side: 0 | 1, from: number, to: number): number {
     const { tracks, events } = this.rank
     const { start, kind, name, operator } = events

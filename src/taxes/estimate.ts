@@ -1,12 +1,14 @@
 /**
- * Estimates process groups and clock offsets together, for calls whose traces list no groups. The evidence is which
- * ranks end their calls together (such ranks are tied, see ties.ts), in every stream and for every kind of call.
+ * Estimates process groups and clock offsets together, for calls whose traces list no groups. As evidence, the estimate
+ * uses, in every stream and for every kind of call, which ranks end their calls together. Ranks that end their calls
+ * together are called tied (ties.ts), and a set of tied ranks is called a tie.
  *
  * For two ranks of one group, the distance between the end times of a call is the same for all calls, whatever the
  * offset of the clocks. The distance is also the same for all calls if the ranks are in two groups that run in
- * lockstep, with one group late by a constant time. The calls of a stream therefore only propose ties, and clock
- * offsets that follow from the ties. A pair of ranks has only one clock offset. If the ties of two streams imply
- * different offsets, one tie is false: the tie without which all waiting is still explained.
+ * lockstep, with one group late by a constant time. The calls of a stream therefore only suggest which ranks are tied,
+ * and which clock offsets follow. A pair of ranks has only one clock offset. If tied ranks in two streams imply
+ * different clock offsets, one of the two sets of tied ranks is wrong, namely the set without which all waiting is
+ * still explained.
  *
  * The trace's own clocks are one of the hypotheses. The trace's clocks are kept unless the estimated clocks explain
  * clearly more of the time in calls.
@@ -126,7 +128,10 @@ function residualOf(drafts: readonly Draft[], offset: boolean): number | null {
   return skews.length > 0 ? median(Float64Array.from(skews)) : null
 }
 
-/** Makes the groups of all sections regular, beginning with the section that has the most calls. */
+/**
+ * Replaces the groups of each section (a set of calls) by groups of a regular layout if possible, beginning with the
+ * section that has the most calls.
+ */
 function regularSections(drafts: readonly Draft[], reach: number): Draft[] {
   const made = drafts.map((draft) => ({ ...draft }))
   const order = [...made].sort((a, b) => b.section.columns.length - a.section.columns.length)
@@ -137,7 +142,10 @@ function regularSections(drafts: readonly Draft[], reach: number): Draft[] {
   return made
 }
 
-/** The sections of all programs. The clocks of tied ranks differ by at most `reach` nanoseconds. */
+/**
+ * The sections (sets of calls, see ties.ts) of all programs. The clocks of tied ranks differ by at most `reach`
+ * nanoseconds.
+ */
 function draftsOf(
   programs: readonly { lane: Lane; program: Program }[],
   reach: number,
@@ -147,7 +155,7 @@ function draftsOf(
     const fits = new PairFits(Math.max(...program.columns.map(({ length }) => length)))
     const sections = program.columns.flatMap((columns) => sectionsOf(program.rows, columns, fits, reach))
     for (const section of sections) section.tied = section.tied.flatMap((one) => plausible(section, one))
-    // A rank may leave a message before the other rank arrives, so messages are used only if all ranks run one program
+    // A rank can leave a message before the other rank arrives, so messages are used only if all ranks run one program
     // and the ends of all their calls agree.
     const isWhole = program.rows.length === lane.ranks.length
     if (mayLeaveEarly(program) && (!isWhole || shareOfAll(sections) < EXPLAINED)) {
@@ -177,8 +185,8 @@ function plausible(section: Section, one: Tied): Tied[] {
 }
 
 /**
- * Estimated clocks are used only if the share of the time in calls that they explain is larger than that of the trace's
- * clocks by this amount.
+ * Estimated clocks are used only if they explain more of the time in calls than the trace's clocks do, by at least this
+ * share of the time.
  */
 const CLEARLY = 0.02
 
@@ -200,10 +208,12 @@ function pick({ rows, offsets }: Tied, some: readonly number[]): Tied {
   }
 }
 
-/** The maximum number of ties that are removed because they contradict other ties. */
+/**
+ * The maximum number of sets of tied ranks that are divided because their clock offsets contradict those of other sets.
+ */
 const ROUNDS = 64
 
-/** Finds clock offsets that agree with as many ties as possible. */
+/** Finds clock offsets that agree with as many sets of tied ranks as possible. */
 class Joint {
   private readonly drafts: readonly Draft[]
   private readonly order: readonly number[]
@@ -231,11 +241,15 @@ class Joint {
     return this.drafts.map((draft, i) => ({ ...draft, tied: this.tied[i] }))
   }
 
-  /** Joins ranks by all ties. If a tie contradicts others, removes one tie that is not needed and returns true. */
+  /**
+   * Joins ranks by all ties (sets of tied ranks). If the clock offsets of a tie contradict those of other ties, divides
+   * one tie, if possible a tie that is not needed, and returns true.
+   */
   private giveUpOne(): boolean {
     for (let rank = 0; rank < this.parent.length; rank++) this.parent[rank] = rank
     this.potential.fill(0)
-    // A tie that contradicts others is examined only after all ties without a contradiction have joined their ranks.
+    // A tie (a set of tied ranks) that contradicts other ties is examined only after all ties without a contradiction
+    // have joined their ranks.
     const contradicting: { index: number; which: number }[] = []
     for (const index of this.order)
       for (const [which, one] of this.tied[index].entries()) {
@@ -253,7 +267,10 @@ class Joint {
     return true
   }
 
-  /** Removes a tie of another section that joins ranks of different sides and is not needed. */
+  /**
+   * Divides a set of tied ranks of another section that contains ranks of different `sides` and is not needed to
+   * explain waiting.
+   */
   private giveUpEarlier(index: number, one: Tied, sides: readonly (readonly number[])[]): boolean {
     const sideOf = new Map<number, number>()
     sides.forEach((side, i) => {
@@ -297,8 +314,8 @@ class Joint {
   }
 
   /**
-   * If the clocks that are known so far contradict the tie, divides its members into sides such that the clocks of the
-   * members of one side agree. Otherwise returns null.
+   * If the clocks that are known so far contradict a set of tied ranks, divides the set into subsets such that the
+   * clocks within a subset agree; otherwise, returns null.
    */
   private sidesOf(index: number, one: Tied): number[][] | null {
     const width = 3 * this.drafts[index].section.tolerance
@@ -345,7 +362,7 @@ class Joint {
     }
   }
 
-  /** True if too much waiting would be unexplained if `parts` were separate groups. */
+  /** True if too much waiting would be unexplained if the tied ranks `whole` were the separate groups `parts`. */
   private isNeeded(index: number, whole: Tied, parts: readonly Tied[]): boolean {
     const { section } = this.drafts[index]
     const before = explanationOf(section, [whole]).unexplained
@@ -354,10 +371,10 @@ class Joint {
   }
 }
 
-/** A tie is needed if it explains this share of the waiting of its ranks. */
+/** A set of tied ranks is needed if it explains more than this share of the waiting of its ranks. */
 const NEEDED = 0.05
 
-/** The time by which the calls of the given rows last longer than the transfer, in nanoseconds. */
+/** The time by which the calls of the given ranks (rows) last longer than the transfer, in nanoseconds. */
 function waitingIn({ rows, columns, transfers, tolerance }: Section, some: readonly number[]): number {
   let waiting = 0
   for (const row of some) {
@@ -373,9 +390,9 @@ function waitingIn({ rows, columns, transfers, tolerance }: Section, some: reado
 }
 
 /**
- * The tied rows that cross a certain group of another section: the rows contain several ranks of the group, but not
- * all, and also other ranks. Of two process groups, one usually contains the other, or they share at most one rank.
- * Rows that cross a certain group are therefore several groups.
+ * The sets of tied ranks that cross a certain group of another section: such a set contains several ranks of the group,
+ * but not all, and also other ranks. Of two process groups, one usually contains the other, or they share at most one
+ * rank. A set of tied ranks that crosses a certain group therefore consists of several groups.
  */
 export function crossing(sections: readonly EstimatedSection[]): ReadonlySet<Tied> {
   const certain = sections.map(({ section, tied }) => {

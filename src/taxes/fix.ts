@@ -45,7 +45,7 @@ export interface Evidence {
   readonly bytes: number | null
   /** The time during which the copies or collectives ran, whether hidden or not. */
   readonly running: number
-  /** The longest occurrence, and the time of it that the ledger counts for the cause. */
+  /** The longest occurrence, and how much of its time the ledger counts for the cause. */
   readonly longest: Place
   readonly longestTime: number
 }
@@ -70,18 +70,18 @@ export interface Fix {
   readonly evidence: readonly Evidence[]
   /**
    * If the cause is that the host waits: the idle time from the end of the wait until the host has launched the next
-   * work. This idle time belongs to other fixes, but it would not occur without the wait either, since the next work
+   * work. This idle time is counted in other fixes, although it would not occur without the wait, since the next work
    * would already be enqueued.
    */
   readonly following?: number
 }
 
-/** At most this many observations are listed per fix. */
+/** The maximum number of observations that are listed per fix. */
 export const SHOWN = 8
 /** A one-off event takes at least this many times as long as the average of the other occurrences. */
 export const OUTLIER = 20
 
-/** A growing fix, and its observations by name. */
+/** A fix to which observations are still being added, and its observations by name. */
 export class Draft {
   time = 0
   count = 0

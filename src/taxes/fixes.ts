@@ -63,7 +63,7 @@ export class Fixes {
     this.partitions = partitions
   }
 
-  /** Adds the causes of a rank that has device work in its window. `steps` is the number of its steps. */
+  /** Adds the causes of a rank that has device work in its window. `steps` is the number of steps of the rank. */
   addRank(index: number, steps: number, locality: LocalityTime | null): void {
     const rank = this.timeline.ranks[index]
     const partition = this.partitions[index]

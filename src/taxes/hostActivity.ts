@@ -3,8 +3,8 @@
  * annotation or Python frame on the threads that enqueue work. Idle time in which the threads recorded nothing is
  * listed separately, so the listed times add up to the time of each category.
  *
- * The caller may set intervals apart, such as one-off events. The time of such an interval is listed under the number
- * of the interval and is not included in the times of the categories.
+ * The caller can set intervals apart, such as one-off events. The time of an interval that was set apart is listed
+ * under the number of the interval and is not included in the times of the categories.
  */
 import { Column, float64, uint32 } from '../timeline/columns.ts'
 import type { Intervals } from '../timeline/intervals.ts'
@@ -13,7 +13,7 @@ import { isDeviceWork, Kind, NONE, type RankTimeline, type Track } from '../time
 import { type IdlePart, idleTime, type Partition } from './ledger.ts'
 
 /**
- * The categories of idle time that the host's activity may explain. In the other categories of idle time, the next work
+ * The categories of idle time that the host's activity can explain. In idle time of any other category, the next work
  * was already enqueued.
  */
 export const hostParts = [
@@ -172,8 +172,8 @@ function piecesOf(partition: Partition, apart: Intervals): Pieces {
 }
 
 /**
- * Adds the idle time that the events of a thread explain to the sums. Returns the idle intervals that they do not
- * explain.
+ * Adds the idle time that the events of a thread explain to the sums. Returns the idle intervals that the events of the
+ * thread do not explain.
  */
 function explain(
   rank: RankTimeline,
@@ -210,9 +210,9 @@ function explain(
 }
 
 /**
- * Calls `segment` for each interval during which the innermost host event of a thread does not change. During a call,
- * `stack` holds the events that run, the innermost one last. `segment` returns the start of the next idle interval, so
- * that events before this time can be skipped.
+ * Calls `segment` for each interval during which the innermost host event of a thread does not change. During a call of
+ * `segment`, `stack` holds the host events that are running, the innermost one last. `segment` returns the start of the
+ * next idle interval, so that events before this time can be skipped.
  *
  * Operators and calls inside an operator count as the outer operator, unless `isNamed` accepts them. A trace reader may
  * have left out inner operators and calls (`Detail` in timeline/builder.ts), and the result must not depend on the
@@ -285,8 +285,8 @@ class Sums {
   }
 
   /**
-   * Adds an interval in which the events of `stack` ran. Returns false if these events do not explain its category of
-   * idle time.
+   * Adds an interval in which the events of `stack` ran. Returns false if the events of `stack` do not explain the
+   * interval's category of idle time.
    */
   add(rank: RankTimeline, stack: readonly number[], code: number, from: number, to: number): boolean {
     const { kind, name } = rank.events

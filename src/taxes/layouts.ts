@@ -1,8 +1,9 @@
 /**
- * Replaces the tied ranks of a section by groups in a regular layout. Groups that run in lockstep end their calls
- * together, so time alone does not show which rank belongs to which group. Process groups usually have equal sizes, and
- * the rank numbers of a group are consecutive or at equal distances. A regular layout is used if it contains all groups
- * that are certain and if the ends of the calls in each of its groups agree.
+ * Replaces the sets of tied ranks (ranks that end their calls together, ties.ts) of a section by groups in a regular
+ * layout. Groups that run in lockstep end their calls together, so time alone does not show which rank belongs to which
+ * group. Process groups usually have equal sizes, and the rank numbers of a group are consecutive or at equal
+ * distances. A regular layout is used if it contains all groups that are certain and if the ends of the calls in each
+ * of its groups agree.
  *
  * A wrong layout does little harm, since it differs from the right layout only in ranks that arrive and leave together.
  */
@@ -31,7 +32,7 @@ export function regular(
   return tied
 }
 
-/** The number of the group of each row. */
+/** For each rank (row): the number of its group. */
 type Layout = Int32Array
 
 function* layoutsOf(

@@ -67,7 +67,10 @@ export interface LocalityTime {
 const REACH = 4
 const NANOSECONDS = 1e9
 
-/** The locality data of a rank. Returns null and warns if the trace of the rank has no shapes. */
+/**
+ * Returns the intermediate tensors that the kernels of a rank pass through memory. Returns null and warns if the trace
+ * of the rank has no shapes.
+ */
 export function localityOf(
   rank: RankTimeline,
   names: readonly string[],
@@ -181,7 +184,7 @@ interface Operation {
   last: number
   readonly traffic: Traffic | null
   /**
-   * A bit mask of the written tensors that have found a reader. The number of bits suffices, because an operator writes
+   * A bit mask of the written tensors that have found a reader. The mask has enough bits, because an operator writes
    * only a few tensors.
    */
   taken: number

@@ -57,7 +57,7 @@ export class Matches {
     this.events.push(event)
   }
 
-  /** Completes the collective. `by` is ignored if the collective has only one rank. */
+  /** Completes the collective. The matching method `by` is ignored if the collective has only one rank. */
   close(by: MatchedBy | null, source: GroupSource, single = source === 'listed'): void {
     const count = this.members.length - this.start(this.ends.length)
     this.by.push(numberOfMeans(count > 1 ? by : null))

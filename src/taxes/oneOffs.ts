@@ -24,7 +24,7 @@ export interface Hole {
   readonly rank: number
   readonly from: number
   readonly to: number
-  /** The start and the end on the common clock. */
+  /** The start and the end of the idle interval on the common clock. */
   readonly start: number
   readonly stop: number
   readonly evidence: readonly Evidence[]
@@ -162,8 +162,8 @@ export function mergedHoles(all: readonly Hole[]): Fix[] {
 }
 
 /**
- * The idle time after the host waited for the device, until the next work starts. The idle time counts only if the
- * device became idle while the host waited, and not in intervals that were set apart.
+ * The idle time after the host waited for the device, until the next work starts. Idle time counts only if the device
+ * became idle while the host waited, and only outside the intervals `apart`.
  */
 export function followingOf(partition: Partition, apart: Intervals): number {
   const parts = idleTime(partition)

@@ -33,7 +33,8 @@ export function recordedSpan(rank: RankTimeline): readonly [from: number, to: nu
 }
 
 /**
- * For each rank of the timeline: the time in collectives before the last rank arrived, and the time after it arrived.
+ * For each rank of the timeline: the time in collectives before the last rank arrived, and the time after the last rank
+ * arrived.
  */
 export function communicationTimes(
   { ranks }: Timeline,

@@ -31,7 +31,9 @@ export interface CommunicationTime {
   readonly transferring: Intervals
 }
 
-/** The claims of all processors of a rank from the end of its work to the end of its window. */
+/**
+ * The waiting time and the vacant time of all processors of a rank, from the end of its work to the end of its window.
+ */
 export type Ending = Pick<Claims, 'wait' | 'vacant'>
 
 export interface WindowTime {

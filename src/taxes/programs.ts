@@ -17,8 +17,8 @@ export interface Program {
 const SHIFT = 16
 
 /**
- * The programs of a lane. `zero` contains, for each rank, the time to add to the rank's times to place them on the
- * first rank's clock according to the trace.
+ * Returns the sets of ranks of a lane that run one program. `zero` contains, for each rank, the time to add to the
+ * rank's times to place them on the first rank's clock according to the trace.
  */
 export function programsOf({ ranks }: Lane, zero: readonly number[]): Program[] {
   const programs: Calls[][] = []

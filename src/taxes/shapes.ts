@@ -160,8 +160,8 @@ const intoFirst = (inputs: Inputs): Traffic => ({
 })
 
 /**
- * The rule of an operator that reads all tensors. The tensors that it writes are unknown, since they depend on
- * arguments that the trace does not record.
+ * The rule of an operator that reads all tensors. The tensors that the operator writes are unknown, since they depend
+ * on arguments that the trace does not record.
  */
 const reading: Rule = (inputs) => ({ reads: present(inputs), writes: [] })
 

@@ -42,7 +42,10 @@ const UNEVEN = 0.25
 
 /** The time in the calls of a section, in nanoseconds. */
 export interface Explanation {
-  /** The time in calls of ranks without tied ranks, and the time in which tied ranks wait for none of each other. */
+  /**
+   * The time in calls of ranks that are tied to no other rank, and the time for which all tied ranks wait at once, so
+   * that none of them is the last.
+   */
   readonly unexplained: number
   readonly total: number
 }
@@ -85,7 +88,7 @@ export function shareOfAll(sections: readonly Section[]): number {
 /** The maximum share of unexplained time in a column of calls for the column to belong to the groups of tied ranks. */
 const FOREIGN = 0.3
 
-/** Separates the columns of calls in which the ties explain the waiting from the other columns. */
+/** Separates the columns of calls in which the tied ranks explain the waiting from the other columns. */
 function splitByExplanation(section: Section): [Uint32Array, Uint32Array] {
   const { columns, transfers } = section
   const tied = section.tied.filter(({ rows }) => rows.length > 1)
@@ -131,7 +134,7 @@ function transfersOf(rows: readonly Row[], columns: Uint32Array): Float64Array {
   return transfers
 }
 
-/** Ties each row to the rows with which the ends of its calls agree best. */
+/** Ties each rank (row) to the ranks with which the ends of its calls agree best. */
 function tiedRows(
   rows: readonly Row[],
   columns: Uint32Array,
@@ -160,7 +163,7 @@ function tiedRows(
   return tied
 }
 
-/** By how much a call may exceed the transfer before it counts as waiting. */
+/** By how much a call must last longer than the transfer to count as waiting. */
 export const slackOf = (transfer: number, tolerance: number): number =>
   Math.max(2 * tolerance, UNEVEN * transfer)
 
@@ -244,7 +247,7 @@ function mostCommon(distances: Float64Array, sorted: Float64Array, width: number
 
 /**
  * A set of ranks is certainly one group if at least the share `CLEAR` of its calls, and at least `CLEAR_CALLS` calls,
- * show it.
+ * show that it is a single group.
  */
 const CLEAR = 0.04
 const CLEAR_CALLS = 3

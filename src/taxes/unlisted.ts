@@ -132,7 +132,8 @@ function isOfAll({ ranks }: Lane, clocks: readonly Clock[]): boolean {
 }
 
 /**
- * The trace's clocks are used for messages if, compared with unknown clocks, at least this share of messages is found.
+ * The trace's clocks are used for messages if the search finds with these clocks at least this share of the number of
+ * messages that it finds without known clocks.
  */
 const MOST_MESSAGES = 0.9
 

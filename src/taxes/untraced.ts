@@ -1,7 +1,7 @@
 /**
  * Finds the collectives in which, besides several recorded ranks, ranks without recorded work take part. The last of
- * the recorded ranks may have waited for a rank without recorded work. The waiting in such a collective is therefore a
- * lower bound, and its transfer is an upper bound.
+ * the recorded ranks may have waited for a rank without recorded work. If ranks without recorded work take part in a
+ * collective, the known waiting is therefore a lower bound, and the known transfer is an upper bound.
  */
 import type { Timeline } from '../timeline/timeline.ts'
 import { communicationOf, participantsOf } from './calls.ts'
@@ -13,8 +13,8 @@ export interface Untraced {
   /** The number of further ranks without recorded work, if the traces do not list the groups. */
   readonly unlisted: number
   /**
-   * The number of collectives with a rank without recorded work, and the number of other collectives. Both numbers
-   * count only collectives of several recorded ranks.
+   * The number of collectives with a rank without recorded work, and the number of other collectives. Only collectives
+   * of several recorded ranks are counted.
    */
   readonly collectives: number
   readonly complete: number

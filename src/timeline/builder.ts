@@ -48,15 +48,15 @@ export class TimelineBuilder {
   }
 
   /**
-   * Adds `events` as the rank with the number `rank`. A trace reader uses this function if it learns the rank number
-   * only at the end.
+   * Adds `events` as the rank with the number `rank`. The function `adopt` is for trace readers that learn the rank
+   * number only at the end.
    */
   adopt(rank: number, events: Pick<RankBuilder, 'freeze'>): void {
     if (this.ranks.has(rank)) throw new Error(`rank ${rank} is already in the timeline; merge or renumber it`)
     this.ranks.set(rank, events)
   }
 
-  /** Returns the finished timeline. After this call, the builder and its ranks are empty. */
+  /** Returns the finished timeline. After a call of `freeze`, the builder and its ranks are empty. */
   freeze(): Timeline {
     const ranks = [...this.ranks].sort(([a], [b]) => a - b).map(([rank, events]) => events.freeze(rank))
     this.ranks.clear()

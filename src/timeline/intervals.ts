@@ -194,8 +194,8 @@ export function difference(a: Intervals, b: Intervals): Intervals {
 }
 
 /**
- * The intersection of the set with a window. A binary search finds the intersection, because one set may be clipped to
- * many windows.
+ * The intersection of the set with a window. A binary search finds the intersection, because one set of time is often
+ * clipped to many windows.
  */
 export function clip(a: Intervals, from: number, to: number): Intervals {
   if (from >= to) return new Float64Array(0)

@@ -41,7 +41,10 @@ export const Kind = {
   annotation: 10,
   /** An annotation that delimits one step of the program. */
   step: 11,
-  /** A call of a function of the program (Python), as traces with stacks record it. Only long calls are kept. */
+  /**
+   * A call of a function of the program (Python), as traces with stacks record it. Only long calls of Python functions
+   * are kept.
+   */
   frame: 12,
 } as const
 export type Kind = (typeof Kind)[keyof typeof Kind]

@@ -48,7 +48,7 @@ export interface Tally {
   /** The numbers of the ranks to which the warning applies, in ascending order. */
   readonly ranks: readonly number[]
   readonly count: number
-  /** `amount` is usually a time in nanoseconds, and `of` is the total to which it belongs. */
+  /** `amount` is usually a time in nanoseconds, and `of` is the total of which `amount` is a share. */
   readonly amount: number
   readonly of: number
 }
@@ -59,7 +59,8 @@ interface Known {
 }
 
 /**
- * The largest number of kinds of messages per class. Kinds beyond the limit are counted together with the last kind.
+ * The largest number of kinds of messages per class. Kinds of messages beyond the limit are counted together with the
+ * last kind.
  */
 const MOST_KINDS = 8
 
@@ -82,8 +83,8 @@ export class Warnings {
 
   /**
    * Adds a warning that may apply to several ranks. The message of a warning about several ranks is formatted when all
-   * ranks are known, so that it can list the ranks and their total time. If several calls have the same kind, the
-   * `message` function of the first call is used.
+   * ranks are known, so that it can list the ranks and their total time. If several calls of `tally` have the same
+   * kind, the `message` function of the first call is used.
    */
   tally(
     of: WarningClass,

@@ -192,7 +192,7 @@ describe('what to fix first', () => {
     )
     // Three steps of two ranks: 80 us without host events and 20 us of dispatch follow each synchronisation.
     expect(first(result)).toMatchObject({ cause: 'hostBlocked', us: 6 * 500, followingUs: 6 * 100 })
-    expect(first(result).advice).toContain('the devices then also need not idle for the 300 µs per rank')
+    expect(first(result).advice).toContain('the fix also saves the 300 µs of idle time per rank')
   })
 
   it('is one hole, which is kept out of the means', async () => {

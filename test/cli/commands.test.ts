@@ -209,7 +209,7 @@ export const product = kernel('product', { a: tensor(f8e4m3, 2), c: tensor(f32, 
     [['--target', 'cuda', '--extents', 'a'], '--extents a: write NAME=4096x4096'],
     [['--target', 'cuda', '--extents', 'q=3'], '--extents q: allGatherGemm has no tensor q; it has a, b, c'],
     [['--target', 'cuda', '--extents', 'a=3'], '--extents a: 2 extents are wanted, not 1'],
-    [['--target', 'cuda', '--shape', 'M=3'], '--shape: describes an operation, but examples/07'],
+    [['--target', 'cuda', '--shape', 'M=3'], '--shape: this option describes an operation, but examples/07'],
     [['--target', 'cuda', '--packed', 'b'], '--packed: cuda kernels do not depend on this option'],
     [['--target', 'metal'], "argument 'metal' is invalid. Allowed choices are cuda, native, wasm."],
     [

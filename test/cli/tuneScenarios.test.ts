@@ -169,9 +169,9 @@ export const filling = scenario('filling', { ranks: 2, tune: { BLOCK: [4, 16] } 
   it.each([
     [
       ['--shape', 'M=4'],
-      /--shape: describes an operation, and .*filling2\.ts exports scenarios; leave it out/,
+      /--shape: this option describes an operation, and .*filling2\.ts exports scenarios; leave it out/,
     ],
-    [['--write', 'table.ts'], /--write: describes an operation/],
+    [['--write', 'table.ts'], /--write: this option describes an operation/],
     [['--scenario', 'other'], /--scenario "other": there is no such scenario; there is "filling"/],
     [['--target', 'check'], /--target check: it does not record/],
   ])('rejects %j', async (args, problem) => {

@@ -151,7 +151,7 @@ describe('what bench and tune reject', () => {
   it('options of operations for a file with scenarios only', () =>
     refused(
       ['bench', 'examples/06-message-passing.ts', '--shape', 'M=4'],
-      /--shape: describes an operation, and examples\/06-message-passing\.ts exports scenarios; leave it out/,
+      /--shape: this option describes an operation, and examples\/06-message-passing\.ts exports scenarios; leave it out/,
     ))
   it('a scenario of an operation', async () => {
     await refused(

@@ -23,13 +23,13 @@ export interface UnpackLimits {
 export const UNPACK_BYTES = 64e9
 
 /**
- * The largest ratio of unpacked to packed bytes. Traces compress to a tenth of their size, regular traces to a
- * fiftieth.
+ * The largest ratio of unpacked to packed bytes. A typical trace compresses to a tenth of its size, and a very regular
+ * one to a fiftieth.
  */
 const RATIO = 300
 /** The compression ratio of a member is checked only after this many unpacked bytes. */
 const FREE = 64 << 20
-/** The maximum number of members of an archive. No job has more ranks and files. */
+/** The maximum number of members of an archive. No job has so many trace files. */
 const MEMBERS = 100_000
 
 /** Counts the unpacked bytes and throws an `AuditError` if they exceed the limits. */

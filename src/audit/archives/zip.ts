@@ -151,7 +151,7 @@ function entryAt(view: DataView, at: number, nameLength: number, extraLength: nu
     let value = extra + 4
     const stop = Math.min(value + size, from + extraLength)
     if (id === 1) {
-      // The zip64 field of a member holds only those of its values that do not fit into 32 bits.
+      // The zip64 field of a member holds only those sizes and offsets of the member that do not fit into 32 bits.
       const take = (short: number): number => {
         if (short !== 0xffff_ffff || value + 8 > stop) return short
         value += 8

@@ -70,7 +70,7 @@ const mm = (k: number, n: number): Operator => operator('aten::mm', [TOKENS, k],
 
 export function demoJob({ seed = 7, steps = 3, layers = 4, unit = 1 }: DemoOptions = {}): Job {
   const draw = random(seed)
-  /** Draws a duration of about `time` for each rank. The straggler's duration is longer by `extra`. */
+  /** Draws a random duration of about `time` for each rank. The straggler's duration is longer by `extra`. */
   const about = (time: number, extra = 0): PerRank =>
     Array.from(
       { length: RANKS },

@@ -53,7 +53,7 @@ export interface LaidCollective {
   readonly group: Group
   /** The sequence number of the collective within its group. */
   readonly sequence: number
-  /** The start time on each rank, in the order of the group's ranks. */
+  /** The start time of the collective on each rank, in the order of the group's ranks. */
   readonly starts: readonly number[]
   readonly end: number
 }

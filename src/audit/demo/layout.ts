@@ -1,7 +1,8 @@
 /**
  * Lays a job out on the timelines of its ranks: device work, host calls, operators, links and steps, all on one clock.
- * `layOut` throws an error if the job description is impossible or ambiguous. Examples are a launch that has no time to
- * happen, or an idle interval with two possible reasons. Job descriptions are part of this code base, not user input.
+ * `layOut` throws an error if the job description is impossible or ambiguous. For example, a launch for which there is
+ * no time, or an idle interval with two possible reasons, is an error. Job descriptions are part of this code base, not
+ * user input.
  */
 import type { Laid, LaidCollective, LaidEvent, LaidRank, Span, SpanWork } from './laid.ts'
 import type { AnyWork, Idle, Job, Operator } from './workload.ts'
@@ -103,7 +104,7 @@ class RankLayout {
       const duration = device ? ofRank(device[1], this.rank) : 0
       return device && duration > 0 ? [[device[0], duration, recorded] as const] : []
     })
-    if (holes.length > 1) throw new Error('at most one idle interval of the device may precede a work')
+    if (holes.length > 1) throw new Error('at most one idle interval of the device can precede device work')
     return holes[0]
   }
 
@@ -234,7 +235,10 @@ class RankLayout {
     }
   }
 
-  /** Lays out host activity that starts at `from` while the device is idle. The last host activity makes the launch. */
+  /**
+   * Lays out host activity that starts at `from` while the device is idle. The last host activity launches the next
+   * device work.
+   */
   private hostBound(
     host: readonly (readonly [HostActivity, number])[],
     from: number,
@@ -245,7 +249,7 @@ class RankLayout {
   ): { correlation: number; externalId: number } {
     const { unit } = this
     if (host[host.length - 1][0] !== 'operator')
-      throw new Error('the last host activity must be an operator, which makes the launch')
+      throw new Error('the last host activity must be an operator, which launches the next work')
     let at = from
     for (const [i, [activity, duration]] of host.entries()) {
       const to = at + duration

@@ -98,8 +98,7 @@ export function truthOf(laid: Laid, known: readonly number[] = laid.ranks.map(({
 }
 
 /**
- * The collectives in which some known ranks meet that no earlier collectives had linked, directly or through other
- * ranks.
+ * The collectives whose known ranks have not all been linked by earlier collectives, directly or through other ranks.
  */
 function firstOf({ collectives, ranks }: Laid, known: readonly number[]): ReadonlySet<number> {
   const arrivals = collectives.map(({ group, starts }) =>

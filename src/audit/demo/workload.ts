@@ -17,7 +17,7 @@ export type HostActivity =
   /** The thread is inside an operator, which counts as dispatch. */
   | 'operator'
   /**
-   * The thread is outside any operator, in a runtime call that neither launches nor waits. The call counts as dispatch.
+   * The thread is outside any operator, in a runtime call that neither launches nor waits, which counts as dispatch.
    */
   | 'call'
   /** The thread waits for the device. */
@@ -67,7 +67,7 @@ export interface Operator {
 }
 
 interface Enqueued {
-  /** The operator, or one operator per rank. */
+  /** The operator that launches the work, or one such operator per rank. */
   readonly operator?: Operator | readonly Operator[]
   /** The stream number; 0 is the compute stream. */
   readonly stream?: number
@@ -137,8 +137,8 @@ export interface Job {
   readonly unit?: number
   readonly groups: readonly Group[]
   /**
-   * The phases that each rank runs through in each step. A step begins when all work of the previous step is done, and
-   * its first phase is idle time caused by the host.
+   * The phases that each rank runs through in each step. A step begins when all work of the previous step is done. The
+   * first phase of a step is idle time caused by the host.
    */
   readonly steps: readonly (readonly Phase[])[]
   /** The number of the first step. */

@@ -153,8 +153,8 @@ export class EventReader {
   }
 
   /**
-   * The results of the method `key`: true if the object ended, otherwise the byte range of the next key. The hash of
-   * the key is in `scanned`.
+   * The results of the method `key`: whether the JSON object ended, and otherwise the byte range of the next key. The
+   * hash of the key is in `scanned`.
    */
   private closed = false
   private keyFrom = 0

@@ -34,7 +34,7 @@ export const NumberField = {
   communication: 11,
 } as const
 
-/** The text fields in the event's `args`. If such a field holds an array or a number, its source text is kept. */
+/** The text fields in the event's `args`. If a text field holds an array or a number, its source text is kept. */
 export const TextField = {
   collective: 0,
   group: 1,

@@ -44,7 +44,7 @@ export interface TraceMetadata {
   displayTimeUnit?: unknown
   distributedInfo?: unknown
   deviceProperties?: unknown
-  /** The description that `readArkeTrace` needs, which only traces written by Arke have. */
+  /** The description of the ranks that `readArkeTrace` needs. Only traces written by Arke have this field. */
   arke?: unknown
   /** The time is a bigint, because a double cannot hold nanoseconds since 1970 exactly. */
   baseTimeNanoseconds?: bigint
@@ -72,8 +72,8 @@ export class TraceScanner {
   private bare = false
   private needsComma = false
   /**
-   * The bytes that will be scanned again after the next chunk is appended to them. `passed` counts the input bytes
-   * before `rest`.
+   * The bytes that will be scanned again after the next chunk is appended to them. The field `passed` counts the input
+   * bytes that precede the bytes in `rest`.
    */
   private rest: Uint8Array = new Uint8Array(0)
   private readonly joined = new JoinedPieces()

@@ -5,8 +5,8 @@
  */
 
 /**
- * The maximum number of distinct separators that are stored. Further separators, and separators of more than `LONGEST`
- * bytes, are never guessed.
+ * The maximum number of distinct separators that are stored. Separators beyond this number, and separators of more than
+ * `LONGEST` bytes, are never guessed.
  */
 const MOST = 250
 const LONGEST = 64

@@ -23,8 +23,8 @@ export interface SourceOptions {
 }
 
 /**
- * Passes the bytes of `source` (a path or a buffer) to `push`, chunk by chunk. Returns the number of bytes. A chunk is
- * valid until `push` returns.
+ * Passes the bytes of `source` (a path or a buffer) to `push`, chunk by chunk. Returns the number of bytes that were
+ * passed. A chunk is valid until `push` returns.
  */
 export async function readBytes(
   source: string | Uint8Array | AsyncIterable<Uint8Array>,

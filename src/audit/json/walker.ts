@@ -37,7 +37,10 @@ export class JsonWalker {
   private readonly sink: WalkSink
   private readonly warnings: Warnings
   private readonly path: string[] = []
-  /** The open containers. The entry of an array is the action for its elements, and the entry of an object is null. */
+  /**
+   * The objects and arrays that are open at the current position. For an array, the entry is the action for the array's
+   * elements; for an object, the entry is null.
+   */
   private readonly open: (Visit | null)[] = []
   private expect: 'value' | 'key' | 'next' | 'end' | 'lost' = 'value'
   /** True if nothing has been read yet in the innermost open object or array. */

@@ -12,8 +12,8 @@ export const viewOf = ({ buffer, byteOffset, length }: Uint8Array): DataView =>
   new DataView(buffer, byteOffset, length)
 
 /**
- * Returns zero if none of the four bytes is a quote, a backslash or a control character. Otherwise the lowest set bit
- * of the result is the high bit of the first byte that is one of these characters.
+ * Returns zero if none of the four bytes is a quote, a backslash or a control character; otherwise, the lowest set bit
+ * of the result is the high bit of the first such character.
  */
 function special(word: number): number {
   const quote = word ^ 0x22222222
@@ -34,7 +34,10 @@ function mixed(hash: number, word: number): number {
   return product ^ (product >>> 15)
 }
 
-/** The hash of the bytes. An incomplete last word is padded with zeros before it is hashed. */
+/**
+ * The hash of the bytes. If fewer than four bytes are left at the end, they are padded with zeros before they are
+ * hashed.
+ */
 export function hashOf(view: DataView, from: number, to: number): number {
   let hash = 0
   let at = from

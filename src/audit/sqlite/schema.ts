@@ -3,8 +3,8 @@
 export interface Columns {
   readonly names: readonly string[]
   /**
-   * The index of the column that is an alias of the row id, or -1 if there is none. The records do not contain the
-   * value of the alias column.
+   * The index of the column that is an alias of the row id, or -1 if there is none. The records of a table do not
+   * contain the value of a column that is an alias of the row id.
    */
   readonly rowNumber: number
 }

@@ -223,7 +223,13 @@ export class Bars {
     this.legend.replaceChildren(
       ...shown.map(({ name, label, meaning }) => entry(name, label, meaning)),
       ...(this.header.figures.some(({ taxes }) => taxes.localityUs !== null)
-        ? [entry(LOCALITY, 'of which locality', 'part of busy time: between the lower and the upper bound')]
+        ? [
+            entry(
+              LOCALITY,
+              'of which locality',
+              'the locality tax is part of busy time, between its lower and its upper bound',
+            ),
+          ]
         : []),
     )
   }

@@ -57,7 +57,7 @@ async function start(): Promise<void> {
   status.textContent = ''
   const first = (): void => {
     tracks.drawn.splice(tracks.drawn.indexOf(first), 1)
-    // This callback runs after the browser has presented the frame that contains the drawing.
+    // The callback runs after the browser has presented the frame that contains the drawing.
     setTimeout(() => {
       performance.mark('arke-drawn')
       document.documentElement.dataset.state = 'ready'

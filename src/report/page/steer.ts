@@ -25,7 +25,7 @@ export interface Actions {
   fit(): void
   /** The mouse has dragged the plot down by `down` pixels. */
   drag?(down: number): void
-  /** The actions of further keys. They may replace the actions of the keys that zoom and pan. */
+  /** The actions of additional keys. For a key that zooms or pans, the action given here replaces the usual one. */
   readonly keys: Readonly<Record<string, () => void>>
 }
 

@@ -294,8 +294,8 @@ function range(
 }
 
 /**
- * The indices of a lane's events that overlap an interval. Segments have other indices, since the event of a collective
- * is split into two segments.
+ * The indices of a lane's events that overlap an interval. Events and segments have different indices, since the event
+ * of a collective is split into two segments.
  */
 function rangeOf({ lane }: Row, left: number, right: number): [number, number] {
   if (lane === null) return [0, 0]

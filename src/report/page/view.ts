@@ -4,8 +4,8 @@
  */
 
 /**
- * The minimum length of the visible interval, in nanoseconds. If the interval were shorter, a pixel would be a fraction
- * of a clock tick.
+ * The minimum length of the visible interval, in nanoseconds. If the visible interval were shorter, a pixel would be a
+ * fraction of a clock tick.
  */
 const LEAST = 200
 
@@ -34,7 +34,7 @@ export class View {
     this.to = this.from + span
   }
 
-  /** Zooms. The time at the fraction `share` of the width keeps its position. */
+  /** Zooms. The time that is shown at the fraction `share` of the width stays there. */
   zoom(factor: number, share: number): void {
     const span = Math.min(Math.max(this.span / factor, LEAST), this.last - this.first)
     const from = this.from + (this.span - span) * share

@@ -14,7 +14,7 @@ export const partLabels: Readonly<Record<RunPart, string>> = {
 }
 
 export const localityMeaning =
-  'the part of useful time in which kernels write data that a later kernel reads back; it costs nothing if the data stays in a cache'
+  'the part of useful time in which kernels write data that a later kernel reads back; the tax is 0 if the data stays in a cache'
 
 /** The category of the audit page whose colour is used for a category of an execution. */
 export const categoryOf = (part: RunPart): CategoryName => (part === 'useful' ? 'compute' : part)

@@ -47,9 +47,9 @@ export const ratioInterval = ({ interval: [low, high] }: Quantity): string =>
   `${digits(low)} to ${digits(high)}`
 
 /**
- * How many times faster than `bsp` a variant is in the recorded executions. The median is the time ratio of the two
- * executions that the page draws. Each timeline shows the median execution of its variant. The interval is derived from
- * the 95 % intervals of both medians.
+ * How many times faster than `bsp` a variant is in the recorded executions. The field `median` is the time ratio of the
+ * two executions that the page draws. Each timeline shows the median execution of its variant. The interval is derived
+ * from the 95 % intervals of both medians.
  */
 export function drawnRatio(bulk: VariantResult, own: VariantResult): Quantity {
   const [before, after] = [bulk.recorded, own.recorded]

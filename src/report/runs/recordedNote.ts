@@ -7,7 +7,7 @@ import { html, type Markup } from '../markup.ts'
 /** States which figures of a run come from executions with recording. */
 export const recordedNote =
   'Times in the table are of executions without recording. The ledgers are of recorded executions, whose kernels differ; ' +
-  'recorded waits are accurate to the polling interval. With recording:'
+  'the time of a recorded wait is accurate to one polling interval. Differences of the recorded kernels:'
 
 /** The differences between recorded and timed kernels at all points, without repetitions. */
 export const unlikeOf = (points: readonly Pick<Point, 'recordedUnlike'>[]): string[] => [

@@ -24,7 +24,7 @@ export interface ReportRun {
   readonly run: Picture
   /** A sentence about the run. */
   readonly note?: string
-  /** The name of the run above its timeline. The default is `name`. */
+  /** The name of the run that is shown above its timeline. The default is `name`. */
   readonly label?: string
   /** Another run, which is drawn next to this run on the same time scale. */
   readonly beside?: { readonly label: string; readonly run: Picture }

@@ -17,7 +17,7 @@ export function recordedHeadline(picture: Picture): Headline {
   const each = taxes.map((part) => `${partLabels[part].toLowerCase()} ${percent(parts[part], wall)}`)
   return {
     figure: percent(lost, wall),
-    text: `of the ranks' time is tax (${each.join(', ')}), of ${time(wall)}.`,
+    text: `of the ranks' time of ${time(wall)} is lost to taxes (${each.join(', ')}).`,
   }
 }
 

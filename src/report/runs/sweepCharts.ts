@@ -1,6 +1,6 @@
 /**
- * Charts of the sweeps. The charts show the speed-up of each variant over `bsp`, and the distance of each variant from
- * the lower bound.
+ * Charts of the sweeps. One chart shows the speed-up of each variant over `bsp`, and one shows the distance of each
+ * variant from the lower bound.
  */
 import type { Point, Quantity, VariantResult } from '../../runs/results.ts'
 import { html, type Markup } from '../markup.ts'
@@ -50,8 +50,8 @@ function sweepCharts(sweep: Sweep, all: readonly Point[]): Markup {
 }
 
 /**
- * The lines of a chart. There is one line for each variant that has a value. A variant has the same line style in both
- * charts.
+ * The lines of a chart. There is one line for each variant that has a value. A variant has the same line style in the
+ * chart of speed-ups and in the chart of distances.
  */
 function linesOf({ points }: Sweep, valueOf: (result: VariantResult) => Quantity | null): Line[] {
   const names = [...new Set(points.flatMap(({ point }) => point.variants.map(({ variant }) => variant)))]

@@ -65,8 +65,8 @@ const row = ({ variant, time: taken, speedup, ofLimit, ledger, deviation }: Vari
 ]
 
 /**
- * Formats the distances between a median and the ends of its interval. An interval from order statistics need not be
- * symmetric around the median.
+ * Formats the distances between a median and the ends of its confidence interval. A confidence interval from order
+ * statistics need not be symmetric around the median.
  */
 export function reach({ median, interval: [low, high] }: Quantity): string {
   const farther = Math.max(high - median, median - low)

@@ -25,7 +25,7 @@ import {
 } from './points.ts'
 
 interface PartWords {
-  /** A phrase that says what a rank does in the time of a category. */
+  /** For each category of time: a phrase that says what a rank does in that time. */
   readonly doing: string
   readonly name: string
 }
