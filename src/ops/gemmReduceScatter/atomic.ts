@@ -2,18 +2,20 @@
  * C = scatter(sum over ranks of A x B) in one kernel that adds each tile to an accumulator of its owner, with remote
  * atomic additions.
  *
- *   sums     [rows of a shard, columns of a shard], f32: the accumulator of this rank's shard
- *   zeroed   [rank]: that rank has set its accumulator to zero in this launch
- *   arrived  [source, i, j]: that source has added its tile to the accumulator
+ *   sums     [2, rows of a shard, columns of a shard], f32: two accumulators, selected by epoch parity
+ *   arrived  [source, i, j]: that source has added its tile to the accumulator of this epoch
+ *   zeroed   [rank]: that rank has set its accumulator of this epoch to zero, if the epoch is 1 or 2
  *
- * Each launch sets the accumulator of its own rank to zero before it multiplies. The previous launch on this rank has
- * then ended, so the accumulator has been read. A rank adds to an accumulator after its owner has signalled `zeroed` in
- * the same epoch, so one slot serves all epochs. The sum depends on no earlier launch, also not on a launch that was
- * stopped.
+ * The owner of an accumulator sets it to zero. The program that reads a block of the accumulator of this epoch sets the
+ * block to zero at once. The next additions to that accumulator come two launches later. By then, every other rank has
+ * waited for a signal of the launch in between, which the owner sent after it had ended the launch that set the
+ * accumulator to zero. So no rank waits before it adds. Only in epochs 1 and 2, in which the accumulators are used for the
+ * first time or for the first time since `world.reset`, the owner sets them to zero at the start of the launch, and the
+ * other ranks wait for `zeroed`.
  *
  * The order of the additions differs between launches, so the last bits of sums may differ, too.
  */
-import { f32 } from '../../lang/dtypes.ts'
+import { f32, i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
 import { oncePer } from '../../operation/definition.ts'
 import type { Reduced } from './bulk.ts'
@@ -27,7 +29,7 @@ export const atomicKernel = oncePer(({ dtype, scatter }: Pick<Reduced, 'dtype' |
       a: tensor(dtype, 2),
       b: tensor(dtype, 2),
       c: tensor(dtype, 2),
-      sums: tensor(f32, 2),
+      sums: tensor(f32, 3),
       zeroed: flags(1),
       arrived: flags(3),
     },
@@ -35,17 +37,24 @@ export const atomicKernel = oncePer(({ dtype, scatter }: Pick<Reduced, 'dtype' |
     (t, { a, b, c, sums, zeroed, arrived }, meta) => {
       const { BM, BN, rows, columns } = meta
       const partial = partialProduct(t, scatter, { a, b }, c, meta)
-      t.persistent(sums.tiles([rows, columns]), (block) => t.store(block, t.zeros(f32, [rows, columns])))
+      const slot = t.epoch(arrived).mod(2).to(i32)
+      const isFirst = t.epoch(zeroed).le(2)
+      const zeros = t.zeros(f32, [rows, columns])
+      t.if(isFirst, () =>
+        t.persistent(sums.pick(slot).tiles([rows, columns]), (block) => t.store(block, zeros)),
+      )
       t.last(() => t.signalAll(zeroed.at([t.rank])))
       partial.each('round', (owner, at) => {
         const sum = partial.tile(owner, at)
-        t.wait(zeroed.at([owner]))
-        t.atomic.add(sums.on(owner).tile(at, [BM, BN]), sum)
+        t.if(isFirst, () => t.wait(zeroed.at([owner])))
+        t.atomic.add(sums.on(owner).pick(slot).tile(at, [BM, BN]), sum)
         t.signal(arrived.on(owner).at([t.rank, ...at]))
       })
-      eachArrived(t, arrived, c, meta, (at) =>
-        t.store(c.tile(at, [rows, columns]), t.load(sums.tile(at, [rows, columns])).to(dtype)),
-      )
+      eachArrived(t, arrived, c, meta, (at) => {
+        const block = sums.pick(slot).tile(at, [rows, columns])
+        t.store(c.tile(at, [rows, columns]), t.load(block).to(dtype))
+        t.store(block, zeros)
+      })
     },
   ),
 )

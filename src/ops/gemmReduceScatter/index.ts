@@ -151,7 +151,7 @@ const variants: Readonly<Record<GemmReduceScatterVariant, Variant>> = {
     const { world, kinds, a, weights, c, partial, block, options } = plan
     const args = {
       ...{ a, c },
-      sums: world.empty('f32', c.shape, { name: 'sums' }),
+      sums: world.empty('f32', [2, ...c.shape], { name: 'sums' }),
       zeroed: world.flags([world.ranks], { name: 'zeroed' }),
       arrived: arrivals(plan, world.ranks),
     }

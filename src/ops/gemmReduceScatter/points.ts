@@ -1,5 +1,6 @@
 /** The points at which GEMM + Reduce-Scatter is tested and measured. The file ../points.ts defines what a point is. */
-import { powers, type Form, type Points, type Setting } from '../points.ts'
+import { powers, type Form, type GpuPoints, type Points, type Setting } from '../points.ts'
+import { drawing } from './drawn.ts'
 import type { GemmReduceScatterOptions } from './index.ts'
 import type { GemmReduceScatterContents } from './reference.ts'
 
@@ -23,6 +24,29 @@ function forms({ dtype }: Setting<GemmReduceScatterOptions>) {
 
 const tiles = { BM: 4, BN: 16, BK: 8, stages: 2 }
 
+const [rowsMost, columns, depth] = [8192, 8192, 28_672]
+const gpu: GpuPoints<GemmReduceScatterOptions> = {
+  section: 'scatter',
+  heading: `GEMM + Reduce-Scatter, N=${columns}, K=${depth} of all ranks together`,
+  alone: 'GEMM',
+  floor: 'alone',
+  tuned: ['bsp', 'push', 'ring', 'fused'],
+  cells(quick, { scatter }) {
+    const rows = quick ? [64, 1024] : powers(64, rowsMost, 2)
+    return rows.map((M) => ({
+      ...{ key: `bf16 ${scatter} M=${M}`, ranks: 8, dtype: 'bf16', layout: { scatter } },
+      shape: { M, N: columns, K: depth },
+    }))
+  },
+  scaling: () => [],
+  // With the minimum traffic, a rank reads its slices of A and B once and writes its shard of C once.
+  work: ({ shape: { M, N, K } }) => ({ bytes: 2 * (M * K + K * N + M * N), flops: 2 * M * N * K }),
+  // Partial sums travel in f32.
+  remoteBytes: ({ ranks, shape: { M, N } }) => (4 * (ranks - 1) * M * N) / ranks,
+  goal: ({ M }) => (M <= 1024 ? 'recover' : 'near alone'),
+  drawing,
+}
+
 export const points: Points<GemmReduceScatterOptions, GemmReduceScatterContents> = {
   forms,
   usual: {
@@ -45,5 +69,6 @@ export const points: Points<GemmReduceScatterOptions, GemmReduceScatterContents>
       without: () => ({ share: 1 }),
     })),
   ),
+  gpu,
   factor: 'a',
 }
