@@ -36,7 +36,7 @@ export const atomicKernel = oncePer(({ dtype, scatter }: Pick<Reduced, 'dtype' |
     { ...partialMeta, ...blockMeta },
     (t, { a, b, c, sums, zeroed, arrived }, meta) => {
       const { BM, BN, rows, columns } = meta
-      const partial = partialProduct(t, scatter, { a, b }, c, meta)
+      const eachTile = partialProduct(t, scatter, { a, b }, c, meta)
       const slot = t.epoch(arrived).mod(2).to(i32)
       const isFirst = t.epoch(zeroed).le(2)
       const zeros = t.zeros(f32, [rows, columns])
@@ -44,11 +44,12 @@ export const atomicKernel = oncePer(({ dtype, scatter }: Pick<Reduced, 'dtype' |
         t.persistent(sums.pick(slot).tiles([rows, columns]), (block) => t.store(block, zeros)),
       )
       t.last(() => t.signalAll(zeroed.at([t.rank])))
-      partial.each('round', (owner, at) => {
-        const sum = partial.tile(owner, at)
-        t.if(isFirst, () => t.wait(zeroed.at([owner])))
-        t.atomic.add(sums.on(owner).pick(slot).tile(at, [BM, BN]), sum)
-        t.signal(arrived.on(owner).at([t.rank, ...at]))
+      eachTile('round', {
+        store({ owner, at }, sum) {
+          t.if(isFirst, () => t.wait(zeroed.at([owner])))
+          t.atomic.add(sums.on(owner).pick(slot).tile(at, [BM, BN]), sum)
+        },
+        signal: ({ owner, at }) => t.signal(arrived.on(owner).at([t.rank, ...at])),
       })
       eachArrived(t, arrived, c, meta, (at) => {
         const block = sums.pick(slot).tile(at, [rows, columns])

@@ -18,11 +18,8 @@ export const fusedKernel = oncePer(({ dtype, wire, scatter }: Reduced) =>
     { a: tensor(dtype, 2), b: tensor(dtype, 2), c: tensor(dtype, 2), ...mail(wire) },
     { ...partialMeta, ...blockMeta, summers: 0 },
     (t, { a, b, c, ...box }, meta) => {
-      const partial = partialProduct(t, scatter, { a, b }, c, meta)
-      const multiply = (): void => {
-        const send = sending(t, box, meta)
-        partial.each('round', (owner, at) => send(owner, at, partial.tile(owner, at)))
-      }
+      const eachTile = partialProduct(t, scatter, { a, b }, c, meta)
+      const multiply = (): void => eachTile('round', sending(t, box, meta))
       const sum = (): void => receive(t, box, c, meta)
       if (meta.summers === 0) {
         multiply()

@@ -16,10 +16,9 @@ import { f32, i32 } from '../../lang/dtypes.ts'
 import { flags, tensor } from '../../lang/kernel.ts'
 import type { Program } from '../../lang/program.ts'
 import { ceilDiv, type Flags, type Tensor } from '../../lang/tensor.ts'
-import type { Fragment, Scalar } from '../../lang/value.ts'
 import type { OperandDType } from '../../operation/definition.ts'
 import { sumInOrder } from '../sums.ts'
-import type { TileIndex } from './product.ts'
+import type { TileIndex, Uses } from './product.ts'
 
 export const mail = (wire: OperandDType) => ({ inbox: tensor(wire, 4), arrived: flags(3) })
 export interface Mail {
@@ -51,13 +50,13 @@ export function blockOf({ BM, BN }: TileMeta): Pick<BlockMeta, 'rows' | 'columns
   return { rows: divisor(BM, Math.floor(mostElements / columns)), columns }
 }
 
-/** Returns a function that stores a tile in the owner's inbox and signals its flag. */
-export function sending(t: Program, { inbox, arrived }: Mail, { BM, BN }: TileMeta) {
+/** Stores tiles in the inboxes of their owners, and signals their flags. */
+export function sending(t: Program, { inbox, arrived }: Mail, { BM, BN }: TileMeta): Uses {
   const slot = t.epoch(arrived).mod(2).to(i32)
-  return (owner: Scalar, at: TileIndex, sum: Fragment<'f32', 2>): void => {
-    const place = inbox.on(owner).pick(slot).pick(t.rank)
-    t.store(place.tile(at, [BM, BN]), sum.to(inbox.dtype))
-    t.signal(arrived.on(owner).at([t.rank, ...at]))
+  return {
+    store: ({ owner, at }, sum) =>
+      t.store(inbox.on(owner).pick(slot).pick(t.rank).tile(at, [BM, BN]), sum.to(inbox.dtype)),
+    signal: ({ owner, at }) => t.signal(arrived.on(owner).at([t.rank, ...at])),
   }
 }
 

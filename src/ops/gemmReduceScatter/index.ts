@@ -79,6 +79,11 @@ export interface GemmReduceScatterOptions {
    * and then sum. By default, the number of summers balances the times of both teams (summers.ts).
    */
   readonly summers?: number
+  /**
+   * If true, `push`, `atomic` and `fused` signal a tile only after the next product of the same program. Late signals are
+   * the default on a GPU, where a copy engine stores the tile in the meantime. On a CPU, late signals only delay the owner.
+   */
+  readonly signalsLate?: boolean
   readonly stream?: number
 }
 
@@ -231,16 +236,21 @@ function tilingOf(world: TilingWorld, options: Omit<GemmReduceScatterOptions, 't
 
 /** The facts about the tiles of shards that specialise kernels. */
 function partialMetaOf(
-  ranks: number,
-  options: Pick<GemmReduceScatterOptions, 'shape' | 'scatter'>,
+  { ranks, machine }: TilingWorld,
+  options: Pick<GemmReduceScatterOptions, 'shape' | 'scatter' | 'signalsLate'>,
   tiles: Tiles,
 ): PartialMeta {
-  const { scatter, shape } = options
+  const { scatter, shape, signalsLate = machine.capabilities.copyEngine } = options
   const extents = shardExtents(ranks, options)
   const [height, side, all] =
     scatter === 'M' ? [extents[0], tiles.BM, shape.M] : [extents[1], tiles.BN, shape.N]
   const lastTile = (ranks - 1) * height + (Math.ceil(height / side) - 1) * side
-  return { ...tiles, aligned: height % side === 0, full: lastTile < all }
+  return {
+    ...tiles,
+    aligned: height % side === 0,
+    full: lastTile < all,
+    signalsLate,
+  }
 }
 
 /** Throws an error unless partial sums may travel in the given dtype. */
@@ -266,7 +276,10 @@ export function gemmReduceScatter(
   expectExtents('gemmReduceScatter', { M, N, K })
   expectExtents('gemmReduceScatter', { summers: options.summers ?? 0 }, 0)
   expectWire(options.variant, dtype, wire)
-  expectOptionsOf('gemmReduceScatter', options, { summers: ['fused'] })
+  expectOptionsOf('gemmReduceScatter', options, {
+    summers: ['fused'],
+    signalsLate: ['push', 'atomic', 'fused'],
+  })
   if (typeof grid === 'number' && (options.summers ?? 0) >= grid)
     throw new RangeError(
       `gemmReduceScatter: ${options.summers} summers of ${grid} programs leave no program to multiply`,
@@ -284,7 +297,7 @@ export function gemmReduceScatter(
   const { tiles, tilesFrom } = tilesFor(tilingOf(world, resolved), options.tiles)
   const depth = Math.ceil(K / ranks)
   const extents = shardExtents(ranks, options)
-  const partial = partialMetaOf(ranks, options, tiles)
+  const partial = partialMetaOf(world, options, tiles)
   // A packed B consists of whole tiles of the matrix. Shards along N that are not aligned have other tiles.
   const readsPacked = variant === 'bsp' || scatter === 'M' || partial.aligned
   const { a, b } = (inputs as GemmReduceScatter['inputs'] | undefined) ?? {

@@ -4,14 +4,18 @@ import { drawing } from './drawn.ts'
 import type { GemmReduceScatterOptions } from './index.ts'
 import type { GemmReduceScatterContents } from './reference.ts'
 
-/** Together, the sets of options below cover every kernel: all variants along both axes, and both wire dtypes. */
+/** Together, the sets of options below cover every kernel: all variants along both axes, with and without a team of
+ * summers, early and late signals, and both wire dtypes. */
 function forms({ dtype }: Setting<GemmReduceScatterOptions>) {
   const all: Record<string, Form<GemmReduceScatterOptions>> = {}
   for (const scatter of ['M', 'N'] as const) {
     for (const variant of ['bsp', 'push', 'atomic', 'ring'] as const)
       all[`${variant}-${scatter}`] = { variant, scatter }
-    all[`fused-${scatter}-summers`] = { variant: 'fused', scatter, summers: 1, grid: 3 }
-    all[`fused-${scatter}`] = { variant: 'fused', scatter, summers: 0 }
+    all[`fused-${scatter}-summers`] = {
+      ...{ variant: 'fused', scatter },
+      ...{ summers: 1, grid: 3, signalsLate: true },
+    }
+    all[`fused-${scatter}`] = { variant: 'fused', scatter, summers: 0, signalsLate: false }
   }
   if (dtype !== 'f32')
     for (const variant of ['bsp', 'push', 'ring', 'fused'] as const)

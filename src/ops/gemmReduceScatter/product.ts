@@ -8,7 +8,7 @@
  * All shards of C have equal size, including padding. The last shards may have fewer rows (columns) of C than others, or
  * none. Tiles of padding are zeros. They exist on every rank, so that every rank sends something to every other rank.
  */
-import { f32 } from '../../lang/dtypes.ts'
+import { f32, i32 } from '../../lang/dtypes.ts'
 import type { Program } from '../../lang/program.ts'
 import { ceilDiv, type Tensor } from '../../lang/tensor.ts'
 import type { Fragment, Scalar } from '../../lang/value.ts'
@@ -25,9 +25,17 @@ export interface PartialMeta {
   readonly aligned: boolean
   /** True if no tile of any shard consists of padding only. */
   readonly full: boolean
+  /**
+   * True to signal a tile only after the next product of the same program. A copy engine has completed the store of the
+   * tile by then, so the program does not wait for it.
+   */
+  readonly signalsLate: boolean
 }
 /** The default tiles for a GPU. The default tiles for other machines are in ../gathered/tiles.ts. */
-export const partialMeta = { BM: 128, BN: 256, BK: 64, stages: 4, aligned: false, full: false }
+export const partialMeta = {
+  ...{ BM: 128, BN: 256, BK: 64, stages: 4 },
+  ...{ aligned: false, full: false, signalsLate: false },
+}
 
 export interface Factors {
   readonly a: Tensor<OperandDType, 2>
@@ -35,6 +43,19 @@ export interface Factors {
 }
 /** The tile (i, j) of a shard. */
 export type TileIndex = readonly [i: Scalar, j: Scalar]
+export interface OwnedTile {
+  readonly owner: Scalar
+  readonly at: TileIndex
+}
+
+/** The functions that `each` calls for a tile, in this order. */
+export interface Uses {
+  /** The initial value of the accumulator; zeros by default. The argument `step` counts the owners. */
+  readonly begin?: (tile: OwnedTile, step: Scalar) => Fragment<'f32', 2>
+  readonly store: (tile: OwnedTile, sum: Fragment<'f32', 2>, step: Scalar) => void
+  /** Signals that the tile has been stored. No function may wait for signals of the same launch if they may be late. */
+  readonly signal?: (tile: OwnedTile) => void
+}
 
 /** The part of the scattered axis that belongs to `owner`: its first index, and its extent without padding. */
 export function partOf(owner: Scalar, height: Scalar, all: Scalar): { first: Scalar; extent: Scalar } {
@@ -42,13 +63,13 @@ export function partOf(owner: Scalar, height: Scalar, all: Scalar): { first: Sca
   return { first: first.min(all), extent: all.sub(first).max(0).min(height) }
 }
 
-/** Declares the shared tiles at the top of a kernel and returns the functions that multiply. */
+/** Declares the shared tiles at the top of a kernel and returns the function that multiplies. */
 export function partialProduct(
   t: Program,
   scatter: Scatter,
   { a, b }: Factors,
   c: Tensor<OperandDType, 2>,
-  { BM, BN, BK, stages, aligned, full }: PartialMeta,
+  { BM, BN, BK, stages, aligned, full, signalsLate }: PartialMeta,
 ) {
   const as = t.shared(a.dtype, [BM, BK])
   const bs = t.shared(b.dtype, [BK, BN])
@@ -58,7 +79,7 @@ export function partialProduct(
   const [rowTiles, columnTiles] = [ceilDiv(c.dim(0), BM), ceilDiv(c.dim(1), BN)]
 
   /** The sum of `begin` and a tile of this rank's partial product. */
-  const tile = (owner: Scalar, [i, j]: TileIndex, begin = t.zeros(f32, [BM, BN])): Fragment<'f32', 2> => {
+  const multiply = ({ owner, at: [i, j] }: OwnedTile, begin: Fragment<'f32', 2>): Fragment<'f32', 2> => {
     const { first, extent } = partOf(owner, height, all)
     const place = scatter === 'M' ? i : j
     const inWhole = owner.mul(ceilDiv(height, side)).add(place)
@@ -83,25 +104,43 @@ export function partialProduct(
   }
 
   /**
-   * Calls `body` for every tile of every shard. The argument `step` counts the owners: step 0 is the previous rank, and
-   * the last step is this rank. With the order `round`, the tiles of all owners become complete at the same rate,
-   * because every rank sends one row (column) of tiles to each owner in turn. With the order `owner`, all tiles of one
-   * owner precede those of the next.
+   * Multiplies every tile of every shard. The owners are the previous rank in step 0, and this rank in the last step.
+   * With the order `round`, the tiles of all owners become complete at the same rate, because every rank sends one row
+   * (column) of tiles to each owner in turn. With the order `owner`, all tiles of one owner precede those of the next.
    */
-  const each = (
-    order: 'round' | 'owner',
-    body: (owner: Scalar, at: TileIndex, step: Scalar) => void,
-  ): void => {
+  return (order: 'round' | 'owner', { begin, store, signal }: Uses): void => {
     const [along, across] = scatter === 'M' ? [rowTiles, columnTiles] : [columnTiles, rowTiles]
-    const extents = order === 'round' ? [along, t.world, across] : [t.world, along, across]
-    t.persistent(extents, ([first, second, other]) => {
+    const extents =
+      order === 'round' ? ([along, t.world, across] as const) : ([t.world, along, across] as const)
+    const tileAt = ([first, second, other]: readonly [Scalar, Scalar, Scalar]) => {
       const [part, step] = order === 'round' ? [first, second] : [second, first]
       const owner = t.rank
         .add(t.world - 1)
         .sub(step)
         .mod(t.world)
-      body(owner, scatter === 'M' ? [part, other] : [other, part], step)
+      const at = scatter === 'M' ? ([part, other] as const) : ([other, part] as const)
+      return { tile: { owner, at }, step }
+    }
+    const product = (tile: OwnedTile, step: Scalar) =>
+      multiply(tile, begin?.(tile, step) ?? t.zeros(f32, [BM, BN]))
+    if (!signal || !signalsLate) {
+      t.persistent(extents, (place) => {
+        const { tile, step } = tileAt(place)
+        store(tile, product(tile, step), step)
+        signal?.(tile)
+      })
+      return
+    }
+    const none = t.constant(i32, -1)
+    const signalStored = ({ owner, i, j }: Record<'owner' | 'i' | 'j', Scalar>): void =>
+      t.if(owner.ge(0), () => signal({ owner, at: [i, j] }))
+    const last = t.persistent(extents, { owner: none, i: none, j: none }, (place, stored) => {
+      const { tile, step } = tileAt(place)
+      const sum = product(tile, step)
+      signalStored(stored)
+      store(tile, sum, step)
+      return { owner: tile.owner, i: tile.at[0], j: tile.at[1] }
     })
+    signalStored(last)
   }
-  return { tile, each }
 }

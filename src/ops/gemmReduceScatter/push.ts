@@ -14,9 +14,8 @@ export const pushKernels = oncePer(({ dtype, wire, scatter }: Reduced) => ({
     { a: tensor(dtype, 2), b: tensor(dtype, 2), c: tensor(dtype, 2), ...mail(wire) },
     partialMeta,
     (t, { a, b, c, ...box }, meta) => {
-      const partial = partialProduct(t, scatter, { a, b }, c, meta)
-      const send = sending(t, box, meta)
-      partial.each('round', (owner, at) => send(owner, at, partial.tile(owner, at)))
+      const eachTile = partialProduct(t, scatter, { a, b }, c, meta)
+      eachTile('round', sending(t, box, meta))
     },
   ),
   sum: kernel(

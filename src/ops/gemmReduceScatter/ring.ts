@@ -21,10 +21,11 @@
  */
 import { f32, i32 } from '../../lang/dtypes.ts'
 import { kernel, tensor } from '../../lang/kernel.ts'
+import type { Fragment } from '../../lang/value.ts'
 import { oncePer } from '../../operation/definition.ts'
 import type { Reduced } from './bulk.ts'
 import { mail } from './inbox.ts'
-import { partialMeta, partialProduct } from './product.ts'
+import { partialMeta, partialProduct, type TileIndex } from './product.ts'
 
 export const ringKernel = oncePer(({ dtype, wire, scatter }: Reduced) =>
   kernel(
@@ -33,33 +34,33 @@ export const ringKernel = oncePer(({ dtype, wire, scatter }: Reduced) =>
     partialMeta,
     (t, { a, b, c, inbox, arrived }, meta) => {
       const { BM, BN } = meta
-      const partial = partialProduct(t, scatter, { a, b }, c, meta)
-      if (t.world === 1)
-        return partial.each('owner', (owner, at) =>
-          t.store(c.tile(at, [BM, BN]), partial.tile(owner, at).to(dtype)),
-        )
+      const eachTile = partialProduct(t, scatter, { a, b }, c, meta)
+      const finish = (at: TileIndex, sum: Fragment<'f32', 2>): void =>
+        t.store(c.tile(at, [BM, BN]), sum.to(dtype))
+      if (t.world === 1) return eachTile('owner', { store: ({ at }, sum) => finish(at, sum) })
       const next = t.rank.add(1).mod(t.world)
       const from = t.epoch(arrived, 'wait').mod(2).to(i32)
       const to = t.epoch(arrived).mod(2).to(i32)
-      partial.each('owner', (owner, at, step) => {
-        const before = t.if(
-          step.gt(0),
-          () => {
-            const hop = step.sub(1)
-            t.wait(arrived.at([hop, ...at]))
-            return t.load(inbox.pick(from).pick(hop).tile(at, [BM, BN])).to(f32)
-          },
-          () => t.zeros(f32, [BM, BN]),
-        )
-        const sum = partial.tile(owner, at, before)
-        t.if(
-          step.lt(t.world - 1),
-          () => {
-            t.store(inbox.on(next).pick(to).pick(step).tile(at, [BM, BN]), sum.to(wire))
-            t.signal(arrived.on(next).at([step, ...at]))
-          },
-          () => t.store(c.tile(at, [BM, BN]), sum.to(dtype)),
-        )
+      eachTile('owner', {
+        begin: ({ at }, step) =>
+          t.if(
+            step.gt(0),
+            () => {
+              const hop = step.sub(1)
+              t.wait(arrived.at([hop, ...at]))
+              return t.load(inbox.pick(from).pick(hop).tile(at, [BM, BN])).to(f32)
+            },
+            () => t.zeros(f32, [BM, BN]),
+          ),
+        store: ({ at }, sum, step) =>
+          t.if(
+            step.lt(t.world - 1),
+            () => {
+              t.store(inbox.on(next).pick(to).pick(step).tile(at, [BM, BN]), sum.to(wire))
+              t.signal(arrived.on(next).at([step, ...at]))
+            },
+            () => finish(at, sum),
+          ),
       })
     },
   ),

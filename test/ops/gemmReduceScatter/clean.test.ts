@@ -75,6 +75,16 @@ describe.each(scatters)('fused along %s with a team of summers', (scatter) => {
   )
 })
 
+describe.each(['push', 'atomic', 'fused'] as const)('%s with late signals', (variant) => {
+  const late = { variant, scatter: 'M', signalsLate: true } as const
+  itForSome([1, 2, 3, 4], (ranks) => ranks === 3)('on %i ranks', (ranks) =>
+    expectClean(subject(ranks, late), { schedules: 24 / ranks, limit: 24 / ranks }),
+  )
+
+  it('with more programs than tiles', () =>
+    expectClean(subject(2, { ...late, shape: { M: 1, N: 2, K: 2 }, grid: 3 }), { schedules: 4, limit: 4 }))
+})
+
 describe.each(['bsp', 'push', 'ring', 'fused'] as const)('%s with partial sums in bf16', (variant) => {
   itForSome(scatters, (scatter) => scatter === 'M')('along %s', (scatter) =>
     expectClean(subject(3, { variant, scatter, dtype: 'bf16', wire: 'bf16' }, 2), { schedules: 3, limit: 3 }),

@@ -39,6 +39,9 @@ describe.each(gemmReduceScatterOperation.variants)('%s', (variant) => {
 it('fused with a team of summers', () =>
   expectFound(subject({ variant: 'fused', scatter: 'M', grid: 2, summers: 1 })))
 
+it('fused with late signals', () =>
+  expectFound(subject({ variant: 'fused', scatter: 'M', signalsLate: true })))
+
 /** The kinds of findings for a mutant of the kernel that stores partial sums. */
 async function kindsFound(given: Given, mutation: Mutation, schedules = 200): Promise<string[]> {
   const ranks = 3
