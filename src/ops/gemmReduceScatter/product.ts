@@ -63,6 +63,28 @@ export function partOf(owner: Scalar, height: Scalar, all: Scalar): { first: Sca
   return { first: first.min(all), extent: all.sub(first).max(0).min(height) }
 }
 
+/**
+ * With the order `round`, the tiles of all owners become complete at the same rate, because every rank computes one row
+ * (column) of tiles for each owner in turn. With the order `owner`, all tiles of one owner precede those of the next.
+ */
+export type Order = 'round' | 'owner'
+
+/** The tile at a place of the iteration space, and the number of owners that come before its owner. */
+export function ownedTile(
+  t: Program,
+  scatter: Scatter,
+  order: Order,
+  [first, second, other]: readonly [Scalar, Scalar, Scalar],
+): { tile: OwnedTile; step: Scalar } {
+  const [part, step] = order === 'round' ? [first, second] : [second, first]
+  // Step 0 is the previous rank, and the last step is this rank.
+  const owner = t.rank
+    .add(t.world - 1)
+    .sub(step)
+    .mod(t.world)
+  return { tile: { owner, at: scatter === 'M' ? [part, other] : [other, part] }, step }
+}
+
 /** Declares the shared tiles at the top of a kernel and returns the function that multiplies. */
 export function partialProduct(
   t: Program,
@@ -103,29 +125,16 @@ export function partialProduct(
     )
   }
 
-  /**
-   * Multiplies every tile of every shard. The owners are the previous rank in step 0, and this rank in the last step.
-   * With the order `round`, the tiles of all owners become complete at the same rate, because every rank sends one row
-   * (column) of tiles to each owner in turn. With the order `owner`, all tiles of one owner precede those of the next.
-   */
-  return (order: 'round' | 'owner', { begin, store, signal }: Uses): void => {
+  /** Multiplies every tile of every shard, in the given order. */
+  return (order: Order, { begin, store, signal }: Uses): void => {
     const [along, across] = scatter === 'M' ? [rowTiles, columnTiles] : [columnTiles, rowTiles]
     const extents =
       order === 'round' ? ([along, t.world, across] as const) : ([t.world, along, across] as const)
-    const tileAt = ([first, second, other]: readonly [Scalar, Scalar, Scalar]) => {
-      const [part, step] = order === 'round' ? [first, second] : [second, first]
-      const owner = t.rank
-        .add(t.world - 1)
-        .sub(step)
-        .mod(t.world)
-      const at = scatter === 'M' ? ([part, other] as const) : ([other, part] as const)
-      return { tile: { owner, at }, step }
-    }
     const product = (tile: OwnedTile, step: Scalar) =>
       multiply(tile, begin?.(tile, step) ?? t.zeros(f32, [BM, BN]))
     if (!signal || !signalsLate) {
       t.persistent(extents, (place) => {
-        const { tile, step } = tileAt(place)
+        const { tile, step } = ownedTile(t, scatter, order, place)
         store(tile, product(tile, step), step)
         signal?.(tile)
       })
@@ -135,7 +144,7 @@ export function partialProduct(
     const signalStored = ({ owner, i, j }: Record<'owner' | 'i' | 'j', Scalar>): void =>
       t.if(owner.ge(0), () => signal({ owner, at: [i, j] }))
     const last = t.persistent(extents, { owner: none, i: none, j: none }, (place, stored) => {
-      const { tile, step } = tileAt(place)
+      const { tile, step } = ownedTile(t, scatter, order, place)
       const sum = product(tile, step)
       signalStored(stored)
       store(tile, sum, step)
