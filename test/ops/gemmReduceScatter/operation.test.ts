@@ -18,6 +18,7 @@ import { oneEach, sharedOut } from '../../../src/world/machine.ts'
 import { cpuMachine } from '../../../src/world/machines.ts'
 import { openWorld } from '../../../src/world/open.ts'
 import { expectClose, type World } from '../../../src/world/world.ts'
+import { openOnCpu, unavailable } from '../../cuda/onCpu/onCpu.ts'
 import { itForSome, long } from '../../long.ts'
 import { realTargets } from '../../targets/differential/targets.ts'
 
@@ -80,6 +81,23 @@ itForSome(sweep, ([, target, ranks]) => target === 'wasm' && ranks === 5)(
           await expectRight(world, { shape, dtype: 'f32', tiles, variant, scatter })
   },
 )
+
+const emulated = gemmReduceScatterOperation.variants.flatMap((variant) =>
+  (['M', 'N'] as const).map((scatter) => [variant, scatter] as const),
+)
+describe.skipIf(unavailable() !== undefined)('as emitted for a GPU and run on this CPU', () => {
+  itForSome(emulated, ([variant, scatter]) => variant === 'atomic' && scatter === 'M')(
+    '%s along %s is right',
+    async ([variant, scatter]) => {
+      await using world = openOnCpu(2)
+      for (const summers of variant === 'fused' ? [0, 1] : [undefined])
+        await expectRight(world, {
+          ...{ shape: { M: 35, N: 70, K: 45 }, dtype: 'f32', variant, scatter },
+          ...{ tiles: { BM: 16, BN: 32, BK: 16, stages: 2 }, grid: 2, summers },
+        })
+    },
+  )
+})
 
 describe('partial sums in 16 bits', () => {
   const variants = gemmReduceScatterOperation.variants.filter((variant) => variant !== 'atomic')
