@@ -363,7 +363,7 @@ const scatterLength = 350
 /** The tiles of the partial product in the order in which a rank computes them. */
 const ordered = ['peer 0', 'own 0', 'peer 1', 'own 1']
 const summing = (from: number, each: number, labels: readonly string[], track?: number): Block[] =>
-  row('copy', from, each, labels, track)
+  row('work', from, each, labels, track)
 
 const scatterBsp = ((): Drawing => {
   const lane = (from: number): Lane => ({
@@ -432,14 +432,14 @@ const scatterAtomic: Drawing = {
       kernels: [{ name: 'multiply, add, read', from: 0, to: 249 }],
       blocks: [
         ...row('work', 0, product, ordered),
-        ...summing(180, 18, ['read']),
+        ...row('copy', 180, 18, ['read']),
         wait(198, 231),
-        ...summing(231, 18, ['read']),
+        ...row('copy', 231, 18, ['read']),
       ],
     },
     {
       kernels: [{ name: 'multiply, add, read', from: late, to: 306 }],
-      blocks: [...row('work', late, product, ordered), ...summing(270, 18, ['read', 'read'])],
+      blocks: [...row('work', late, product, ordered), ...row('copy', 270, 18, ['read', 'read'])],
     },
   ],
   messages: [...tilesOf(0, [43, 133]), ...tilesOf(1, [133, 223])],

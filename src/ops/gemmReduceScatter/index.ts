@@ -318,7 +318,7 @@ export function gemmReduceScatter(
     inputs: { a, b },
     outputs: { c },
     traffic: {
-      // All variants send each tile of padding, too, so all ranks receive equally much.
+      // The busiest rank receives a full shard from every other rank, or in `ring` one per hop.
       remoteBytes: (ranks - 1) * extents[0] * extents[1] * wireBytes,
       // For each element of C, the ranks together receive at least one partial sum less than there are ranks.
       leastRemoteBytes: Math.ceil(((ranks - 1) * M * N) / ranks) * wireBytes,

@@ -48,16 +48,19 @@ export interface OwnedTile {
   readonly at: TileIndex
 }
 
-/** The functions that `each` calls for a tile, in this order. */
+/** The functions that the product calls for a tile, in this order. The argument `step` counts the owners (`ownedTile`). */
 export interface Uses {
-  /** The initial value of the accumulator; zeros by default. The argument `step` counts the owners. */
+  /** The initial value of the accumulator; zeros by default. */
   readonly begin?: (tile: OwnedTile, step: Scalar) => Fragment<'f32', 2>
   readonly store: (tile: OwnedTile, sum: Fragment<'f32', 2>, step: Scalar) => void
-  /** Signals that the tile has been stored. No function may wait for signals of the same launch if they may be late. */
+  /** Signals that the tile has been stored. `begin` and `store` must not wait for this signal, which may be late. */
   readonly signal?: (tile: OwnedTile) => void
 }
 
-/** The part of the scattered axis that belongs to `owner`: its first index, and its extent without padding. */
+/**
+ * The part of the scattered axis that belongs to `owner`: its first index, and its extent without padding. `height` is the
+ * extent of a shard including padding, and `all` is the extent of C.
+ */
 export function partOf(owner: Scalar, height: Scalar, all: Scalar): { first: Scalar; extent: Scalar } {
   const first = owner.mul(height)
   return { first: first.min(all), extent: all.sub(first).max(0).min(height) }
