@@ -1,6 +1,6 @@
 // The vendor's GEMM as a baseline. The baseline is cuBLAS with its default algorithm, or the fastest algorithm that
 // cuBLASLt proposes for a shape. The matrix product is row-major C = A x B of bf16 or f16 with f32 accumulation, on a
-// given stream.
+// given stream. cuBLASLt also computes C in f32.
 
 import { bindChecked } from '../../src/targets/cuda/driver.ts'
 import { openLibrary, toolkitFolders } from '../../src/targets/cuda/node.ts'
@@ -18,6 +18,7 @@ const I = 'int32_t'
 const U = 'uint64_t'
 const BF16 = 14
 const dataTypes = { bf16: BF16, f16: 2 } as const
+const resultTypes = { ...dataTypes, f32: 0 } as const
 const COMPUTE_F32 = 68
 const WORKSPACE = 64 << 20
 const one = new Float32Array([1, 0, 0, 0])
@@ -89,6 +90,8 @@ export interface Product {
   readonly N: number
   readonly K: number
   readonly dtype: keyof typeof dataTypes
+  /** The dtype of C; the dtype of the operands by default. */
+  readonly result?: keyof typeof resultTypes
 }
 
 /**
@@ -126,7 +129,11 @@ function bindLight() {
   )
 }
 
-export function proposalsOf(stream: Stream, { M, N, K, dtype }: Product, most = 8): Proposals {
+export function proposalsOf(
+  stream: Stream,
+  { M, N, K, dtype, result = dtype }: Product,
+  most = 8,
+): Proposals {
   const calls = (light ??= bindLight())
   const { device } = stream
   const workspace = device.allocate(WORKSPACE)
@@ -151,13 +158,13 @@ export function proposalsOf(stream: Stream, { M, N, K, dtype }: Product, most = 
       Int32Array.of(stream.processors),
       4,
     )
-  const layout = (rows: number, columns: number): bigint =>
+  const layout = (rows: number, columns: number, type: keyof typeof resultTypes = dtype): bigint =>
     made(
-      (out) => calls.cublasLtMatrixLayoutCreate(out, dataTypes[dtype], rows, columns, rows),
+      (out) => calls.cublasLtMatrixLayoutCreate(out, resultTypes[type], rows, columns, rows),
       calls.cublasLtMatrixLayoutDestroy,
     )
   // cuBLASLt uses column-major matrices, so it computes the transposed product.
-  const [lb, la, lc] = [layout(N, K), layout(K, M), layout(N, M)]
+  const [lb, la, lc] = [layout(N, K), layout(K, M), layout(N, M, result)]
   const preference = made(calls.cublasLtMatmulPreferenceCreate, calls.cublasLtMatmulPreferenceDestroy)
   const bytes = BigUint64Array.of(BigInt(WORKSPACE))
   calls.cublasLtMatmulPreferenceSetAttribute(preference, PREFERENCE_WORKSPACE, bytes, 8)

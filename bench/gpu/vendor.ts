@@ -5,6 +5,7 @@
 import type { Operation } from '../../src/operation/definition.ts'
 import type { Timed } from '../../src/runs/gate.ts'
 import type { Cell } from './cells.ts'
+import type { Product } from './cublas.ts'
 import type { Check } from './inputs.ts'
 import { vendorProducts } from './products.ts'
 import { mostVendorLaunches, stageOptions, Wrong, type Stage } from './stage.ts'
@@ -38,7 +39,8 @@ export async function enterVendor(
         c: world.addressOf(product.c, rank),
       })),
     )
-    const multiplications = await vendorProducts(stage, { M, N, K, dtype }, operands)
+    const result = c.dtype as NonNullable<Product['result']>
+    const multiplications = await vendorProducts(stage, { M, N, K, dtype, result }, operands)
     const withOthers = (multiply: () => void, set: number): Timed => ({
       launches: made[set].steps.length - 1 + mostVendorLaunches,
       launch: () => made[set].steps.forEach((step, n) => (n === at ? multiply() : step.launch())),

@@ -10,7 +10,7 @@ export function windowOf(
   [top, left]: readonly [number, number],
   [height, width]: readonly [number, number],
 ): ArrayLike<number> {
-  if (height === rows && width === columns) return matrix
+  if (top === 0 && left === 0 && height === rows && width === columns) return matrix
   const window = new (matrix instanceof Float32Array ? Float32Array : Float64Array)(height * width)
   for (let i = 0; i < height && top + i < rows; i++)
     for (let j = 0; j < width && left + j < columns; j++)

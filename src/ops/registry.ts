@@ -5,4 +5,5 @@
  */
 export * from './allGatherGemm/index.ts'
 export * from './flashDecode/index.ts'
+export * from './gemmReduceScatter/index.ts'
 export * from './normGatherGemm/index.ts'

@@ -89,10 +89,15 @@ describe('the plan', () => {
   })
 
   it('has the layouts that the operations declare', () => {
-    expect(allLayouts()).toEqual([{ shard: 'K' }, { shard: 'M' }])
+    const shards = [{ shard: 'K' }, { shard: 'M' }]
+    expect(allLayouts()).toEqual(
+      ['M', 'N'].flatMap((scatter) => shards.map((shard) => ({ ...shard, scatter }))),
+    )
     expect(layoutFrom(['shard=M'])).toEqual({ shard: 'M' })
     for (const text of ['shard=N', 'order=K', 'shard'])
-      expect(() => layoutFrom([text])).toThrow(`there is no layout ${text}; the layout options are shard=K|M`)
+      expect(() => layoutFrom([text])).toThrow(
+        `there is no layout ${text}; the layout options are shard=K|M, scatter=M|N`,
+      )
     const [along] = planCells({ quick: true, layout: { shard: 'M' } })
     expect(along).toMatchObject({
       key: 'gather bf16 M M=1',

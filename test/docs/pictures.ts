@@ -359,6 +359,146 @@ const twoShot: Drawing = {
   length: 300,
 }
 
+const scatterLength = 350
+/** The tiles of the partial product in the order in which a rank computes them. */
+const ordered = ['peer 0', 'own 0', 'peer 1', 'own 1']
+const summing = (from: number, each: number, labels: readonly string[], track?: number): Block[] =>
+  row('work', from, each, labels, track)
+
+const scatterBsp = ((): Drawing => {
+  const lane = (from: number): Lane => ({
+    kernels: [
+      { name: 'product', from, to: from + 180 },
+      { name: 'reduce-scatter', from: from + 192, to: 340 },
+    ],
+    blocks: [
+      ...row('work', from, product, ['0', '1', '2', '3']),
+      ...(from === 0 ? [wait(192, 284)] : []),
+      ...summing(284, 24, ['sum 0', 'sum 1']),
+      wait(332, 340),
+    ],
+  })
+  return {
+    title: 'GEMM + Reduce-Scatter, bulk synchronous',
+    lanes: [lane(0), lane(late)],
+    messages: [
+      { kind: 'flag', from: 0, at: 194, arrives: 285 },
+      { kind: 'flag', from: 1, at: 282, arrives: 280 },
+      { kind: 'data', from: 0, at: 290, arrives: 296, label: '0' },
+      { kind: 'data', from: 1, at: 310, arrives: 308, label: '1' },
+      { kind: 'flag', from: 1, at: 333, arrives: 337 },
+    ],
+    length: scatterLength,
+  }
+})()
+const scatterEnds = { at: 340, label: 'bsp ends' }
+
+/** The messages in which a rank sends its tiles of the peer's shard, given the ends of their products. */
+const tilesOf = (from: 0 | 1, ends: readonly number[]): Message[] =>
+  ends.map((at, tile) => ({ kind: 'tile', from, at, arrives: at + 6, label: String(tile) }))
+
+const scatterPush: Drawing = {
+  title: 'GEMM + Reduce-Scatter, push',
+  lanes: [
+    {
+      kernels: [
+        { name: 'multiply and send', from: 0, to: 180 },
+        { name: 'sum', from: 192, to: 255 },
+      ],
+      blocks: [
+        ...row('work', 0, product, ordered),
+        ...summing(192, 24, ['sum 0']),
+        wait(216, 231),
+        ...summing(231, 24, ['sum 1']),
+      ],
+    },
+    {
+      kernels: [
+        { name: 'multiply and send', from: late, to: 270 },
+        { name: 'sum', from: 282, to: 330 },
+      ],
+      blocks: [...row('work', late, product, ordered), ...summing(282, 24, ['sum 0', 'sum 1'])],
+    },
+  ],
+  messages: [...tilesOf(0, [43, 133]), ...tilesOf(1, [133, 223])],
+  mark: scatterEnds,
+  length: scatterLength,
+}
+
+const scatterAtomic: Drawing = {
+  title: 'GEMM + Reduce-Scatter, atomic',
+  lanes: [
+    {
+      kernels: [{ name: 'multiply, add, read', from: 0, to: 249 }],
+      blocks: [
+        ...row('work', 0, product, ordered),
+        ...row('copy', 180, 18, ['read']),
+        wait(198, 231),
+        ...row('copy', 231, 18, ['read']),
+      ],
+    },
+    {
+      kernels: [{ name: 'multiply, add, read', from: late, to: 306 }],
+      blocks: [...row('work', late, product, ordered), ...row('copy', 270, 18, ['read', 'read'])],
+    },
+  ],
+  messages: [...tilesOf(0, [43, 133]), ...tilesOf(1, [133, 223])],
+  mark: scatterEnds,
+  length: scatterLength,
+}
+
+const scatterRing: Drawing = {
+  title: 'GEMM + Reduce-Scatter, ring',
+  lanes: [
+    {
+      kernels: [{ name: 'multiply and pass on', from: 0, to: 231 }],
+      blocks: [
+        ...row('work', 0, product, ['peer 0', 'peer 1']),
+        wait(90, 141),
+        ...row('work', 141, product, ['own 0', 'own 1']),
+      ],
+    },
+    {
+      kernels: [{ name: 'multiply and pass on', from: late, to: 270 }],
+      blocks: row('work', late, product, ['peer 0', 'peer 1', 'own 0', 'own 1']),
+    },
+  ],
+  messages: [...tilesOf(0, [43, 88]), ...tilesOf(1, [133, 178])],
+  mark: scatterEnds,
+  length: scatterLength,
+}
+
+const scatterFused: Drawing = {
+  title: 'GEMM + Reduce-Scatter, fused, with a team of summers',
+  lanes: [
+    {
+      tracks: ['multipliers', 'summers'],
+      kernels: [{ name: 'multiply, send and sum', from: 0, to: 255 }],
+      blocks: [
+        ...row('work', 0, product, ordered, 0),
+        wait(0, 141, 1),
+        ...summing(141, 24, ['sum 0'], 1),
+        wait(165, 231, 1),
+        ...summing(231, 24, ['sum 1'], 1),
+      ],
+    },
+    {
+      tracks: ['multipliers', 'summers'],
+      kernels: [{ name: 'multiply, send and sum', from: late, to: 294 }],
+      blocks: [
+        ...row('work', late, product, ordered, 0),
+        wait(late, 180, 1),
+        ...summing(180, 24, ['sum 0'], 1),
+        wait(204, 270, 1),
+        ...summing(270, 24, ['sum 1'], 1),
+      ],
+    },
+  ],
+  messages: [...tilesOf(0, [43, 133]), ...tilesOf(1, [133, 223])],
+  mark: scatterEnds,
+  length: scatterLength,
+}
+
 /** The pictures by file name in docs/images, without the file extension. */
 export const pictures: Readonly<Record<string, Drawing>> = {
   'all-gather-gemm-bsp': bsp,
@@ -370,6 +510,11 @@ export const pictures: Readonly<Record<string, Drawing>> = {
   'flash-decode-fine-grained': fineGrained,
   'flash-decode-fused-coarse': fusedCoarse,
   'flash-decode-fused': decodeFused,
+  'gemm-reduce-scatter-bsp': scatterBsp,
+  'gemm-reduce-scatter-push': scatterPush,
+  'gemm-reduce-scatter-atomic': scatterAtomic,
+  'gemm-reduce-scatter-ring': scatterRing,
+  'gemm-reduce-scatter-fused': scatterFused,
   'two-slots': twoSlots,
   'all-reduce-two-shot': twoShot,
 }

@@ -220,6 +220,46 @@ describe('layer norm, all-gather of rows and product', () => {
   })
 })
 
+describe('product and reduce-scatter', () => {
+  /** A product of one rank's slices along K, whose M x N elements are scattered along M. */
+  const scattering = (dtype: Spelled = 'bf16', more: Work['communication'] = {}): Chain => ({
+    before: { operator: 'aten::mm', shapes: [[96, 20], [20, 40]], type: spelled[dtype].operand }, // prettier-ignore
+    kind: 'reduceScatter',
+    communication: {
+      ...{ dtype: spelled[dtype].message, groupSize: 4 },
+      ...{ elementsIn: 96 * 40, elementsOut: 24 * 40 },
+      ...more,
+    },
+    after: { operator: 'aten::native_layer_norm', shapes: [[24, 40], [], [40]], type: spelled[dtype].operand }, // prettier-ignore
+  })
+
+  it.each(['f32', 'f16', 'bf16'] as const)('in %s', (dtype) => {
+    expect(recognised(scattering(dtype))).toEqual({
+      name: 'gemmReduceScatter',
+      shapes: `M=96, N=40, K=80, ${dtype}, scatter M over 4 ranks`,
+      command: `arke bench gemm-reduce-scatter --shape M=96,N=40,K=80 --dtype ${dtype} --layout scatter=M --ranks 4`,
+    })
+  })
+
+  it('whatever follows, and where the trace does not state the number of ranks', () => {
+    const expected = recognised(scattering())
+    expect(recognised({ ...scattering(), after: {} })).toEqual(expected)
+    expect(recognised(scattering('bf16', { groupSize: null }))).toEqual(expected)
+  })
+
+  const chain = scattering()
+  it.each<[string, Chain]>([
+    ['another size', scattering('bf16', { elementsIn: 96 * 20, elementsOut: 24 * 20 })],
+    ['another type of the message', scattering('bf16', { dtype: 'Float' })],
+    ['another collective', { ...chain, kind: 'allReduce' }],
+    ['another operator', { ...chain, before: { ...chain.before, operator: 'aten::mul' } }],
+    ['ranks that do not divide the rows', scattering('bf16', { groupSize: 7 })],
+    ['no shapes', { ...chain, before: { operator: 'aten::mm' } }],
+  ])('not with %s', (_, wrong) => {
+    expect(recognised(wrong)).toBeNull()
+  })
+})
+
 describe('the result of a recogniser', () => {
   it('is accepted by the command and by the operation', () => {
     const scaled = [[3, 12, 1, 64], [3, 4, 500, 64], [3, 4, 500, 64]] // prettier-ignore

@@ -4,41 +4,14 @@
  * recorded IR, so no kernel source contains deliberate errors.
  */
 import { describe, expect, it } from 'vitest'
-import {
-  f32,
-  Kernel,
-  kernel,
-  tensor,
-  type LaunchArguments,
-  type LaunchOptions,
-  type Meta,
-  type Params,
-} from '../../../src/index.ts'
+import { f32, kernel, tensor } from '../../../src/index.ts'
 import { walk, type KernelIR, type Node } from '../../../src/ir/node.ts'
 import { allReduce, barrier } from '../../../src/ops/collectives/index.ts'
 import { explore } from '../../../src/targets/check/explore.ts'
 import type { World } from '../../../src/world/world.ts'
-import { Mutant, type Mutation } from '../../targets/differential/mutant.ts'
+import type { Mutation } from '../../targets/differential/mutant.ts'
+import { mutating } from '../mutating.ts'
 import { collectives, small, type Case } from './scenarios.ts'
-
-/** Wraps a world so that kernels that wait or signal are launched as mutants. */
-function mutating(world: World, mutation: Mutation): World {
-  const launch = <P extends Params, M extends Meta>(
-    kernel: Kernel<P, M>,
-    args: LaunchArguments<P>,
-    options: LaunchOptions<M>,
-  ): void => {
-    const communicates = Object.values(kernel.params).some(({ kind }) => kind === 'flags')
-    world.launch(communicates ? new Mutant(kernel, mutation) : kernel, args, options)
-  }
-  return new Proxy(world, {
-    get(target, property) {
-      if (property === 'launch') return launch
-      const value: unknown = Reflect.get(target, property, target)
-      return typeof value === 'function' ? (value.bind(target) as unknown) : value
-    },
-  })
-}
 
 /** The n-th node with the given op, in program order. */
 const nth = (ir: KernelIR, op: string, n: number): Node =>
