@@ -12,12 +12,14 @@
  * 11. An op that needs another node has it: `drain` a store or copy by an engine in its role, words the epoch of their flags.
  * 12. All loops with clusters have clusters of one shape.
  * 13. In a loop whose iterations are divided among threads (`apart`), threads do not meet or exchange elements.
+ * 14. The ops of the start precede all others except declarations, and `start.ts` states which ones a kernel needs.
  */
 import { analysis } from './analysis.ts'
 import { clusterOf } from './clusters.ts'
 import type { Block, KernelIR, Node } from './node.ts'
-import { inferType, isLoop, isOfThreads, opOf, SpecError } from './ops/index.ts'
+import { inferType, isLoop, isOfStart, isOfThreads, opOf, SpecError } from './ops/index.ts'
 import { KernelError } from './site.ts'
+import { expectStart } from './start.ts'
 import { sameType, typeName } from './type.ts'
 
 interface Place {
@@ -45,6 +47,8 @@ function expectValid(ir: KernelIR): void {
   const home = new Map<Node, Place>()
   const placed = new Set<Node>()
   const removed = new Set(ir.removed)
+  /** True once an op that is neither a declaration nor an op of the start has been visited. */
+  let hasStarted = false
   /** All nodes, each with the role that executes it. */
   const roles = new Map<Node, Block | undefined>()
   const fail = (node: Node, problem: string): never => {
@@ -111,6 +115,9 @@ function expectValid(ir: KernelIR): void {
       fail(node, 'is outside loops, but only makes sense in repeated code')
     if (allowed === 'inside until' && !place.inUntil)
       fail(node, 'is outside `until`, so that a missing word would not be loaded again')
+    if (allowed === 'start' && (place.depth > 0 || hasStarted))
+      fail(node, 'is not at the start of the kernel')
+    hasStarted ||= !isOfStart(node) && opOf(node).effect !== 'declare'
     if (place.isApart && areTogether(node))
       fail(node, 'threads act together in a loop whose iterations are divided among them')
     if (allowed === 'top' && place.depth > 0)
@@ -152,4 +159,5 @@ function expectValid(ir: KernelIR): void {
   clusterOf(ir)
   const nodes = [...roles.keys()]
   for (const [node, role] of roles) expectCompanion(node, nodes, role)
+  expectStart(ir, fail)
 }

@@ -380,6 +380,13 @@ describe('matrix products in flight', () => {
   })
 })
 
+describe('barriers', () => {
+  it('must be initialised by one thread, and then the threads must synchronise', async () => {
+    expect(await kinds(inFlight, without('start.barriers'))).toEqual(['race'])
+    expect(await kinds(inFlight, without('start.meet'))).toEqual(['race'])
+  })
+})
+
 describe('flag-in-data words', () => {
   const shapes = { x: [16, 16], y: [16], inbox: [2, 2, 16] }
   const staged = atStage(carrying.record({ world: 2 }), 'order', specialise(usualWorld, shapes))

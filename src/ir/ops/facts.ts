@@ -92,6 +92,9 @@ export const declaresBarriers = (node: Node): boolean =>
  */
 export const isOfThreads = (node: Node): boolean => opOf(node).waitsFor === 'threads'
 
+/** True if the node belongs to the start of a program, which precedes the kernel's own ops (ops/start.ts). */
+export const isOfStart = (node: Node): boolean => opOf(node).place === 'start'
+
 /** True if the accesses before the node are visible to an agent that observes the node. */
 export const releases = (node: Node): boolean => hasOrder(node, 'releases', ['release', 'acqRel', 'seqCst'])
 

@@ -36,7 +36,7 @@ import type { EmitFacts } from './recipe.ts'
 import { Recorder, type RecordPlan } from './record.ts'
 import { is16Bit, registerType, type Operand } from './spell.ts'
 import type { Scratch } from './scratch.ts'
-import type { Epoch, StartPlan } from './start.ts'
+import { epochsAt, type Epoch, type StartPlan } from './start.ts'
 import type { TileGroup } from './tileOrder.ts'
 import type { Region, Tile } from './tiles.ts'
 import type { Uses } from './uses.ts'
@@ -148,6 +148,8 @@ export class Emission {
   readonly #scalars = new Map<Node, Code>()
   readonly #variables = new Map<Node, Variable>()
   readonly #fragments = new Map<Node, FragmentText>()
+  /** The epochs that the start of the program reads. */
+  readonly #epochs: readonly Epoch[]
   readonly #renderBlock: (block: Block, emission: Emission) => void
 
   constructor(plans: EmissionPlans, renderBlock: (block: Block, emission: Emission) => void) {
@@ -156,6 +158,7 @@ export class Emission {
     this.group = plans.roles.whole
     this.recorder = plans.record && new Recorder(this, plans.record)
     this.#renderBlock = renderBlock
+    this.#epochs = epochsAt(plans.ir.body.nodes.find(({ op }) => op === 'start.epochs'))
   }
 
   refuse(node: Node, problem: string): never {
@@ -400,7 +403,7 @@ export class Emission {
 
   /** The name of the variable with this launch's epoch of a flag set, which is declared at the start of the kernel. */
   epoch(flags: string, side: Epoch['side']): Code {
-    if (!this.plans.start.epochs.some((one) => one.flags === flags && one.side === side))
+    if (!this.#epochs.some((one) => one.flags === flags && one.side === side))
       throw new Error(`${this.plans.ir.name} does not read the ${side} epoch of ${flags} at its start`)
     return word(`${flags}_${side}_epoch`)
   }

@@ -3,7 +3,7 @@
  * directly precedes them.
  */
 import type { Node } from '../../../ir/node.ts'
-import { isPassive, opOf } from '../../../ir/ops/index.ts'
+import { isOfStart, isPassive, opOf } from '../../../ir/ops/index.ts'
 
 /** How the threads of a group exchange the value of a node. */
 export type Exchange =
@@ -27,7 +27,10 @@ export type Exchange =
  * after that synchronisation only compute values.
  */
 export function haveJustMet(nodes: readonly Node[]): boolean {
-  const last = nodes.findLast((node) => !isPassive(node) || node.attributes.exchange !== undefined)
+  // At the start of a program, an early role does not wait for the other threads.
+  const last = nodes.findLast(
+    (node) => !isOfStart(node) && (!isPassive(node) || node.attributes.exchange !== undefined),
+  )
   return last !== undefined && endsWithMeeting(last)
 }
 

@@ -2,6 +2,7 @@
  * Implements the stage `order`, which adds the synchronisation that makes the threads of a group behave as one
  * sequential agent. The stage `order` inserts these ops:
  *
+ *   start.…      the start of a program: barriers, epochs, and the launches before and after (orderStart.ts)
  *   meet         a thread barrier of the group, where an access by one thread must precede an access by another thread
  *   fence.async  a proxy fence, where ordinary accesses must precede accesses by TMA or the matrix unit
  *   drain        a wait for the completion of pending TMA stores, or of copies that threads have in flight
@@ -23,6 +24,7 @@ import type { Group } from './groups.ts'
 import * as accesses from './orderAccesses.ts'
 import * as control from './orderControl.ts'
 import { Ordering, type Step } from './ordering.ts'
+import { emitStart } from './orderStart.ts'
 
 export const orderThreads = analysis('order of threads', withOrder)
 
@@ -32,7 +34,7 @@ function withOrder(ir: KernelIR, decisions: Decisions): KernelIR {
   return withDecisions({ ...ir, body }, 'order', ordering.decisions)
 }
 
-/** Copies the body of the kernel. Declarations precede everything else. */
+/** Copies the body of the kernel. It begins with its declarations and the ops at the start of a program. */
 function wholeBody(ordering: Ordering, body: Block): Block {
   const { copier, plans, staging } = ordering
   const atStart = (): void => {
@@ -41,6 +43,7 @@ function wholeBody(ordering: Ordering, body: Block): Block {
     for (const group of plans.shared.staging.keys()) declare(group, STAGING_PLACES)
     for (const node of plans.scratch.keys()) if (node.op === 'dot') declare(node, 1)
     for (const node of body.nodes) if (opOf(node).effect === 'declare') copier.copyNode(node)
+    emitStart(ordering, body)
   }
   return ordering.copyBlock(body, { atStart, atEnd: () => ordering.end() })
 }

@@ -32,7 +32,7 @@ export function settled(ordering: Ordering, node: Node, added: Attributes = {}):
  * Copies a node that exchanges elements through its scratch memory, after all earlier reads of that memory have
  * ended.
  */
-export function handOver(ordering: Ordering, node: Node): Node {
+function handOver(ordering: Ordering, node: Node): Node {
   ordering.settle(node)
   const made = ordering.exchanging(node, outlivesNode(node) ? 'table' : 'scratch')
   ordering.hazards.add(accessesOf(node, ordering.plans))
@@ -61,7 +61,7 @@ export function dot(ordering: Ordering, node: Node): Node {
  * Inserts the writes of a matrix product's register operands to shared memory, from which the matrix instruction
  * reads them.
  */
-export function stageOperands(ordering: Ordering, node: Node, by: Attributes): Node {
+function stageOperands(ordering: Ordering, node: Node, by: Attributes): Node {
   const { inputs, attributes, site } = node
   const { left, right } = stagedOf(node, ordering.group, ordering.plans.layouts)
   ordering.settle(node)
@@ -101,7 +101,7 @@ export function store(ordering: Ordering, node: Node): Node {
  * box before the last one. After a store of an odd number of boxes, the next store begins with the buffer of the last
  * box.
  */
-export function storeBoxes(ordering: Ordering, node: Node, plan: TensorPlan): Node {
+function storeBoxes(ordering: Ordering, node: Node, plan: TensorPlan): Node {
   const { site } = node
   const copier = ordering.copier
   const [target, value] = node.inputs.map((input) => copier.get(input))

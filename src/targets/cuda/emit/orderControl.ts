@@ -108,7 +108,7 @@ export function loop(ordering: Ordering, node: Node): Node {
  * Rewrites a loop so that the next matrix product starts before the previous one is complete. The loop then releases
  * each ring slot one iteration later.
  */
-export function withProductsInFlight(ordering: Ordering, loop: Node, { arrivals }: Overlap): Node {
+function withProductsInFlight(ordering: Ordering, loop: Node, { arrivals }: Overlap): Node {
   for (const arrival of arrivals) {
     const barriers = ordering.copier.get(arrivesAt(arrival)!)
     ordering.held.set(arrival, ordering.copier.emit('held', [barriers], {}, [], arrival.site))
@@ -119,7 +119,7 @@ export function withProductsInFlight(ordering: Ordering, loop: Node, { arrivals 
   return made
 }
 
-export function repeated(ordering: Ordering, node: Node, added: Attributes = {}): Node {
+function repeated(ordering: Ordering, node: Node, added: Attributes = {}): Node {
   const before = ordering.hazards.snapshot()
   ordering.hazards.enterLoop(node, ordering.plans)
   const made = ordering.copy(node, added)
@@ -127,7 +127,7 @@ export function repeated(ordering: Ordering, node: Node, added: Attributes = {})
   return made
 }
 
-export function apart(ordering: Ordering, loop: Node, only: Node): Node {
+function apart(ordering: Ordering, loop: Node, only: Node): Node {
   ordering.say('its iterations are divided among the threads', { node: loop })
   if (releases(only)) ordering.release(only)
   const plain = new Copier()
@@ -188,7 +188,7 @@ export function roles(ordering: Ordering, node: Node): Node {
   return made
 }
 
-export function role(ordering: Ordering, block: Block, group: Group, ends: Pendings[]): Block {
+function role(ordering: Ordering, block: Block, group: Group, ends: Pendings[]): Block {
   const [outer, hazards] = [ordering.group, ordering.hazards]
   ordering.group = group
   ordering.hazards = hazards.ofRole()
