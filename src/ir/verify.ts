@@ -12,10 +12,12 @@
  * 11. An op that needs another node has it: `drain` a store or copy by an engine in its role, words the epoch of their flags.
  * 12. All loops with clusters have clusters of one shape.
  * 13. In a loop whose iterations are divided among threads (`apart`), threads do not meet or exchange elements.
- * 14. The ops of the start precede all others except declarations, and `start.ts` states which ones a kernel needs.
+ * 14. Threads that exchange elements (`exchange`) meet between the steps of the exchange.
+ * 15. The ops of the start precede all others except declarations, and `start.ts` states which ones a kernel needs.
  */
 import { analysis } from './analysis.ts'
 import { clusterOf } from './clusters.ts'
+import { expectExchange, isExchanged } from './exchange.ts'
 import type { Block, KernelIR, Node } from './node.ts'
 import { inferType, isLoop, isOfStart, isOfThreads, opOf, SpecError } from './ops/index.ts'
 import { KernelError } from './site.ts'
@@ -38,7 +40,7 @@ const RECORDED = 'recorded'
 
 /** True if no thread of a role may execute the node alone. */
 const areTogether = (node: Node): boolean =>
-  opOf(node).meets !== 'never' || isOfThreads(node) || node.attributes.exchange !== undefined
+  opOf(node).meets !== 'never' || isOfThreads(node) || isExchanged(node)
 
 export const verify = analysis('verifier', expectValid)
 
@@ -87,6 +89,7 @@ function expectValid(ir: KernelIR): void {
       roles.set(node, place.inRole)
       expectPlace(node, place)
       expectType(node)
+      expectExchange(node)
       node.blocks.forEach((inner) =>
         visit(inner, {
           inRole: opOf(node).flow === 'warps' ? inner : place.inRole,

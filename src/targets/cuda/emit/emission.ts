@@ -2,6 +2,7 @@
  * Holds the state while one kernel is rendered: the decisions of `decide.ts`, the group whose code is being written,
  * and the C++ text of each IR node rendered so far. The renderers in `render/` use only this state and their own op.
  */
+import { exchangeOf, isExchanged, type ExchangeStep } from '../../../ir/exchange.ts'
 import { attribute, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { isLoop, leadingInputs, opOf } from '../../../ir/ops/index.ts'
 import { KernelError, type Site } from '../../../ir/site.ts'
@@ -221,8 +222,23 @@ export class Emission {
     )
   }
 
+  /**
+   * Writes the exchange of a node's elements, step by step as the IR states it. `meet` is a thread barrier of the group;
+   * the caller writes the other steps.
+   */
+  exchange(node: Node, steps: Partial<Record<Exclude<ExchangeStep, 'meet'>, () => void>>): void {
+    const stated = exchangeOf(node)
+    if (stated.length === 0)
+      throw new Error(`${node.op} at ${node.site} exchanges elements, and the IR has no exchange`)
+    for (const step of stated) {
+      if (step === 'meet') this.meet(node.site)
+      else if (steps[step]) steps[step]()
+      else throw new Error(`${node.op} at ${node.site}: its exchange has no step ${step}`)
+    }
+  }
+
   /** The text of the address of this group's exchange buffer in shared memory. */
-  exchange(): Code {
+  exchangeBuffer(): Code {
     return plus(word('shared'), integer(this.plans.shared.exchange.get(this.group)!.at))
   }
 
@@ -231,16 +247,18 @@ export class Emission {
     return plus(word('shared'), integer(this.plans.scratch.get(node)!.at))
   }
 
-  /** Declares a variable in all threads of the group. One thread evaluates the expression and shares the value. */
-  fromLeader(type: Part, name: Part, expression: Part, site?: Site): void {
-    if (this.group.solo) return this.out.line(code`const ${type} ${name} = ${expression};`, site)
-    this.out.line(
-      code`if (thread == 0) ${lib.shared_store}<${type}>(${this.exchange()}, ${expression});`,
-      site,
-    )
-    this.meet()
-    this.out.line(code`const ${type} ${name} = ${lib.shared_load}<${type}>(${this.exchange()});`)
-    this.meet()
+  /**
+   * Declares a variable in all threads of the group. One thread evaluates the expression and shares the value, unless the
+   * group has only one thread.
+   */
+  fromLeader(node: Node, type: Part, name: Part, expression: Part): void {
+    if (!isExchanged(node)) return this.out.line(code`const ${type} ${name} = ${expression};`, node.site)
+    const at = this.exchangeBuffer()
+    this.exchange(node, {
+      write: () =>
+        this.out.line(code`if (thread == 0) ${lib.shared_store}<${type}>(${at}, ${expression});`, node.site),
+      read: () => this.out.line(code`const ${type} ${name} = ${lib.shared_load}<${type}>(${at});`),
+    })
   }
 
   // Values

@@ -45,7 +45,11 @@ function wholeBody(ordering: Ordering, body: Block): Block {
     for (const node of body.nodes) if (opOf(node).effect === 'declare') copier.copyNode(node)
     emitStart(ordering, body)
   }
-  return ordering.copyBlock(body, { atStart, atEnd: () => ordering.end() })
+  const atEnd = (): void => {
+    ordering.end()
+    if (plans.record) ordering.meetForLog()
+  }
+  return ordering.copyBlock(body, { atStart, atEnd })
 }
 
 const copied: Step = (ordering, node) => ordering.copy(node)

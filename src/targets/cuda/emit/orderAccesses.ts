@@ -8,9 +8,10 @@ import { isFragment } from './assign.ts'
 import type { TensorPlan } from './copies.ts'
 import { EARLY_ORDER } from './early.ts'
 import { accessesOf, fillOf } from './hazards.ts'
+import { exchangeInScratch } from './meetings.ts'
 import { proxyFence, threadBarrier, waitForReads, type Ordering } from './ordering.ts'
 import { isByWarpgroups } from './products.ts'
-import { outlivesNode, stagedOf } from './scratch.ts'
+import { stagedOf } from './scratch.ts'
 import { emitBoxes } from './stagedStore.ts'
 import { tileRoot } from './tiles.ts'
 
@@ -34,7 +35,7 @@ export function settled(ordering: Ordering, node: Node, added: Attributes = {}):
  */
 function handOver(ordering: Ordering, node: Node): Node {
   ordering.settle(node)
-  const made = ordering.exchanging(node, outlivesNode(node) ? 'table' : 'scratch')
+  const made = ordering.exchanging(node, exchangeInScratch(node))
   ordering.hazards.add(accessesOf(node, ordering.plans))
   return made
 }

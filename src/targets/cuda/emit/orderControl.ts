@@ -7,6 +7,7 @@ import { acquires, arrivesAt, awaitsFlag, isLoop, releases } from '../../../ir/o
 import { Copier } from '../../../ir/rewrite.ts'
 import type { Group } from './groups.ts'
 import type { Pendings } from './hazards.ts'
+import { exchanges } from './meetings.ts'
 import type { Ordering } from './ordering.ts'
 import type { Overlap } from './overlap.ts'
 import { dealtOut, remembered } from './repeated.ts'
@@ -210,7 +211,7 @@ export function last(ordering: Ordering, node: Node): Node {
   const atStart = (): void => {
     if (ordering.startsCopies) ordering.acquire(node)
   }
-  const made = ordering.copy(node, ordering.group.solo ? {} : { exchange: 'leader' }, [
+  const made = ordering.copy(node, ordering.group.solo ? {} : { exchange: exchanges.leader.steps }, [
     ordering.copyBlock(node.blocks[0], { atStart }),
   ])
   ordering.hazards.restore(before, ordering.hazards.snapshot())

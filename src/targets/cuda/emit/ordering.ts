@@ -11,14 +11,7 @@ import type { Site } from '../../../ir/site.ts'
 import type { Decisions } from './decide.ts'
 import type { Group } from './groups.ts'
 import { accessesOf, Hazards, type Need } from './hazards.ts'
-import { haveJustMet, type Exchange } from './meetings.ts'
-
-const exchanged: Readonly<Record<Exchange, string>> = {
-  scratch: 'threads exchange its elements through shared memory',
-  table: 'threads write it to shared memory, and read it when it is used',
-  leader: 'one thread obtains it for all',
-  warps: 'warps exchange partial results',
-}
+import { exchanges, haveJustMet, type Exchange } from './meetings.ts'
 
 export const threadBarrier = 'a thread barrier'
 export const proxyFence = (space: 'shared' | 'all'): string => `a proxy fence of ${space} memory`
@@ -92,6 +85,12 @@ export class Ordering {
       reason,
     )
     this.copier.emit('meet', [], joining, [], site)
+  }
+
+  /** Inserts a thread barrier at the end of the program. One thread then writes to the log that the program has ended. */
+  meetForLog(): void {
+    this.say(threadBarrier, { why: 'because the log states when all threads have ended' })
+    this.copier.emit('meet', [], { log: true })
   }
 
   /**
@@ -172,8 +171,9 @@ export class Ordering {
    * ordered.
    */
   exchanging(node: Node, exchange: Exchange, added: Attributes = {}): Node {
-    this.say(exchanged[exchange], { node })
-    const made = this.copy(node, { exchange, ...added })
+    const { what, steps } = exchanges[exchange]
+    this.say(what, { node })
+    const made = this.copy(node, { exchange: steps, ...added })
     this.hazards.meet()
     return made
   }

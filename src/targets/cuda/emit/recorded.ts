@@ -1,8 +1,8 @@
 /**
  * Lists the differences between the recording variant of a kernel and its normal variant, apart from the log. The last
  * IR stages of both variants are compared node by node (ir/difference.ts), with the decisions about each node. The
- * decisions about roles and launches are compared afterwards. The stages insert no ops for recording, because the
- * renderers emit the code that writes the log.
+ * decisions about roles and launches are compared afterwards. A thread barrier that belongs to the log (attribute `log`)
+ * is no difference, and the renderers emit the code that writes the log.
  */
 import { named, subjectOf } from '../../../ir/decisions.ts'
 import { difference, type Details, type Difference } from '../../../ir/difference.ts'
@@ -22,7 +22,10 @@ export function unlikeUnrecorded(recorded: KernelIR, facts: EmitFacts): readonly
   const [here, there] = [facts, { ...facts, record: false }].map((one) =>
     decide(atStage(recorded, LAST_STAGE, one), one),
   )
-  const nodes = difference([here.ir.body, detailsIn(here)], [there.ir.body, detailsIn(there)])
+  const isOfLog = ({ node }: Difference): boolean => node.attributes.log === true
+  const nodes = difference([here.ir.body, detailsIn(here)], [there.ir.body, detailsIn(there)]).filter(
+    (one) => !isOfLog(one),
+  )
   const { name } = recorded
   return [
     ...new Set([

@@ -411,6 +411,6 @@ export const last: Renderer = (node, emission) => {
     ? code`${lib.last_arrival}(${counter} + ${emission.scalar(index)}, ${wanted})`
     : code`${lib.last_program}(${counter}, ${wanted})`
   const name = emission.names.take('is_last')
-  emission.fromLeader('u32', name, code`(u32)${arrival}`, node.site)
+  emission.fromLeader(node, 'u32', name, code`(u32)${arrival}`)
   out.block(code`if (${name})`, () => emission.names.scope(() => emission.block(node.blocks[0])))
 }
