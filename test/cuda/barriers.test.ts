@@ -1,6 +1,7 @@
 /**
  * The last IR stage states every thread barrier of the CUDA text: in ops, in the steps of exchanges, at the end of
- * `roles`, and at the start of a program. The number of barriers in the text is compared with the IR, for all examples
+ * `roles`, at the start of a program, and in loops that poll the abort word, whose threads vote whether to leave. The
+ * numbers of barriers and votes in the text are compared with the IR, for all examples
  * and for probes of single ops.
  */
 import { fileURLToPath } from 'node:url'
@@ -8,6 +9,7 @@ import { expect, it } from 'vitest'
 import { exchangeOf } from '../../src/ir/exchange.ts'
 import { walk, type KernelIR, type Node } from '../../src/ir/node.ts'
 import { through } from '../../src/ir/stages.ts'
+import { decide } from '../../src/targets/cuda/emit/decide.ts'
 import { renderCuda } from '../../src/targets/cuda/emit/emit.ts'
 import { factsOf, type EmitFacts } from '../../src/targets/cuda/emit/recipe.ts'
 import { shapesOf } from '../../src/targets/cuda/facts.ts'
@@ -16,6 +18,14 @@ import { opProbes } from '../golden/opProbes.ts'
 import { exampleLaunches } from '../golden/shippedLaunches.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '')
+
+/** The number of votes of all threads of a group that a node states. */
+function votes({ op, attributes, inputs }: Node): number {
+  const { polls, together, early } = attributes
+  if (op === 'start.meet') return early !== undefined && inputs.length > 0 ? 1 : 0
+  if (op === 'until') return together === true ? 2 : 0
+  return polls === undefined ? 0 : 1
+}
 
 /** The number of thread barriers that a node states. */
 function stated({ op, attributes, ...node }: Node): number {
@@ -33,8 +43,13 @@ function expectStated(recorded: KernelIR, options: Omit<EmitFacts, 'tensors'>): 
   const { source } = renderCuda(ir, facts)
   const body = source.slice(source.indexOf('extern "C" __global__'))
   const inText = body.match(/\b(__syncthreads(_or)?|group_barrier)\(/g) ?? []
-  const inStage = [...walk(ir.body)].reduce((sum, node) => sum + stated(node), 0)
-  expect(`${inText.length} thread barriers in ${ir.name}`).toBe(`${inStage} thread barriers in ${ir.name}`)
+  const votesInText = body.match(/\bgroup_any\(/g) ?? []
+  const { groupOf } = decide(ir, facts)
+  const nodes = [...walk(ir.body)]
+  const inStage = nodes.reduce((sum, node) => sum + stated(node), 0)
+  const votesInStage = nodes.reduce((sum, node) => sum + (groupOf.get(node)!.solo ? 0 : votes(node)), 0)
+  const text = (barriers: number, all: number): string => `${barriers} barriers, ${all} votes in ${ir.name}`
+  expect(text(inText.length, votesInText.length)).toBe(text(inStage, votesInStage))
 }
 
 it.each([{}, { record: true }])(

@@ -5,7 +5,7 @@
  * for a number of arrivals, so the text must make as many.
  */
 import { attribute, walk, type Node } from '../../../ir/node.ts'
-import { opOf, type Completion } from '../../../ir/ops/index.ts'
+import { isLoop, opOf, type Completion } from '../../../ir/ops/index.ts'
 import { KernelError } from '../../../ir/site.ts'
 import { hardwareArrivals, type Decisions } from './decide.ts'
 import { isByWarpgroups } from './products.ts'
@@ -30,6 +30,7 @@ export function expectAgreement(decisions: Decisions): void {
   if (!ir.passed?.some((stage) => stage === 'order')) return
   for (const node of walk(ir.body)) {
     if (node.op === 'start.barriers') expectArrivals(node, decisions)
+    if (isLoop(node)) expectPolls(node, decisions)
     const { completes } = opOf(node)
     if (completes === 'at once') continue
     const decided: Unit = unitOf[completes](node, decisions) ? 'engine' : 'threads'
@@ -40,6 +41,13 @@ export function expectAgreement(decisions: Decisions): void {
         node.site,
       )
   }
+}
+
+/** Throws an error if the decisions say that a loop polls or repeats otherwise than the IR states. */
+function expectPolls(loop: Node, { ir, loops }: Decisions): void {
+  const { polls, together = false } = loop.attributes
+  if (polls !== loops.polling.get(loop) || together !== loops.together.has(loop))
+    throw new KernelError(`${ir.name}: the decisions say that ${loop.op} polls otherwise`, loop.site)
 }
 
 /** Throws an error if a barrier is initialised for another number of arrivals than the text makes. */

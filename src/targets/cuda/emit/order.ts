@@ -12,7 +12,8 @@
  *
  * The stage `order` also adds attributes: `by` (which unit accesses memory), `early` (a load of a role that may start
  * early, and its order), `exchange` (how the threads exchange a value), `joins` (a thread barrier that is redundant
- * because another one directly precedes it) and `apart` (the iterations of a loop are divided among the threads).
+ * because another one directly precedes it), `apart` (the iterations of a loop are divided among the threads), and
+ * `polls` and `together` (after how many iterations the threads decide together whether the launch has been aborted).
  * `hazards.ts` decides which synchronisation two accesses need. A role of one thread needs no thread barriers.
  */
 import { analysis } from '../../../ir/analysis.ts'
@@ -87,8 +88,7 @@ const steps: Readonly<Record<OpName, Step>> = {
   for: control.loop,
   persistent: control.loop,
   while: control.whileLoop,
-  // The loads inside `until` need no order among themselves, within or across iterations.
-  until: copied,
+  until: control.until,
   if: control.ifElse,
   teams: control.teams,
   roles: control.roles,

@@ -2,8 +2,9 @@
  * The steps of the stage `order` for control flow, roles, flags and barriers: how each op is copied, with the
  * synchronisation that it needs, and which accesses are pending where control flow joins.
  */
-import type { Attributes, Block, Node } from '../../../ir/node.ts'
-import { acquires, arrivesAt, awaitsFlag, isLoop, releases } from '../../../ir/ops/index.ts'
+import { isExchanged } from '../../../ir/exchange.ts'
+import { walk, type Attributes, type Block, type Node } from '../../../ir/node.ts'
+import { acquires, arrivesAt, awaitsFlag, isLoop, opOf, releases } from '../../../ir/ops/index.ts'
 import { Copier } from '../../../ir/rewrite.ts'
 import type { Group } from './groups.ts'
 import type { Pendings } from './hazards.ts'
@@ -120,10 +121,25 @@ function withProductsInFlight(ordering: Ordering, loop: Node, { arrivals }: Over
   return made
 }
 
+/** The number of iterations after which a loop reads the abort word again, if it does. */
+const pollsOf = ({ plans }: Ordering, loop: Node): number | undefined => plans.loops.polling.get(loop)
+
+/**
+ * Copies a loop that repeats loads of flag-in-data words. The loads need no order among themselves, within or across
+ * iterations. The threads of the group repeat them together if they synchronise in the block.
+ */
+export function until(ordering: Ordering, node: Node): Node {
+  const blocks = node.blocks.map((block) => ordering.copyBlock(block))
+  const isMeeting = (one: Node): boolean => opOf(one).meets !== 'never' || isExchanged(one)
+  const meets = !ordering.group.solo && blocks.some((block) => [...walk(block)].some(isMeeting))
+  const together = meets || ordering.plans.loops.together.has(node)
+  return ordering.copy(node, { polls: pollsOf(ordering, node), ...(together && { together }) }, blocks)
+}
+
 function repeated(ordering: Ordering, node: Node, added: Attributes = {}): Node {
   const before = ordering.hazards.snapshot()
   ordering.hazards.enterLoop(node, ordering.plans)
-  const made = ordering.copy(node, added)
+  const made = ordering.copy(node, { polls: pollsOf(ordering, node), ...added })
   ordering.hazards.restore(before, ordering.hazards.snapshot())
   return made
 }
@@ -147,7 +163,7 @@ export function whileLoop(ordering: Ordering, node: Node): Node {
   ordering.hazards.enterLoop(node, ordering.plans)
   const first = ordering.copyBlock(condition)
   const atExit = ordering.hazards.snapshot()
-  const made = ordering.copy(node, {}, [first, ordering.copyBlock(body)])
+  const made = ordering.copy(node, { polls: pollsOf(ordering, node) }, [first, ordering.copyBlock(body)])
   ordering.hazards.restore(atExit)
   return made
 }

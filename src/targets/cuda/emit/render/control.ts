@@ -126,7 +126,7 @@ export function stopped({ group, params }: Emission): Code {
  * text of the number of iterations so far.
  */
 function leaveIfStopped(loop: Node, turns: () => Code, emission: Emission): void {
-  const every = emission.plans.loops.polling.get(loop)
+  const { polls: every } = loop.attributes as { polls?: number }
   if (every === undefined) return
   const leave = emission.plans.usesCopyEngine ? code`{ ${lib.copies_arrive}(); break; }` : 'break;'
   emission.out.line(code`if (${turns()} % ${every} == ${every - 1} && ${stopped(emission)}) ${leave}`)
@@ -260,7 +260,7 @@ function declareIndices(
  * whether to leave the loop.
  */
 export const whileLoop: Renderer = (node, emission) => {
-  const { out, plans } = emission
+  const { out } = emission
   const [condition, body] = node.blocks
   const variables = declareState(node, node.inputs, body.params, emission)
   bindState(variables, condition.params, emission)
@@ -274,7 +274,7 @@ export const whileLoop: Renderer = (node, emission) => {
         emission.block(condition)
         out.line(code`if (!${emission.scalar(condition.results[0])}) break;`, node.site)
         out.block(
-          code`if (${turns} % ${plans.loops.polling.get(node)!} == 0 && ${stopped(emission)})`,
+          code`if (${turns} % ${attribute<number>(node, 'polls')} == 0 && ${stopped(emission)})`,
           () => {
             emission.byLeader(code`${lib.tell_wait}(${emission.params.control}, ${site}, 0xffffffff, 0, 0);`)
             out.line('break;')
