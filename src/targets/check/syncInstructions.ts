@@ -119,6 +119,9 @@ function tooEarly(agent: Agent, node: Node, state: 'declared' | 'initialised'): 
 
 const isWrong = (view: unknown): view is WrongView => !(view instanceof ArrivalBarrier)
 
+/** True for a barrier whose use ends the run. */
+const isUnusable = (view: unknown): boolean => !(view instanceof ArrivalBarrier) || view.state !== 'ready'
+
 export function barrierOf(agent: Agent, node: Node, register: number): ArrivalBarrier {
   const view = agent.registers[register] as ArrivalBarrier | WrongView
   if (isWrong(view)) throw misuse(accessOf(agent, node), view)
@@ -156,7 +159,7 @@ const arriveNow: Maker = (node, _, [first], { isContended }) => ({
       one.arrive(agent, node, machine)
   },
   commutes: (agent, machine) =>
-    isWrong(agent.registers[first]) || !machine.strong.isSharedPlace(barrierOf(agent, node, first).key),
+    isUnusable(agent.registers[first]) || !machine.strong.isSharedPlace(barrierOf(agent, node, first).key),
 })
 
 /** The register of `held` holds the barrier for which an arrival is held, or undefined. */
@@ -184,7 +187,7 @@ export const waitPhase: Maker = (node, _, [first, phase]) => ({
   node,
   sync: true,
   ready: (agent) =>
-    isWrong(agent.registers[first]) ||
+    isUnusable(agent.registers[first]) ||
     barrierOf(agent, node, first).isReady(agent.registers[phase] as number),
   run: (agent, machine) =>
     barrierOf(agent, node, first).wait(agent, node, agent.registers[phase] as number, machine),
