@@ -28,12 +28,19 @@
  * 12. All loops with clusters have clusters of the same shape.
  *
  * 13. In a loop whose iterations are divided among threads (`apart`), threads do not synchronise or exchange elements.
+ *
+ * 14. Threads that exchange elements (`exchange`) synchronise between the steps of the exchange.
+ *
+ * 15. The ops of the start of a program precede all others except declarations, and `start.ts` states which of them a
+ *    kernel needs.
  */
 import { analysis } from './analysis.ts'
 import { clusterOf } from './clusters.ts'
+import { expectExchange, isExchanged } from './exchange.ts'
 import type { Block, KernelIR, Node } from './node.ts'
-import { inferType, isLoop, isOfThreads, opOf, SpecError } from './ops/index.ts'
+import { inferType, isLoop, isOfStart, isOfThreads, opOf, SpecError } from './ops/index.ts'
 import { KernelError } from './site.ts'
+import { expectStart } from './start.ts'
 import { sameType, typeName } from './type.ts'
 
 interface Place {
@@ -52,7 +59,7 @@ const RECORDED = 'recorded'
 
 /** True if all threads of a role must execute the node together. */
 const areTogether = (node: Node): boolean =>
-  opOf(node).meets !== 'never' || isOfThreads(node) || node.attributes.exchange !== undefined
+  opOf(node).meets !== 'never' || isOfThreads(node) || isExchanged(node)
 
 export const verify = analysis('verifier', expectValid)
 
@@ -61,6 +68,8 @@ function expectValid(ir: KernelIR): void {
   const home = new Map<Node, Place>()
   const placed = new Set<Node>()
   const removed = new Set(ir.removed)
+  /** True once an op that is neither a declaration nor an op of the start has been visited. */
+  let hasStarted = false
   /** All nodes, each with the role that executes it. */
   const roles = new Map<Node, Block | undefined>()
   const fail = (node: Node, problem: string): never => {
@@ -99,6 +108,7 @@ function expectValid(ir: KernelIR): void {
       roles.set(node, place.inRole)
       expectPlace(node, place)
       expectType(node)
+      expectExchange(node)
       node.blocks.forEach((inner) =>
         visit(inner, {
           inRole: opOf(node).flow === 'warps' ? inner : place.inRole,
@@ -133,6 +143,9 @@ function expectValid(ir: KernelIR): void {
         node,
         'this op must be inside `until`, because otherwise a word that has not arrived would not be loaded again',
       )
+    if (allowed === 'start' && (place.depth > 0 || hasStarted))
+      fail(node, 'this op must be at the start of the kernel, where only declarations precede it')
+    hasStarted ||= !isOfStart(node) && opOf(node).effect !== 'declare'
     if (place.isApart && areTogether(node))
       fail(
         node,
@@ -180,4 +193,5 @@ function expectValid(ir: KernelIR): void {
   clusterOf(ir)
   const nodes = [...roles.keys()]
   for (const [node, role] of roles) expectCompanion(node, nodes, role)
+  expectStart(ir, fail)
 }

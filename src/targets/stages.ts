@@ -21,7 +21,7 @@ export const cudaOnly = {
   words:
     'flags are replaced by epochs in the low bits of f32 data (flag-in-data words), if a tensor allows it',
   order:
-    'threads of a role synchronise, accesses by TMA and the matrix unit are fenced, and copies in flight are awaited',
+    'a program initialises its barriers at its start, threads of a role synchronise, accesses by TMA and the matrix unit are fenced, and copies in flight are awaited',
 } as const
 
 const complete = 'asynchronous copies become ordinary copies, which are complete at once'

@@ -3,7 +3,7 @@
  * and kernels from which one inserted op was removed.
  */
 import { describe, expect, it } from 'vitest'
-import { f16, f32, flags, kernel, scenario, tensor, type Scenario } from 'arke'
+import { f16, f32, flags, i32, kernel, scenario, tensor, type Scenario } from 'arke'
 import { expectClose } from '../../src/world/world.ts'
 import { walk, type KernelIR, type Node } from '../../src/ir/node.ts'
 import type { OpName } from '../../src/ir/ops/index.ts'
@@ -335,6 +335,30 @@ describe('the text of the last stage', () => {
     )
   })
 
+  it('polls the abort word as the stage says', () => {
+    const polling = kernel('polling', { n: tensor(i32, 1) }, (t, { n }) => {
+      const look = () => t.load(n.at([0]), { order: 'acquire' })
+      t.while(look(), (seen) => seen.eq(0), look)
+    })
+    const given = specialise(usualWorld, { n: [4] })
+    const made = atStage(polling.record({ world: 1 }), 'order', given)
+    expect(print(made)).toMatch(/while\(%\d+, polls=64\)/)
+    expect(() => renderCuda(made, given)).not.toThrow()
+    const copier: Copier = new Copier((node) => {
+      if (node.op !== 'while') return undefined
+      const blocks = node.blocks.map((block) => copier.copyBlock(block))
+      return copier.emit(
+        node.op,
+        node.inputs.map((input) => copier.get(input)),
+        { polls: 32 },
+        blocks,
+        node.site,
+      )
+    })
+    const other = { ...made, body: copier.copyBlock(made.body) }
+    expect(() => renderCuda(other, given)).toThrow(/the decisions say that while polls otherwise/)
+  })
+
   it('is described as it is: a store through staging is by TMA', () => {
     const lines = describeDecisions(decide(ir, facts))
     expect(lines).toMatch(/store\.box .* by TMA/)
@@ -377,6 +401,13 @@ describe('matrix products in flight', () => {
 
   it('block the producer if held arrivals are never made', async () => {
     expect(await kinds(inFlight, without('arrive.held', 0))).toEqual(['deadlock'])
+  })
+})
+
+describe('barriers', () => {
+  it('must be initialised by one thread, and then the threads must synchronise', async () => {
+    expect(await kinds(inFlight, without('start.barriers'))).toEqual(['race'])
+    expect(await kinds(inFlight, without('start.meet'))).toEqual(['race'])
   })
 })
 

@@ -36,6 +36,8 @@ const inserting = {
   'fence.async': ['order', /a proxy fence/],
   drain: ['order', /a wait (for the stores of|until) TMA|a wait of each thread/],
   'dot.wait': ['order', /a wait until the (previous |last )?matrix product is complete/],
+  'start.barriers': ['order', /one thread initialises the barriers/],
+  'start.meet': ['order', /the threads of the program synchronise/],
   once: ['order', /skipped if waited for before/],
   convert: ['layouts', /converted to the layout/],
   combine: ['layouts', /partial results of several warps are combined/],
@@ -201,6 +203,8 @@ describe('--stage decide prints', () => {
   it('what separates accesses, and because of which memory', () => {
     expect(section(putting as never, 'stage order')).toMatchInlineSnapshot(`
       [
+        "at the start, threads wait for the previous launch",
+        "at the start, the next launch may start",
         "copy.nbi: a proxy fence of shared memory, because of earlier accesses of shared",
         "copy.nbi: a thread barrier, because of earlier accesses of shared",
         "quiet: a wait for the stores of TMA",

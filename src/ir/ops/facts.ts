@@ -95,6 +95,9 @@ export const declaresBarriers = (node: Node): boolean =>
  */
 export const isOfThreads = (node: Node): boolean => opOf(node).waitsFor === 'threads'
 
+/** True if the node belongs to the start of a program, which precedes the kernel's own ops (ops/start.ts). */
+export const isOfStart = (node: Node): boolean => opOf(node).place === 'start'
+
 /** True if an agent that observes the effect of the node also observes all accesses that precede the node. */
 export const releases = (node: Node): boolean => hasOrder(node, 'releases', ['release', 'acqRel', 'seqCst'])
 

@@ -14,6 +14,7 @@ export {
   isAsync,
   isElementwise,
   isLoop,
+  isOfStart,
   isOfThreads,
   isOpenEnded,
   isPassive,
@@ -47,6 +48,7 @@ export {
 } from './op.ts'
 export { carriedBy, marksOf } from './stages.ts'
 export { isInBox, STAGING_PLACES } from './staging.ts'
+export { startOrder } from './start.ts'
 export {
   entryOf,
   inferType,

@@ -134,9 +134,11 @@ export type State = 'none' | 'yielded' | 'carried' | 'tested'
 
 /**
  * Where an op may occur: anywhere; at the top level of the kernel; not inside a role; where every program of the launch
- * or of a team passes exactly once, unless it has an index; only inside a loop; only inside the block of an `until`.
+ * or of a team passes exactly once, unless it has an index; only inside a loop; only inside the block of an `until`; at
+ * the start of the kernel, where only declarations and other ops of the start precede it.
  */
-export type Place = 'anywhere' | 'top' | 'outside roles' | 'on every path' | 'inside loops' | 'inside until'
+export type Place =
+  'anywhere' | 'top' | 'outside roles' | 'on every path' | 'inside loops' | 'inside until' | 'start'
 
 /** The compiler stage that inserts an op. Authors can write only the ops of the stage `recorded`. */
 export type Inserted = 'recorded' | 'clusters' | 'layouts' | 'words' | 'order'

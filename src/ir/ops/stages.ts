@@ -4,7 +4,7 @@
  * IR after each stage can be verified, printed and checked.
  */
 import { round } from '../dtype.ts'
-import { walk, type Node } from '../node.ts'
+import { walk } from '../node.ts'
 import { typeName, valueType, voidType, type RefType, type Type } from '../type.ts'
 import { storeInFlight } from './companions.ts'
 import {
@@ -19,13 +19,8 @@ import {
   type Op,
   type Unplaced,
 } from './op.ts'
+import { expectFlagSet } from './start.ts'
 import { opOf } from './table.ts'
-
-/** Checks that the input is a whole flag set of the kernel, not a view of one, because epochs belong to flag sets. */
-function expectFlagSet(node: Node | undefined): void {
-  if (node?.type.kind !== 'flags') fail(`needs flags, not ${node ? typeName(node.type) : 'nothing'}`)
-  if (node.op !== 'param') fail('needs a whole flag set that is a parameter of the kernel, not a view of one')
-}
 
 /** The op that combines the partial results of warps needs a reduction as its input. */
 const ownReduction: Companion = {

@@ -11,6 +11,7 @@ import { productOps } from './products.ts'
 import { randomOps } from './random.ts'
 import { stageOps } from './stages.ts'
 import { stagingOps } from './staging.ts'
+import { startOps } from './start.ts'
 import { syncOps } from './sync.ts'
 import { valueOps } from './values.ts'
 import { viewOps } from './views.ts'
@@ -28,6 +29,7 @@ const all = {
   ...stageOps,
   ...stagingOps,
   ...productOps,
+  ...startOps,
 }
 
 export type OpName = keyof typeof all

@@ -47,6 +47,7 @@ import { attribute, walk, type Block, type KernelIR, type Node } from '../node.t
 import {
   declaresBarriers,
   entryOf,
+  isOfStart,
   isPassive,
   isPublished,
   isRemote,
@@ -65,9 +66,12 @@ import { verify } from '../verify.ts'
 import { hasEffect, removeDead } from './dead.ts'
 import { elsewhere } from './elsewhere.ts'
 
-/** Returns the `roles` node of a kernel whose other nodes have no effects, and undefined for any other kernel. */
+/**
+ * Returns the `roles` node of a kernel whose other nodes have no effects or belong to the start of a program. Returns
+ * undefined for any other kernel.
+ */
 export function soleRoles(body: Block): Node | undefined {
-  const [node, ...others] = body.nodes.filter((one) => !isPassive(one))
+  const [node, ...others] = body.nodes.filter((one) => !isPassive(one) && !isOfStart(one))
   return node?.op === 'roles' && others.length === 0 ? node : undefined
 }
 

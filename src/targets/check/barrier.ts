@@ -29,10 +29,16 @@ export class ArrivalBarrier {
   readonly #arrivers = new Set<number>()
   /** A unique name for the barrier, which is the same in every run. */
   readonly key: string
+  /**
+   * Whether the threads of the program may use the barrier. In the last stage for a GPU, one thread initialises the
+   * barriers of a program, and then all threads synchronise. In other stages, a barrier is ready where it is declared.
+   */
+  state: 'declared' | 'initialised' | 'ready'
 
-  constructor(arrivals: number, key: string) {
+  constructor(arrivals: number, key: string, state: ArrivalBarrier['state'] = 'ready') {
     this.#arrivals = arrivals
     this.key = key
+    this.state = state
   }
 
   /**

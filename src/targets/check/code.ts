@@ -36,6 +36,8 @@ export interface Surroundings {
   readonly isUsed: boolean
   /** True if several roles arrive at the barriers at which this node arrives. */
   readonly isContended: boolean
+  /** True if ops at the start of a program initialise its barriers, as in the last stage for a GPU. */
+  readonly startsExplicitly: boolean
   /**
    * The register that the surrounding `until` loop tests. The op `words.take` sets the register to 1 if a flag-in-data
    * word of the current epoch has not arrived.

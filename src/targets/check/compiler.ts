@@ -5,6 +5,7 @@
 import { analysis } from '../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../ir/node.ts'
 import { arrivesAt, entryOf, mayWait, opOf, type OpName } from '../../ir/ops/index.ts'
+import { hasStart } from '../../ir/start.ts'
 import { usesOf } from '../../world/uses.ts'
 import { compileIf, compileLast, compileOnce, compileRoles, compileTeams } from './branches.ts'
 import type { Code, Instruction, Structural, Surroundings } from './code.ts'
@@ -30,11 +31,14 @@ export class Compiler {
   readonly #used: ReadonlySet<Node>
   /** The roles that arrive at the barriers of each barrier declaration. */
   readonly #arrivers = new Map<Node, Set<Block>>()
+  /** True if the stage that inserts the start of a program has run. */
+  readonly #startsExplicitly: boolean
   #next = 0
   #missing: number | undefined
 
   constructor(ir: KernelIR) {
     this.#ir = ir
+    this.#startsExplicitly = hasStart(ir)
     for (const roles of walk(ir.body))
       if (opOf(roles).flow === 'warps')
         for (const role of roles.blocks)
@@ -72,7 +76,8 @@ export class Compiler {
 
   #around(node: Node): Surroundings {
     const isContended = (this.#arrivers.get(arrivesAt(node) ?? node)?.size ?? 0) > 1
-    return { isUsed: this.#used.has(node), isContended, missing: this.#missing }
+    const startsExplicitly = this.#startsExplicitly
+    return { isUsed: this.#used.has(node), isContended, startsExplicitly, missing: this.#missing }
   }
 
   /** The number of the instruction that is compiled next. */

@@ -9,6 +9,7 @@ import * as diagnostics from './diagnostics.ts'
 import * as engines from './engines.ts'
 import * as memory from './memoryInstructions.ts'
 import * as staging from './staging.ts'
+import * as start from './start.ts'
 import { atomic } from './strongAccess.ts'
 import * as sync from './syncInstructions.ts'
 import { constant, evaluated, program, programs, rank } from './values.ts'
@@ -71,6 +72,10 @@ export const makers: Readonly<Record<Exclude<OpName, Structural>, Maker>> = {
   'staging.place': staging.place,
   stage: staging.stage,
   'store.box': staging.storeBox,
+  ...opsWith({ place: 'start' }, start.ordered),
+  'start.barriers': start.barriers,
+  'start.aborted': start.aborted,
+  'start.meet': start.meet,
   'words.post': words.post,
   'words.take': words.take,
   'advance.signal': words.advance,

@@ -2,10 +2,11 @@
 import { attribute, type Node } from '../../ir/node.ts'
 import type { Order, Scope } from '../../ir/ops/index.ts'
 import { accessOf, misuse, type WrongView } from './access.ts'
-import type { Agent } from './agent.ts'
+import { describe, type Agent } from './agent.ts'
 import { ArrivalBarrier } from './barrier.ts'
 import { barriersOf } from './clusters.ts'
 import { always, type Maker } from './code.ts'
+import { StopRun } from './findings.ts'
 import { describeFlag, type FlagView, type Wanted } from './flags.ts'
 import type { Machine } from './machine.ts'
 import { canMeet, meet, missing } from './meeting.ts'
@@ -86,7 +87,7 @@ export const wait: Maker = (node, _, [flag, count]) => ({
 
 // Instructions for barriers inside a program
 
-export const barriers: Maker = (node, out) => {
+export const barriers: Maker = (node, out, _, { startsExplicitly }) => {
   const count = attribute<number>(node, 'count')
   const arrivals = attribute<number>(node, 'arrivals')
   return {
@@ -94,18 +95,37 @@ export const barriers: Maker = (node, out) => {
     sync: false,
     run(agent) {
       const key = `barrier ${agent.rank}.${agent.stream}.${agent.program}.${out}`
-      const made = Array.from({ length: count }, (_, i) => new ArrivalBarrier(arrivals, `${key}.${i}`))
+      const state = startsExplicitly ? 'declared' : 'ready'
+      const made = Array.from({ length: count }, (_, i) => new ArrivalBarrier(arrivals, `${key}.${i}`, state))
       agent.instance.barriers.push(made)
       agent.registers[out] = made
     },
   }
 }
 
+/** The error that ends the run because a role uses a barrier that the start of the program has not made ready. */
+function tooEarly(agent: Agent, node: Node, state: 'declared' | 'initialised'): StopRun {
+  const why =
+    state === 'declared'
+      ? 'which no thread has initialised'
+      : 'which one thread has initialised, but the threads have not synchronised since'
+  return new StopRun({
+    kind: 'race',
+    kernel: agent.launch.kernel,
+    message: `a role uses a barrier ${why}`,
+    parties: [{ who: describe(agent), what: `executes ${node.op}`, site: node.site }],
+  })
+}
+
 const isWrong = (view: unknown): view is WrongView => !(view instanceof ArrivalBarrier)
+
+/** True for a barrier whose use ends the run. */
+const isUnusable = (view: unknown): boolean => !(view instanceof ArrivalBarrier) || view.state !== 'ready'
 
 export function barrierOf(agent: Agent, node: Node, register: number): ArrivalBarrier {
   const view = agent.registers[register] as ArrivalBarrier | WrongView
   if (isWrong(view)) throw misuse(accessOf(agent, node), view)
+  if (view.state !== 'ready') throw tooEarly(agent, node, view.state)
   return view
 }
 
@@ -139,7 +159,7 @@ const arriveNow: Maker = (node, _, [first], { isContended }) => ({
       one.arrive(agent, node, machine)
   },
   commutes: (agent, machine) =>
-    isWrong(agent.registers[first]) || !machine.strong.isSharedPlace(barrierOf(agent, node, first).key),
+    isUnusable(agent.registers[first]) || !machine.strong.isSharedPlace(barrierOf(agent, node, first).key),
 })
 
 /** The register of the node contains the barrier at which the next `arrive.held` arrives, or undefined for none. */
@@ -167,7 +187,7 @@ export const waitPhase: Maker = (node, _, [first, phase]) => ({
   node,
   sync: true,
   ready: (agent) =>
-    isWrong(agent.registers[first]) ||
+    isUnusable(agent.registers[first]) ||
     barrierOf(agent, node, first).isReady(agent.registers[phase] as number),
   run: (agent, machine) =>
     barrierOf(agent, node, first).wait(agent, node, agent.registers[phase] as number, machine),

@@ -1,12 +1,13 @@
 /**
- * Tests that the decisions by which the IR of the last stage becomes CUDA text agree with that IR. The attribute `by`
- * of a node says whether an engine (TMA or the matrix unit) accesses memory. The race checker relies on the attribute
- * `by`, so the CUDA text must use the engine that this attribute names.
+ * Tests that the decisions by which the last IR stage becomes text agree with that stage. The attribute `by` of a node
+ * says whether an engine (TMA or the matrix unit) accesses memory. The checker explores the kernel with the attribute
+ * `by`, so the CUDA text must use the same engine for the same nodes. The start of the program initialises each barrier
+ * for a number of arrivals, so the text must make as many.
  */
-import { walk, type Node } from '../../../ir/node.ts'
-import { opOf, type Completion } from '../../../ir/ops/index.ts'
+import { attribute, walk, type Node } from '../../../ir/node.ts'
+import { isLoop, opOf, type Completion } from '../../../ir/ops/index.ts'
 import { KernelError } from '../../../ir/site.ts'
-import type { Decisions } from './decide.ts'
+import { hardwareArrivals, type Decisions } from './decide.ts'
 import { isByWarpgroups } from './products.ts'
 
 type Unit = 'engine' | 'threads'
@@ -28,6 +29,8 @@ export function expectAgreement(decisions: Decisions): void {
   const { ir } = decisions
   if (!ir.passed?.some((stage) => stage === 'order')) return
   for (const node of walk(ir.body)) {
+    if (node.op === 'start.barriers') expectArrivals(node, decisions)
+    if (isLoop(node)) expectPolls(node, decisions)
     const { completes } = opOf(node)
     if (completes === 'at once') continue
     const decided: Unit = unitOf[completes](node, decisions) ? 'engine' : 'threads'
@@ -36,6 +39,26 @@ export function expectAgreement(decisions: Decisions): void {
       throw new KernelError(
         `${ir.name}: ${node.op} is by ${by} in the stage order, and the decisions say by ${decided}`,
         node.site,
+      )
+  }
+}
+
+/** Throws an error if the decisions say that a loop polls or repeats otherwise than the IR states. */
+function expectPolls(loop: Node, { ir, loops }: Decisions): void {
+  const { polls, together = false } = loop.attributes
+  if (polls !== loops.polling.get(loop) || together !== loops.together.has(loop))
+    throw new KernelError(`${ir.name}: the decisions say that ${loop.op} polls otherwise`, loop.site)
+}
+
+/** Throws an error if a barrier is initialised for another number of arrivals than the text makes. */
+function expectArrivals(node: Node, decisions: Decisions): void {
+  const initialised = attribute<readonly number[]>(node, 'arrivals')
+  for (const [i, declared] of node.inputs.entries()) {
+    const made = hardwareArrivals(declared, decisions)
+    if (initialised[i] !== made)
+      throw new KernelError(
+        `${decisions.ir.name}: barriers are initialised for ${initialised[i]} arrivals, and the threads make ${made}`,
+        declared.site,
       )
   }
 }

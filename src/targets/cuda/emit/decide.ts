@@ -305,6 +305,10 @@ function planArrivers(ir: KernelIR, groupOf: ReadonlyMap<Node, Group>): Readonly
   return arrivers
 }
 
+/** The number of hardware arrivals that complete a phase of declared barriers. */
+export const hardwareArrivals = (node: Node, { arrivers }: Pick<Decisions, 'arrivers'>): number =>
+  attribute<number>(node, 'arrivals') * (arrivers.get(node) ?? 1)
+
 /**
  * Returns a predicate: true if the program itself may have written the memory behind a ref with ordinary stores. A
  * local read does not see writes to other ranks, and a read from another rank does not see local writes.

@@ -6,7 +6,7 @@ import { typeName } from '../../../ir/type.ts'
 import { programsPerProcessor } from '../../../world/machine.ts'
 import { isFragment, isSplat } from './assign.ts'
 import type { CopyPlan } from './copies.ts'
-import type { Decisions } from './decide.ts'
+import { hardwareArrivals, type Decisions } from './decide.ts'
 import { registersOf, type Group } from './groups.ts'
 import { headerOf } from './header.ts'
 import type { Layout } from './layout.ts'
@@ -51,12 +51,13 @@ export function roles({ roles, arrivers, ir, facts, sharedBytes }: Decisions): s
     return `${one.name}: ${who} from thread ${one.first}; ${registers}${changed}; thread barrier ${one.barrier}`
   }
   const barriers = [...walk(ir.body)].filter(declaresBarriers)
-  const arrivals = (node: Node): number => attribute<number>(node, 'arrivals') * (arrivers.get(node) ?? 1)
   return [
     `${roles.block} threads per program; a multiprocessor has room for at least ${plural(resident, 'program')}`,
     ...[...roles.groups.values()].map(group),
     ...(roles.groups.size === 0 ? [group(roles.whole)] : []),
-    ...barriers.map((node) => `${named(node)}: ${plural(arrivals(node), 'arrival')} per phase`),
+    ...barriers.map(
+      (node) => `${named(node)}: ${plural(hardwareArrivals(node, { arrivers }), 'arrival')} per phase`,
+    ),
   ]
 }
 

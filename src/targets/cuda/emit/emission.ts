@@ -3,6 +3,7 @@
  * and the C++ text of each IR node rendered so far. A renderer in `render/` uses only this state and the op that it
  * renders.
  */
+import { exchangeOf, isExchanged, type ExchangeStep } from '../../../ir/exchange.ts'
 import { attribute, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { isLoop, leadingInputs, opOf } from '../../../ir/ops/index.ts'
 import { KernelError, type Site } from '../../../ir/site.ts'
@@ -37,7 +38,7 @@ import type { EmitFacts } from './recipe.ts'
 import { Recorder, type RecordPlan } from './record.ts'
 import { is16Bit, registerType, type Operand } from './spell.ts'
 import type { Scratch } from './scratch.ts'
-import type { Epoch, StartPlan } from './start.ts'
+import { epochsAt, type Epoch, type StartPlan } from './start.ts'
 import type { TileGroup } from './tileOrder.ts'
 import type { Region, Tile } from './tiles.ts'
 import type { Uses } from './uses.ts'
@@ -152,6 +153,8 @@ export class Emission {
   readonly #scalars = new Map<Node, Code>()
   readonly #variables = new Map<Node, Variable>()
   readonly #fragments = new Map<Node, FragmentText>()
+  /** The epochs that the start of the program reads. */
+  readonly #epochs: readonly Epoch[]
   readonly #renderBlock: (block: Block, emission: Emission) => void
 
   constructor(plans: EmissionPlans, renderBlock: (block: Block, emission: Emission) => void) {
@@ -160,6 +163,7 @@ export class Emission {
     this.group = plans.roles.whole
     this.recorder = plans.record && new Recorder(this, plans.record)
     this.#renderBlock = renderBlock
+    this.#epochs = epochsAt(plans.ir.body.nodes.find(({ op }) => op === 'start.epochs'))
   }
 
   refuse(node: Node, problem: string): never {
@@ -225,8 +229,23 @@ export class Emission {
     )
   }
 
+  /**
+   * Writes the exchange of a node's elements, step by step as the IR states it. `meet` is a thread barrier of the group;
+   * the caller writes the other steps.
+   */
+  exchange(node: Node, steps: Partial<Record<Exclude<ExchangeStep, 'meet'>, () => void>>): void {
+    const stated = exchangeOf(node)
+    if (stated.length === 0)
+      throw new Error(`${node.op} at ${node.site} exchanges elements, and the IR has no exchange`)
+    for (const step of stated) {
+      if (step === 'meet') this.meet(node.site)
+      else if (steps[step]) steps[step]()
+      else throw new Error(`${node.op} at ${node.site}: its exchange has no step ${step}`)
+    }
+  }
+
   /** The text of the address of this group's exchange buffer in shared memory. */
-  exchange(): Code {
+  exchangeBuffer(): Code {
     return plus(word('shared'), integer(this.plans.shared.exchange.get(this.group)!.at))
   }
 
@@ -236,18 +255,17 @@ export class Emission {
   }
 
   /**
-   * Declares a variable in all threads of the group. One thread evaluates the expression and shares the value with the
-   * other threads.
+   * Declares a variable in all threads of the group. One thread evaluates the expression and shares the value, unless the
+   * group has only one thread.
    */
-  fromLeader(type: Part, name: Part, expression: Part, site?: Site): void {
-    if (this.group.solo) return this.out.line(code`const ${type} ${name} = ${expression};`, site)
-    this.out.line(
-      code`if (thread == 0) ${lib.shared_store}<${type}>(${this.exchange()}, ${expression});`,
-      site,
-    )
-    this.meet()
-    this.out.line(code`const ${type} ${name} = ${lib.shared_load}<${type}>(${this.exchange()});`)
-    this.meet()
+  fromLeader(node: Node, type: Part, name: Part, expression: Part): void {
+    if (!isExchanged(node)) return this.out.line(code`const ${type} ${name} = ${expression};`, node.site)
+    const at = this.exchangeBuffer()
+    this.exchange(node, {
+      write: () =>
+        this.out.line(code`if (thread == 0) ${lib.shared_store}<${type}>(${at}, ${expression});`, node.site),
+      read: () => this.out.line(code`const ${type} ${name} = ${lib.shared_load}<${type}>(${at});`),
+    })
   }
 
   // Values
@@ -411,7 +429,7 @@ export class Emission {
 
   /** The name of the variable with this launch's epoch of a flag set, which is declared at the start of the kernel. */
   epoch(flags: string, side: Epoch['side']): Code {
-    if (!this.plans.start.epochs.some((one) => one.flags === flags && one.side === side))
+    if (!this.#epochs.some((one) => one.flags === flags && one.side === side))
       throw new Error(`${this.plans.ir.name} does not read the ${side} epoch of ${flags} at its start`)
     return word(`${flags}_${side}_epoch`)
   }

@@ -3,6 +3,7 @@
  * which loads of flag-in-data words are repeated by all threads of a group together.
  */
 import { analysis } from '../../../ir/analysis.ts'
+import { isExchanged } from '../../../ir/exchange.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { awaitsBarrier, isLoop, isOfThreads, opOf, type OpName } from '../../../ir/ops/index.ts'
 import { isFragment, type Layouts } from './assign.ts'
@@ -112,8 +113,8 @@ function isLong(loop: Node): boolean {
  * product.
  */
 function isTogether(node: Node, products: Known['products']): boolean {
-  const { op, attributes } = node
-  if (opOf(node).meets !== 'never' || attributes.exchange !== undefined) return true
+  const { op } = node
+  if (opOf(node).meets !== 'never' || isExchanged(node)) return true
   if (op === 'dot') return products.get(node) !== 'elements'
   // When a launch is aborted, all threads decide together whether to leave a loop. The nodes inside an inner `until`
   // loop are examined separately.

@@ -100,10 +100,9 @@ export class Recorder {
     out.line(code`if (thread == 0) ${lib.program_begins}(${this.#notes}, ${this.#plan.recorders.size});`)
   }
 
-  /** Emits the last recording statement of the kernel, which records that a program ends. */
+  /** Emits the last recording statement of the kernel: a program ends. The threads have synchronised before it. */
   ends(): void {
     const { out } = this.#emission
-    out.line('__syncthreads();')
     out.line(
       code`if (thread == 0) ${lib.program_ends}(${this.#log}, ${this.#notes}, ${whatOf(eventKind.program, 0, 0)}u);`,
     )

@@ -1,13 +1,14 @@
 /**
- * Lists the differences between the recording variant of a kernel and its normal variant, apart from the log. The IR of
- * the last stage is compared node by node between the two variants (ir/difference.ts), with the decisions about each
- * node. After the nodes, the decisions about roles and launches are compared. The stages insert no ops for recording,
- * because the renderers emit the code that writes the log.
+ * Lists the differences between the recording variant of a kernel and its normal variant, apart from the log. The last
+ * IR stages of both variants are compared node by node (ir/difference.ts), with the decisions about each node. The
+ * decisions about roles and launches are compared afterwards. A thread barrier that belongs to the log (attribute `log`)
+ * is no difference. The ops at the start of a program are compared by the decisions about launches. The renderers emit
+ * the code that writes the log.
  */
 import { named, subjectOf } from '../../../ir/decisions.ts'
 import { difference, type Details, type Difference } from '../../../ir/difference.ts'
 import type { KernelIR, Node } from '../../../ir/node.ts'
-import { copyOf } from '../../../ir/ops/index.ts'
+import { copyOf, isOfStart } from '../../../ir/ops/index.ts'
 import { isFragment, isSplat } from './assign.ts'
 import { atStage, LAST_STAGE } from '../facts.ts'
 import { decide, type Decisions } from './decide.ts'
@@ -22,7 +23,9 @@ export function unlikeUnrecorded(recorded: KernelIR, facts: EmitFacts): readonly
   const [here, there] = [facts, { ...facts, record: false }].map((one) =>
     decide(atStage(recorded, LAST_STAGE, one), one),
   )
-  const nodes = difference([here.ir.body, detailsIn(here)], [there.ir.body, detailsIn(there)])
+  const nodes = difference([here.ir.body, detailsIn(here)], [there.ir.body, detailsIn(there)]).filter(
+    ({ node }) => node.attributes.log !== true && !isOfStart(node),
+  )
   const { name } = recorded
   return [
     ...new Set([

@@ -3,7 +3,7 @@
  * advances, whether it reads the abort word, and which number each wait reports when a launch is aborted.
  */
 import { analysis } from '../../../ir/analysis.ts'
-import { walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
+import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { epochOf, mayWait, opOf, origin, paramName } from '../../../ir/ops/index.ts'
 import type { RolesPlan } from './groups.ts'
 
@@ -28,6 +28,13 @@ export interface StartPlan {
   /** The author's source lines that contain waits. If the list is empty, programs need not read the abort word. */
   readonly waitLines: readonly string[]
 }
+
+/** The epochs that an op at the start of a kernel reads or advances. */
+export const epochsAt = (node: Node | undefined): Epoch[] =>
+  (node?.inputs ?? []).map((flags, i) => ({
+    flags: paramName(flags),
+    side: attribute<readonly Epoch['side'][]>(node!, 'sides')[i],
+  }))
 
 type Groups = Pick<RolesPlan, 'groups'>
 

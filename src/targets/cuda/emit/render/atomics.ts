@@ -50,7 +50,7 @@ export const atomic: Renderer = (node, emission) => {
     const guard = mask && emission.scalar(mask)
     if (isUsed) {
       const name = emission.variable(`before_${verb}`)
-      emission.fromLeader(type, name, guard ? code`${guard} ? ${text} : (${type})0` : text, node.site)
+      emission.fromLeader(node, type, name, guard ? code`${guard} ? ${text} : (${type})0` : text)
       emission.setVariable(node, name)
     } else emission.byLeader(code`${guard ? code`if (${guard}) ` : ''}${text};`, node.site)
   } else {

@@ -129,7 +129,7 @@ export function stopped({ group, params }: Emission): Code {
  * text of the number of iterations so far.
  */
 function leaveIfStopped(loop: Node, turns: () => Code, emission: Emission): void {
-  const every = emission.plans.loops.polling.get(loop)
+  const { polls: every } = loop.attributes as { polls?: number }
   if (every === undefined) return
   const leave = emission.plans.usesCopyEngine ? code`{ ${lib.copies_arrive}(); break; }` : 'break;'
   emission.out.line(code`if (${turns()} % ${every} == ${every - 1} && ${stopped(emission)}) ${leave}`)
@@ -263,7 +263,7 @@ function declareIndices(
  * whether to leave the loop.
  */
 export const whileLoop: Renderer = (node, emission) => {
-  const { out, plans } = emission
+  const { out } = emission
   const [condition, body] = node.blocks
   const variables = declareState(node, node.inputs, body.params, emission)
   bindState(variables, condition.params, emission)
@@ -277,7 +277,7 @@ export const whileLoop: Renderer = (node, emission) => {
         emission.block(condition)
         out.line(code`if (!${emission.scalar(condition.results[0])}) break;`, node.site)
         out.block(
-          code`if (${turns} % ${plans.loops.polling.get(node)!} == 0 && ${stopped(emission)})`,
+          code`if (${turns} % ${attribute<number>(node, 'polls')} == 0 && ${stopped(emission)})`,
           () => {
             emission.byLeader(code`${lib.tell_wait}(${emission.params.control}, ${site}, 0xffffffff, 0, 0);`)
             out.line('break;')
@@ -417,6 +417,6 @@ export const last: Renderer = (node, emission) => {
     ? code`${lib.last_arrival}(${counter} + ${emission.scalar(index)}, ${wanted})`
     : code`${lib.last_program}(${counter}, ${wanted})`
   const name = emission.names.take('is_last')
-  emission.fromLeader('u32', name, code`(u32)${arrival}`, node.site)
+  emission.fromLeader(node, 'u32', name, code`(u32)${arrival}`)
   out.block(code`if (${name})`, () => emission.names.scope(() => emission.block(node.blocks[0])))
 }

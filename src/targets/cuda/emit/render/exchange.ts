@@ -57,10 +57,11 @@ export const move: Renderer = (node, emission) => {
   const extents = shape.length === 1 ? [1, shape[0]] : shape
   const base = group(emission.scratch(node))
   const written = { tile: plainTile(source, extents), base, transposed: false, row: undefined }
-  writeTile(source, written, emission)
-  emission.meet(node.site)
   const view = { ...written, transposed: node.op === 'transpose' }
-  readElements(node, (place) => sharedAddress(view, place), emission)
+  emission.exchange(node, {
+    write: () => writeTile(source, written, emission),
+    read: () => readElements(node, (place) => sharedAddress(view, place), emission),
+  })
 }
 
 /** Broadcasts the only element of a fragment to all threads and returns the name of the variable that holds it. */
@@ -69,11 +70,13 @@ export function moveElement(node: Node, emission: Emission): string {
   const { dtype } = source.type as ValueType
   const base = group(emission.scratch(node))
   const view = { tile: plainTile(source, [1, 1]), base, transposed: false, row: undefined }
-  writeTile(source, view, emission)
-  emission.meet(node.site)
   const name = emission.names.take('stretched')
   const type = registerType(dtype)
-  emission.out.line(code`const ${type} ${name} = ${lib.shared_load}<${type}>(${base});`, node.site)
+  emission.exchange(node, {
+    write: () => writeTile(source, view, emission),
+    read: () =>
+      emission.out.line(code`const ${type} ${name} = ${lib.shared_load}<${type}>(${base});`, node.site),
+  })
   return name
 }
 
@@ -88,6 +91,5 @@ export const rows: Renderer = (node, emission) => {
     transposed: false,
     row: undefined,
   }
-  writeTile(indices, view, emission)
-  emission.meet(node.site)
+  emission.exchange(node, { write: () => writeTile(indices, view, emission) })
 }

@@ -23,17 +23,22 @@ const extentsOf = ({ shape }: ValueType): readonly [number, number] =>
 const numberOf = (type: ValueType, place: readonly Code[]): Code =>
   place.length === 1 ? place[0] : code`(${place[0]} * ${extentsOf(type)[1]} + ${place[1]})`
 
-/** Writes the inputs of a node to its scratch memory, and returns the address of the scratch memory. */
-function writeInputs(node: Node, emission: Emission): Code {
-  const base = group(emission.scratch(node))
+/** The address of the scratch memory of a node. */
+const baseOf = (node: Node, emission: Emission): Code => group(emission.scratch(node))
+
+/** Writes the inputs to scratch memory. */
+function writeInputs(node: Node, emission: Emission): void {
+  const base = baseOf(node, emission)
   node.inputs.forEach((input, i) => {
     const tile = plainTile(input, extentsOf(typeOf(input)))
     const at = i === 0 ? base : code`(${emission.scratch(node)} + ${i * tile.stageBytes})`
     writeTile(input, { tile, base: at, transposed: false, row: undefined }, emission)
   })
-  emission.meet(node.site)
-  return base
 }
+
+/** Writes the inputs of a node to its scratch memory, from which `read` then reads. */
+const readingInputs = (node: Node, emission: Emission, read: () => void): void =>
+  emission.exchange(node, { write: () => writeInputs(node, emission), read })
 
 /**
  * Describes the rows (or columns) of the input along the axis of the node: `lines` is the number of rows, `extent` the
@@ -50,8 +55,10 @@ function linesOf(node: Node): { lines: number; extent: number; apart: number; st
     : { lines: columns, extent: rows, apart: bytes, step: columns * bytes }
 }
 
-const best: Renderer = (node, emission) => {
-  const base = writeInputs(node, emission)
+const best: Renderer = (node, emission) => readingInputs(node, emission, () => readBest(node, emission))
+
+function readBest(node: Node, emission: Emission): void {
+  const base = baseOf(node, emission)
   const { extent, apart, step } = linesOf(node)
   const { dtype } = typeOf(node.inputs[0])
   const call = (line: Code): Code =>
@@ -75,29 +82,31 @@ const best: Renderer = (node, emission) => {
 /** Renders a prefix sum. One thread adds up the elements of a row or column in order. */
 const runningSum: Renderer = (node, emission) => {
   const { dtype } = typeOf(node)
-  const base = writeInputs(node, emission)
+  const base = baseOf(node, emission)
   const { lines, extent, apart, step } = linesOf(node)
   const type = registerType(dtype)
   const wide = dtype === 'i64' ? 'u64' : 'u32'
   const sum = dtype === 'i32' || dtype === 'i64' ? `(${dtype})((${wide})a + (${wide})b)` : 'a + b'
   const add = code`[](${type} a, ${type} b) { return ${sum}; }`
-  emission.out.line(
-    code`for (u32 line = thread; line < ${lines}; line += ${emission.group.threads}) ${lib.scan_line}<${type}>(${base} + line * ${apart}, ${step}, ${extent}, ${add});`,
-    node.site,
-  )
-  emission.meet(node.site)
-  const { bytes } = dtypes[dtype]
-  readElements(node, (place) => code`${base} + ${numberOf(typeOf(node), place)} * ${bytes}`, emission)
+  const scan = code`for (u32 line = thread; line < ${lines}; line += ${emission.group.threads}) ${lib.scan_line}<${type}>(${base} + line * ${apart}, ${step}, ${extent}, ${add});`
+  emission.exchange(node, {
+    write: () => writeInputs(node, emission),
+    change: () => emission.out.line(scan, node.site),
+    read: () => readInOrder(node, emission),
+  })
 }
 
-const reshape: Renderer = (node, emission) => {
-  const base = writeInputs(node, emission)
+/** Reads the elements of a node from its scratch memory, where they are in row-major order. */
+function readInOrder(node: Node, emission: Emission): void {
+  const base = baseOf(node, emission)
   const { bytes } = dtypes[typeOf(node).dtype]
   readElements(node, (place) => code`${base} + ${numberOf(typeOf(node), place)} * ${bytes}`, emission)
 }
 
+const reshape: Renderer = (node, emission) => readingInputs(node, emission, () => readInOrder(node, emission))
+
 const interleave: Renderer = (node, emission) => {
-  const base = writeInputs(node, emission)
+  const base = baseOf(node, emission)
   const type = typeOf(node.inputs[0])
   const { bytes } = dtypes[type.dtype]
   const [rows, columns] = extentsOf(type)
@@ -106,7 +115,7 @@ const interleave: Renderer = (node, emission) => {
     const number = numberOf(type, [...place.slice(0, -1), code`${column} / 2`])
     return code`${base} + (${column} % 2 * ${rows * columns} + ${number}) * ${bytes}`
   }
-  readElements(node, addressOf, emission)
+  readingInputs(node, emission, () => readElements(node, addressOf, emission))
 }
 
 export const gatherings: Readonly<Record<GatheredName, Renderer>> = {

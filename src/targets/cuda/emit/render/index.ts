@@ -112,6 +112,8 @@ export const renderers: Readonly<Record<OpName, Renderer>> = {
   until: words.until,
   'advance.signal': words.advance,
   'advance.wait': words.advance,
+  // The emitter writes the start when the body is known (start.ts).
+  ...opsWith({ place: 'start' }, silent),
 }
 
 export function renderBlock(block: Block, emission: Emission): void {

@@ -137,7 +137,7 @@ function loadScalar(node: Node, place: Place, emission: Emission): void {
   if (!order)
     return emission.out.line(code`const ${type} ${name} = ${masked(read(place, type, address))};`, node.site)
   const strong = emission.strong({ op: 'load', dtype, order, scope: scope!, space: place.space }, node)
-  emission.fromLeader(type, name, masked(code`${strong}(${address})`), node.site)
+  emission.fromLeader(node, type, name, masked(code`${strong}(${address})`))
 }
 
 /**

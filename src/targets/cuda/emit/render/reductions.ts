@@ -148,13 +148,13 @@ function amongWarps(node: Node, emission: Emission, { warps, isWriter, own, at }
   const exists = layout.exists(REGISTER)
   const scratch = emission.scratch(node)
   const guard = exists ? code`${isWriter} && ${exists}` : isWriter
-  out.unrolled(
-    layout.count,
-    code`if (${guard}) ${lib.shared_store}<${type}>(${scratch} + ${at(own, place)}, ${name}[i]);`,
-  )
-  emission.meet(node.site)
+  const write = code`if (${guard}) ${lib.shared_store}<${type}>(${scratch} + ${at(own, place)}, ${name}[i]);`
   const total = code`${type} total = ${neutral(reduction, dtype)}; for (u32 w = 0; w < ${warps}; ++w) total = ${combine('total', code`${lib.shared_load}<${type}>(${scratch} + ${at('w', place)})`)}; ${name}[i] = total;`
-  out.unrolled(layout.count, exists ? code`if (${exists}) { ${total} }` : code`{ ${total} }`)
+  const read = exists ? code`if (${exists}) { ${total} }` : code`{ ${total} }`
+  emission.exchange(node, {
+    write: () => out.unrolled(layout.count, write),
+    read: () => out.unrolled(layout.count, read),
+  })
 }
 
 function toScalar(node: Node, emission: Emission): void {
@@ -173,13 +173,15 @@ function toScalar(node: Node, emission: Emission): void {
   )
   out.line(code`${partial} = ${lib.across}<1, 32>(${partial}, ${lambda(type, combine)});`)
   const bytes = dtype === 'i64' ? 8 : 4
-  const at = (warp: string): Code => code`${emission.exchange()} + ${warp} * ${bytes}`
-  out.line(code`if (thread % 32 == 0) ${lib.shared_store}<${type}>(${at('thread / 32')}, ${partial});`)
-  emission.meet()
-  out.line(code`${partial} = ${neutral(node, dtype)};`)
-  out.line(
-    code`for (u32 w = 0; w < ${group.warps}; ++w) ${partial} = ${combine(partial, code`${lib.shared_load}<${type}>(${at('w')})`)};`,
-  )
-  emission.meet()
+  const at = (warp: string): Code => code`${emission.exchangeBuffer()} + ${warp} * ${bytes}`
+  const total = code`for (u32 w = 0; w < ${group.warps}; ++w) ${partial} = ${combine(partial, code`${lib.shared_load}<${type}>(${at('w')})`)};`
+  emission.exchange(node, {
+    write: () =>
+      out.line(code`if (thread % 32 == 0) ${lib.shared_store}<${type}>(${at('thread / 32')}, ${partial});`),
+    read: () => {
+      out.line(code`${partial} = ${neutral(node, dtype)};`)
+      out.line(total)
+    },
+  })
   emission.setVariable(node, partial)
 }

@@ -111,7 +111,7 @@ export const reached: Renderer = (node, emission) => {
   const flag = flagOf(node.inputs[0], emission)
   const name = emission.names.take('is_reached')
   const look = code`${lib.flag_reached}(${lib.flag_load}(${flag.pointer}), ${wantedOf(node, flag, emission)})`
-  emission.fromLeader('u32', name, code`(u32)${look}`, node.site)
+  emission.fromLeader(node, 'u32', name, code`(u32)${look}`)
   emission.setScalar(node, group(code`${name} != 0`))
 }
 

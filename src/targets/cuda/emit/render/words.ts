@@ -1,5 +1,5 @@
 /** Renders stores and loads of flag-in-data words, whose low two bits hold the epoch. See ../words.ts. */
-import { walk } from '../../../../ir/node.ts'
+import { attribute, walk } from '../../../../ir/node.ts'
 import { paramName } from '../../../../ir/ops/index.ts'
 import { all, code, joined, REGISTER } from '../code.ts'
 import { wordOrder } from '../words.ts'
@@ -20,7 +20,7 @@ export const advance: Renderer = () => {}
  * together, all threads of the group repeat the block together.
  */
 export const until: Renderer = (node, emission) => {
-  const { out, group, params, plans } = emission
+  const { out, group, params } = emission
   const number = ++emission.labels
   const [tries, missing] = ['tries', 'missing'].map((name) => emission.names.take(`${name}_${number}`))
   const [body] = node.blocks
@@ -32,14 +32,14 @@ export const until: Renderer = (node, emission) => {
   emission.missing = missing
   emission.block(body)
   emission.missing = undefined
-  const isAlone = !plans.loops.together.has(node)
+  const isAlone = node.attributes.together !== true
   const isMissing = code`(${missing} & 3) != 0`
   const any = isAlone ? isMissing : code`${lib.group_any}(${group.barrier}, ${group.threads}, ${isMissing})`
   const isStopped = isAlone ? code`${lib.abort_raised}(${params.control})` : stopped(emission)
   const told = code`${lib.tell_wait}(${params.control}, ${site}, ${params.rank}, ${epoch} - 1, ${epoch});`
   out.block(code`if (${any})`, () => {
     out.line(
-      code`if (++${tries} % ${plans.loops.polling.get(node)!} != 0 || !${isStopped}) goto again_${number};`,
+      code`if (++${tries} % ${attribute<number>(node, 'polls')} != 0 || !${isStopped}) goto again_${number};`,
     )
     if (isAlone) out.line(told)
     else emission.byLeader(told)

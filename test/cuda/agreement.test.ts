@@ -1,0 +1,40 @@
+/**
+ * The decisions that the stage `order` makes IR are made again for its result, from which the text is rendered. For all
+ * examples, and for probes of single ops, both agree about roles, shared memory and launches.
+ */
+import { fileURLToPath } from 'node:url'
+import { expect, it } from 'vitest'
+import type { KernelIR } from '../../src/ir/node.ts'
+import { through } from '../../src/ir/stages.ts'
+import { decide } from '../../src/targets/cuda/emit/decide.ts'
+import { launch, roles } from '../../src/targets/cuda/emit/describe.ts'
+import { factsOf, type EmitFacts } from '../../src/targets/cuda/emit/recipe.ts'
+import { shapesOf } from '../../src/targets/cuda/facts.ts'
+import { gpuStages, lower } from '../../src/targets/cuda/stages.ts'
+import { opProbes } from '../golden/opProbes.ts'
+import { exampleLaunches } from '../golden/shippedLaunches.ts'
+
+const root = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '')
+
+function expectAgreement(recorded: KernelIR, options: Omit<EmitFacts, 'tensors'>): void {
+  const shapes = Object.entries(shapesOf(recorded)).map(([name, shape]) => [name, factsOf(shape)])
+  const facts: EmitFacts = { tensors: Object.fromEntries(shapes), ...options }
+  const given = through(lower(recorded), gpuStages.slice(0, -1), facts)
+  const made = through(given, gpuStages.slice(-1), facts)
+  const [before, after] = [given, made].map((ir) => {
+    const decisions = decide(ir, facts)
+    const { sharedBytes, products } = decisions
+    const kinds = [...products.values()]
+    return [roles(decisions), launch(decisions), sharedBytes, kinds]
+  })
+  expect(after, recorded.name).toEqual(before)
+}
+
+it.each([{}, { record: true }])('for examples: %j', async (options) => {
+  for (const { kernel, ranks, meta } of await exampleLaunches(root))
+    expectAgreement(kernel.record({ world: ranks, meta }), options)
+})
+
+it('for probes', () => {
+  for (const { kernel, ranks } of opProbes()) expectAgreement(kernel.record({ world: ranks }), {})
+})
