@@ -39,7 +39,7 @@ const ranks = 2
 const pairs = Number(option('pairs', '4'))
 const now = (): number => performance.now() * 1e6
 
-/** The exports of a checkout that the comparison uses, all of which older checkouts have, too. */
+/** The exports of a checkout that the comparison uses. Older checkouts have all of these exports, too. */
 interface Version {
   readonly openWorld: typeof openWorld
   readonly contest: typeof Contest

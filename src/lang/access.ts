@@ -12,7 +12,7 @@ export interface Access {
   readonly scope?: Scope
 }
 export interface Masked<R extends number> {
-  /** A mask: only the lanes for which it is true take part in the access. */
+  /** A mask: only the elements for which the mask is true are accessed. */
   readonly mask?: Value<'bool', 0 | (R & Rank)>
 }
 /** An operand for elements of dtype D and rank R: a number, a scalar for all elements, or one value per element. */

@@ -14,7 +14,7 @@ import { type Estimate, estimateGroups } from './estimate.ts'
 import { GrowingMatches, type GroupSource, Matches } from './matches.ts'
 import { takeEstimated, takeMessages } from './unlisted.ts'
 
-/** Lanes with fewer calls than this number are matched last, when the clocks are known from the other lanes. */
+/** Lanes (communicators or streams) with fewer calls are matched last, when the clocks are known from other lanes. */
 const SHORT = 16
 /** The maximum number of ranks for which all pairs of ranks are compared to find groups whose calls look alike. */
 const ALL_PAIRS = 16

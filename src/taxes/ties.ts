@@ -1,7 +1,7 @@
 /**
- * Finds ranks whose calls end together, for one section of a lane. A section is a set of calls that all ranks make in
- * the same order, so that the k-th calls of two ranks either belong to one collective or to two collectives at the same
- * position in the program.
+ * Finds ranks whose calls end together, for one section of a lane (a communicator, process group or stream). A section
+ * is a set of calls that all ranks make in the same order, so that the k-th calls of two ranks either belong to one
+ * collective or to two collectives at the same position in the program.
  *
  * Ranks of one group satisfy two laws. First, the ends of the calls agree: the distance between the end times of two
  * ranks is constant. Second, the waiting in the calls is explained: the last rank of a group does not wait, so in each

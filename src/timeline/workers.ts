@@ -6,7 +6,7 @@
  * Several workers may share one processor. The workers of a processor may be the roles of a program, the programs of
  * several streams, or the blocks on a GPU's multiprocessor. If a kernel only moves data, its programs count as
  * transferring whenever they do not wait. A worker that runs a role other than the leader records no programs. A worker
- * that recorded no programs belongs to every program of its processor during which it recorded an event.
+ * that recorded no programs counts as part of every program of its processor during which it recorded an event.
  */
 import { difference, intersection, type Intervals, union, unionInOrder, unionOf } from './intervals.ts'
 import { countBefore } from './search.ts'

@@ -69,8 +69,8 @@ export interface Tuned {
 }
 
 /**
- * The largest number of input sets, which is reached if each set is small. Every candidate is constructed on every set
- * of inputs.
+ * The largest number of input sets, which is reached if each set is small. The operation is built once for every pair
+ * of a candidate and an input set.
  */
 const mostSets = 8
 

@@ -1,7 +1,7 @@
 /**
  * Tests copies in flight: `putNbi`, `getNbi`, `copyAsync` from shared memory, `quiet` and `putSignal`. Hand-written
- * programs state the rules. Random programs are compared with an independent computation of happens-before, in which
- * the read and the write of a copy in flight are events of their own that only a `quiet` orders before later events.
+ * programs test each rule. Random programs are compared with an independent computation of happens-before, in which the
+ * read and the write of a copy in flight are events of their own that only a `quiet` orders before later events.
  */
 import { readFileSync } from 'node:fs'
 import fc from 'fast-check'

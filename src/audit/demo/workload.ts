@@ -6,7 +6,7 @@
  * other. Consecutive idle phases accumulate until the next work ends them.
  */
 
-/** Either one value for all ranks, or one value per rank. */
+/** A number that is the same for all ranks, or a list with one number per rank. */
 export type PerRank = number | readonly number[]
 
 export const ofRank = (value: PerRank, rank: number): number =>
@@ -73,7 +73,7 @@ interface Enqueued {
   readonly stream?: number
   /** The host thread: 0 is the main thread, and 1 is the thread of the backward pass. */
   readonly thread?: number
-  /** The delay of the work after the beginning of its phase. Only works of the phase `together` may have a delay. */
+  /** The delay of the work after the beginning of its phase. Only work in the phase `together` can have a delay. */
   readonly offset?: PerRank
 }
 

@@ -14,8 +14,8 @@
  * why.
  *
  * Code before the first pipeline of a block is no obstacle. If code before the pipeline writes the memory that the
- * producer copies, or acquires data that another agent has written there, the producer waits at a barrier until the
- * consumer has executed that code.
+ * producer copies, or acquires data that another agent has written to this memory, the producer waits at a barrier
+ * until the consumer has executed that code.
  *
  * A pipeline inside a role splits this role under the same conditions: the producer of the pipeline becomes an
  * additional role.

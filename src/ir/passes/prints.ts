@@ -11,8 +11,8 @@ import { tensorType, type ValueType } from '../type.ts'
 
 /**
  * The layout of a rank's print buffer, in words. The word `used` counts the words that printed lines have reserved, and
- * `dropped` counts the lines that did not fit. Each printed line has the number of its `print` op (from 1), the
- * program, and one word per number, or two for an i64.
+ * `dropped` counts the lines that did not fit. Each line in the buffer consists of the number of its `print` op (from
+ * 1), the number of the program, and one 32-bit word per printed number (two words for an i64).
  */
 export const printBuffer = { used: 0, dropped: 1, lines: 2, words: 1 << 14, program: 1, numbers: 2 } as const
 

@@ -1,7 +1,7 @@
 /**
- * Paints the lanes of the tracks into pixels. Each pixel column of a lane is a stack of categories, and each category
- * is as high as its share of the time. A pixel column therefore represents correctly the thousands of events that it
- * covers.
+ * Paints the rows of a timeline (lanes) into pixels. Each pixel column of a lane is a stack of categories, and each
+ * category is as high as its share of the time. A pixel column therefore represents correctly the thousands of events
+ * that it covers.
  */
 import { categories, categoryCount, WAIT } from '../categories.ts'
 

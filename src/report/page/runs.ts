@@ -53,8 +53,8 @@ function start(): Promise<void> {
 }
 
 /**
- * Selects a point. The user can choose a point in the list, by the buttons next to the list, or by any element of the
- * page that represents a point.
+ * Selects a point. The user can choose a benchmark point in the list, by the buttons next to the list, or by any
+ * element of the page that represents a point.
  */
 function choose(): void {
   const go = (place: number): void => void show(place).catch(fail)

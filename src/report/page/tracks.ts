@@ -16,7 +16,7 @@ import { View } from './view.ts'
 export type Selection =
   { readonly kind: 'event'; readonly place: Place } | { readonly kind: 'collective'; readonly index: number }
 
-/** The row and the events under a point of the canvas. */
+/** The row and the events under a position on the canvas. */
 export interface Hit {
   readonly row: Row
   /** The events or segments with the indices from `from` up to `to` (excluded). */
@@ -143,7 +143,7 @@ export class Tracks implements Plot {
     this.relayout()
   }
 
-  /** Switches a rank to its next state; the states are folded, busy streams, and all streams. */
+  /** Switches a rank to its next display mode: folded, busy streams or all streams. */
   foldNext(rank: number): void {
     const hasQuiet = this.layout.rows.some((row) => row.rank === rank && row.quiet > 0 && !row.isHosts)
     const extent = this.extents[rank]
@@ -213,7 +213,7 @@ export class Tracks implements Plot {
     })
   }
 
-  /** The row and the events within three pixels of a point on the canvas. */
+  /** The row and the events within three pixels of a position on the canvas. */
   hit(x: number, y: number): Hit | null {
     const row = rowAt(this.layout, y - AXIS + this.scroll)
     if (row === undefined || row.quiet > 0 || x < this.gutter || y < AXIS) return null

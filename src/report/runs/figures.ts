@@ -35,7 +35,7 @@ const figures: readonly Figure[] = [
   ['Median, recorded', ({ recorded }) => timed(recorded)],
 ]
 
-/** A row for points with a delayed rank: the time at which all ranks except the delayed rank had finished. */
+/** A row for benchmark points with a delayed rank: the time at which all ranks except the delayed rank had finished. */
 const punctualFigure: Figure = ['Ranks not delayed', ({ punctual }) => timed(punctual)]
 
 const deviationText = ({ largest, bound }: VariantResult['deviation']): string =>

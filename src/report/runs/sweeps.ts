@@ -1,6 +1,6 @@
 /**
- * Finds points that differ in only one property, so that a chart can show them. The property that differs is an extent,
- * the number of ranks, or the delay of a rank.
+ * Finds benchmark points that differ in only one property, so that a chart can show them. The property that differs is
+ * an extent, the number of ranks, or the delay of a rank.
  */
 import type { Point } from '../../runs/results.ts'
 import { groupedBy, pointName } from './points.ts'

@@ -1,6 +1,6 @@
 /**
- * Draws the recorded executions of a point in a terminal: one row of characters per rank, with all variants on one time
- * scale. The ratio above the rows is computed from the executions that are drawn.
+ * Draws the recorded executions of a benchmark point in a terminal: one row of characters per rank, with all variants
+ * on one time scale. The ratio above the rows is computed from the executions that are drawn.
  */
 import { runPartNames, type Picture, type Point, type RunPart } from '../../runs/results.ts'
 import { digits } from '../format.ts'

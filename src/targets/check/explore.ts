@@ -165,8 +165,8 @@ function inWords(thrown: unknown): string {
 }
 
 /**
- * The number of further schedules to try after a wrong result. A wrong result names no line of a kernel, whereas
- * another schedule may show a finding that does.
+ * The number of further schedules to try after a wrong result. The report of a wrong result names no kernel line, but
+ * another schedule may show a finding that names a kernel line.
  */
 const lookOn = 100
 

@@ -77,8 +77,8 @@ export class FlagMemory {
   }
 
   /**
-   * Reports a late signal that overwrites a later epoch of the flag. An agent that waits for the overwritten epoch
-   * would wait forever.
+   * Reports two signals of one flag that are sent in the wrong order, so that the older epoch overwrites the newer
+   * epoch. An agent that waits for the overwritten epoch would wait forever.
    */
   #checkAdvance(agent: Agent, node: Node, flag: FlagView, epoch: number): void {
     const { messages } = flag.flags.buffers[flag.rank].locations.get(flag.index)!

@@ -107,7 +107,7 @@ export class ExhaustiveSearch implements Scheduler {
   #unfair = false
   /**
    * For each state that was reached, by its digest: the largest number of preemptions that the search still allowed
-   * there.
+   * from this state on.
    */
   readonly #seen = new Map<string, number>()
 

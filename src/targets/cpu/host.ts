@@ -308,8 +308,8 @@ export class Host {
 
   /**
    * Blocks this thread, to give up its core. The operating system may have placed the woken worker on this thread's
-   * core, and the worker cannot start there while this thread spins. If more than one launch has not completed, this
-   * function returns at once.
+   * core, and the worker cannot start on this core while this thread spins. If more than one launch has not completed,
+   * this function returns at once.
    */
   #doze(queue: Queue, sequence: number): void {
     const waiters = (queue.address + queueOf.waiters) >>> 2

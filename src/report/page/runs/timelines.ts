@@ -11,7 +11,7 @@ import { View } from '../view.ts'
 import { listenToVariant } from './input.ts'
 import { VariantTracks } from './variantTracks.ts'
 
-/** The state that all canvases of a point have in common. */
+/** The state that all canvases of one benchmark point share. */
 export interface Frame {
   readonly view: View
   readonly labels: readonly string[]

@@ -124,8 +124,8 @@ export class VariantTracks implements Plot {
   }
 
   /**
-   * The span that is within three pixels of a point on the canvas. If several spans are within three pixels, returns
-   * the longest span and the number of spans.
+   * The time span that is within three pixels of a position on the canvas. If several spans are within three pixels,
+   * returns the longest span and the number of spans.
    */
   hit(x: number, y: number): (Place & { readonly spans: number }) | null {
     const row = this.rows.findIndex(({ top }) => y >= top && y < top + this.lane + this.apart)
