@@ -31,7 +31,7 @@ function ranksOf({ ranks, multiprocessors = 0 }: CellResult): string {
     : `${ranks} ranks, one GPU each`
 }
 
-/** The contestant with the lowest median among those of a role, or undefined if there is none. */
+/** The measured implementation (contestant) with the lowest median time in a role, or undefined if there is none. */
 export function bestOf({ timings }: Pick<CellResult, 'timings'>, role: Role): Timing | undefined {
   const own = timings.filter((timing) => timing.role === role)
   return own.length === 0 ? undefined : own.reduce((a, b) => (b.median < a.median ? b : a))

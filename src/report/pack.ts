@@ -155,7 +155,7 @@ class Names {
   }
 }
 
-/** The columns of a lane's events, on the common clock. */
+/** The columns of the events of one timeline row (lane), on the common clock. */
 interface Times {
   readonly start: Float64Array
   readonly end: Float64Array

@@ -44,8 +44,9 @@ export interface PackedRank {
   readonly lanes: readonly PackedLane[]
   readonly partition: { readonly from: number; readonly length: number }
   /**
-   * The lanes of the host threads that enqueue work. In the lane of a host thread, `device` is the process id, and
-   * `stream` is the thread id. In the block, the columns of these lanes come after the columns of the partition.
+   * The timeline rows (lanes) of the host threads that enqueue work. In the lane of a host thread, `device` is the
+   * process id, and `stream` is the thread id. In the block, the columns of these lanes come after the columns of the
+   * partition.
    */
   readonly hosts: readonly PackedLane[]
   /**

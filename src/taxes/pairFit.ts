@@ -7,8 +7,8 @@
 import { median } from './align.ts'
 
 /**
- * The calls of one rank in a lane, on the trace's clock of the first rank. Calls of several ranks at the same position
- * in the program are in one column, and `first` is the column of the rank's first call.
+ * The calls of one rank in a lane (communicator or stream), on the trace's clock of the first rank. Calls of several
+ * ranks at the same position in the program are in one column, and `first` is the column of the rank's first call.
  */
 export interface Row {
   /** The index of the rank in the timeline. */

@@ -365,7 +365,7 @@ function races(steps: readonly Step[]): boolean {
   )
 }
 
-/** The cells after the steps have run in the generated order, which is one of their schedules. */
+/** The contents of the cells after the steps have run in the generated order, which is one possible schedule. */
 function finals(steps: readonly Step[]): number[] {
   const cells = Array.from({ length: CELLS }, () => 0)
   steps.forEach(({ kind, cell, target }, i) => {

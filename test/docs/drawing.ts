@@ -1,6 +1,6 @@
 /**
- * Draws the activity of two ranks over time as SVG. In the drawing, each rank has a lane. Kernels are frames that
- * contain work, copies and waits, and messages are drawn between the lanes. The drawing has its own background and
+ * Draws the activity of two ranks over time as SVG. In the drawing, each rank has a horizontal lane. Kernels are frames
+ * that contain work, copies and waits, and messages are drawn between the lanes. The drawing has its own background and
  * follows the reader's colour scheme.
  */
 

@@ -120,8 +120,8 @@ export type Phase =
   | Idle
   | { readonly phase: 'work'; readonly work: AnyWork; readonly ranks?: readonly number[] }
   /**
-   * Several works on different streams, in the order in which they are launched. The device must not be idle between
-   * the works of one phase.
+   * Several kernels or copies on different streams, in the order in which they are launched. The device must not be
+   * idle between the kernels and copies of one phase.
    */
   | { readonly phase: 'together'; readonly works: readonly (Work | CollectiveWork)[] }
 

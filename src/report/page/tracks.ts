@@ -47,7 +47,7 @@ export class Tracks implements Plot {
   ink: Ink
   selection: Selection | null = null
   cursor: Cursor | null = null
-  /** The search matches of each rank and lane, in order of time. */
+  /** The search matches of each rank and timeline row (lane), in order of time. */
   matches: readonly (readonly Uint32Array[])[] | null = null
   /** The interval that the user is selecting, in CSS pixels from the left edge of the plot. */
   band: readonly [number, number] | null = null
@@ -294,8 +294,8 @@ function range(
 }
 
 /**
- * The indices of a lane's events that overlap an interval. Events and segments have different indices, since the event
- * of a collective is split into two segments.
+ * The indices of the events of a timeline row (lane) that overlap an interval. Events and segments have different
+ * indices, since the event of a collective is split into two segments.
  */
 function rangeOf({ lane }: Row, left: number, right: number): [number, number] {
   if (lane === null) return [0, 0]

@@ -1,7 +1,7 @@
 /**
- * Draws one execution of a variant on a canvas. Each worker of each rank has one lane, and the colours of each pixel
- * show the share of each category of time. The names of wide spans, the end of the execution, and the end of `bsp` are
- * drawn on top.
+ * Draws one execution of a variant on a canvas. Each worker of each rank has one timeline row (lane), and the colours
+ * of each pixel show the share of each category of time. The names of wide spans, the end of the execution, and the end
+ * of `bsp` are drawn on top.
  */
 import { runPartNames, type RunPart } from '../../../runs/results.ts'
 import { categoryCount, WAIT } from '../../categories.ts'
@@ -35,9 +35,9 @@ export interface Row {
   readonly track: PackedTrack
   readonly segments: Segments
   readonly top: number
-  /** True for the first lane of each rank. */
+  /** True for the first timeline row (lane) of each rank. */
   readonly first: boolean
-  /** True if the rank of the lane has no other lane. */
+  /** True if the timeline row (lane) is the only row of its rank. */
   readonly alone: boolean
 }
 
