@@ -12,7 +12,7 @@ const collect = runInNewContext('gc') as () => void
 
 export interface Contestant {
   readonly name: string
-  /** Runs the given number of executions one after the other and returns when the last one has ended. */
+  /** Runs the given number of executions one after the other and returns when the last execution has ended. */
   readonly run: (executions: number) => void | Promise<void>
 }
 

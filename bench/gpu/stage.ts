@@ -204,7 +204,7 @@ export class Stage {
 
   /**
    * Adds an implementation of another library, which launches on the world's streams, as a contestant. Launches of
-   * another library cannot be captured as a CUDA graph on their own.
+   * another library cannot be captured as a separate CUDA graph.
    */
   async enterForeign(
     name: string,

@@ -38,9 +38,9 @@ export function bestOf({ timings }: Pick<CellResult, 'timings'>, role: Role): Ti
 }
 
 /**
- * The speed-up of the fastest fused contestant over the fastest baseline, computed per round. Both contestants ran in
- * each round, so a disturbance that slows a round slows both of them. The argument `rounds` contains the times of each
- * contestant per round.
+ * The speed-up of the fastest fused contestant over the fastest baseline, computed per round. The two compared
+ * implementations ran in each round, so a disturbance that slows a round slows both. The argument `rounds` contains the
+ * times of each contestant per round.
  */
 export function speedupOf(
   timings: readonly Timing[],

@@ -224,8 +224,8 @@ export interface StragglerDocument {
   /** The waiting time that this rank caused and that overlaps neither with compute nor with a transfer. */
   readonly exposedWaitUs: number
   /**
-   * How late the rank was, summed over the collectives at which it was last. At each collective, lateness is the time
-   * from the arrival of the second-latest rank to the arrival of the last rank.
+   * The lateness of the rank, summed over the collectives at which this rank arrived last. At each collective, lateness
+   * is the time from the arrival of the second-latest rank to the arrival of the last rank.
    */
   readonly lateUs: number
   readonly collectives: number

@@ -175,7 +175,7 @@ const isShown =
 
 /**
  * Packs the threads that enqueue work. If the threads have more than `most` events, only the longest events are packed,
- * since a page of a large job would be too large otherwise.
+ * so that the page of a large job does not become too large.
  */
 function packHosts(
   rank: RankTimeline,

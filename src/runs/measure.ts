@@ -55,7 +55,7 @@ export interface MeasureOptions<Options extends OperationOptions> extends Omit<
    */
   readonly bandwidth: number
   readonly seed?: number
-  /** Additional options that are stored with the point. */
+  /** Additional options that are stored with the benchmark point. */
   readonly choices?: Point['choices']
   readonly onProgress?: (what: string, done: number) => void
   /**
@@ -81,7 +81,7 @@ export interface UnfinishedPoint {
   readonly times: readonly { readonly variant: string; readonly time: Quantity }[]
 }
 
-/** Measures one point for each skew. */
+/** Measures one benchmark point for each skew. */
 export async function measure<Options extends OperationOptions, Contents>(
   definition: OperationDefinition<Options, Contents>,
   settings: MeasureOptions<Options>,

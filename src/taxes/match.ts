@@ -191,7 +191,7 @@ const sample = (calls: Calls): Spans => ({
   ends: calls.ends.subarray(0, SAMPLE),
 })
 
-/** The median difference between the end times of two ranks if their calls match at all, otherwise infinity. */
+/** The median difference between the end times of two ranks, or infinity if no calls of the two ranks match. */
 function disagreement(a: Calls, b: Calls, clocks: KnownClocks): number {
   const [one, other] = [sample(a), sample(b)]
   const found = align(one, other, clocks.hint(b.rank, a.rank, middleOf(other)))

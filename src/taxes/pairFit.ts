@@ -95,7 +95,7 @@ export class PairFits {
       low = Math.min(low, distance)
       high = Math.max(high, distance)
     }
-    // One of the few calls may be an outlier, and only the fit over all calls can tell.
+    // One of the few calls may be an outlier, which only the fit over all calls can show.
     return misses > 0 || high - low <= 8 * most + MAXIMUM_DRIFT * (last - first)
   }
 

@@ -143,8 +143,8 @@ function isOfAll({ ranks }: Lane, clocks: readonly Clock[]): boolean {
 const MOST_MESSAGES = 0.9
 
 /**
- * The calls that belong to no estimated collective or message, as a list of one element, or an empty list if there are
- * none.
+ * The calls that belong to no estimated collective or message, as a list of one element, or an empty list if no such
+ * calls are left.
  */
 function without(calls: Calls, taken: Uint8Array | undefined): Calls[] {
   const left = (_: number, i: number): boolean => taken?.[i] !== 1

@@ -129,7 +129,7 @@ function reachOf({ from, to }: Track, events: Events): Float64Array {
   return reach
 }
 
-/** The time of the programs in which a worker without programs of its own recorded an event. */
+/** The time of the programs in which a worker that runs no programs itself (a role) recorded an event. */
 function sharedBy(recorded: Intervals, events: Events, programs: readonly number[]): Intervals {
   const shared = programs.filter((program) => {
     const next = countBefore(recorded.length / 2, (i) => recorded[2 * i + 1] <= events.start[program])

@@ -51,8 +51,8 @@ export interface HeapMemory {
   write(rank: number, offset: number, dtype: StorageDType, contents: ArrayLike<number>): void
   /**
    * Writes elements like `write`, but for words that kernels may poll (`isWords`). Each polled word is written
-   * atomically, after all earlier writes. If the function `writeWords` is absent, `write` itself writes words
-   * atomically and in order.
+   * atomically, after all writes that the host made before. If the function `writeWords` is absent, `write` itself
+   * writes words atomically and in order.
    */
   writeWords?(rank: number, offset: number, dtype: StorageDType, contents: ArrayLike<number>): void
   /**

@@ -18,7 +18,7 @@ export interface Lane {
   readonly tracks?: readonly string[]
 }
 export interface Message {
-  /** The kind of message: a tile followed by its flag, a tile without a flag of its own, or only a flag. */
+  /** The kind of message: a tile followed by its flag, a tile without a flag, or only a flag. */
   readonly kind: 'tile' | 'data' | 'flag'
   readonly from: 0 | 1
   readonly at: number

@@ -1,8 +1,9 @@
 /**
  * The compiler stage `prints` replaces `print` by ordinary memory accesses. Each program reserves space in the print
- * buffer of its rank with an atomic addition, and stores the printed numbers there. The stage `prints` adds two
- * parameters for the print buffer to the kernel. The two parameters refer to one buffer, once as u32 and once as f32,
- * because the IR does not reinterpret bits. A world passes the print buffers as arguments (world/printBuffers.ts).
+ * buffer of its rank with an atomic addition, and stores the printed numbers in the reserved space. The stage `prints`
+ * adds two parameters for the print buffer to the kernel. The two parameters refer to one buffer, once as u32 and once
+ * as f32, because the IR does not reinterpret bits. A world passes the print buffers as arguments
+ * (world/printBuffers.ts).
  */
 import { analysis } from '../analysis.ts'
 import { walk, type KernelIR, type Node } from '../node.ts'

@@ -1,6 +1,6 @@
 /**
- * Starts the page of measured runs. The page shows one point at a time and reads the point's timelines when the point
- * is first shown.
+ * Starts the page of measured runs. The page shows one benchmark point at a time and reads the timelines of a point
+ * when the point is first shown.
  */
 import { blockOfPoint, type PackedPoint } from '../runs/pictures.ts'
 import { canInflate, inflate } from './blocks.ts'

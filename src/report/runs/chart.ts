@@ -22,7 +22,7 @@ export interface Chart {
   /** The label of the horizontal axis. */
   readonly axis: string
   readonly at: readonly number[]
-  /** For each point: its index on the page, which is used to show the point. */
+  /** For each benchmark point: its index on the page, which is used to show the point. */
   readonly places: readonly number[]
   readonly lines: readonly Line[]
   /** The labels of the horizontal line at the value 1 and of the area below that line. */
@@ -92,7 +92,7 @@ export function drawChart(chart: Chart): Markup {
   </figure>`
 }
 
-/** The horizontal scale, which is logarithmic (base 2) if the points span several powers of two. */
+/** The horizontal scale, which is logarithmic (base 2) if the benchmark points span several powers of two. */
 function scaleOf(at: readonly number[]): (value: number) => number {
   const [first, last] = [at[0], at[at.length - 1]]
   const bent = first > 0 && last / first >= 8 ? Math.log2 : (value: number): number => value

@@ -1,4 +1,4 @@
-/** All measured figures as tables, for the variants of each point and for the machine. */
+/** All measured figures as tables, for the variants of each benchmark point and for the machine. */
 import {
   runPartNames,
   type BenchResult,

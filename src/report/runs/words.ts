@@ -44,7 +44,10 @@ const WORTH_A_WORD = 0.01
 const listed = (things: readonly string[]): string =>
   things.length < 2 ? things.join('') : `${things.slice(0, -1).join(', ')} and ${things.at(-1)}`
 
-/** The headline of one point compares `bsp` with the fastest other variant, using executions that were not recorded. */
+/**
+ * The headline of one benchmark point compares `bsp` with the fastest other variant, using executions that were not
+ * recorded.
+ */
 export function headlineOfPoint(point: Point): Headline {
   const [bulk, best] = [bulkOf(point), bestOf(point)]
   if (bulk !== null && best !== null) return comparedHeadline(bulk, best)

@@ -48,7 +48,7 @@ export interface ExploreOptions {
 
 export interface Exploration {
   readonly findings: readonly Finding[]
-  /** The number of runs, including runs that ended early because their continuation had already been explored. */
+  /** The number of runs, including runs that were cut short because their continuation had already been explored. */
   readonly schedules: number
   /** True if a search explored everything within its bound. */
   readonly complete: boolean

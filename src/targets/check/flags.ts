@@ -237,7 +237,7 @@ export class FlagMemory {
 
 const mixedKey = (buffer: Buffer, i: number): string => `${buffer.key}/${i} mixed`
 
-/** Flag values wrap around at 32 bits, so the sign of the difference decides which of two values is later. */
+/** Flag values wrap around at 32 bits, so the sign of the difference of two values decides which value is newer. */
 const suffices = (message: Message, wanted: number): boolean => ((message.value - wanted) | 0) >= 0
 
 export const describeFlag = ({ flags, rank, index }: FlagView): string => flags.buffers[rank].describe(index)

@@ -112,8 +112,8 @@ export class ExhaustiveSearch implements Scheduler {
   readonly #seen = new Map<string, number>()
 
   /**
-   * If `reduce` is false, the search also tries interleavings that are equivalent to earlier ones, which is slow and
-   * only serves to test that skipping them loses no findings.
+   * If `reduce` is false, the search also tries interleavings that are equivalent to explored interleavings. Such a
+   * search is slow and serves only to test that the reduction loses no findings.
    */
   constructor(preemptions: number, reduce = true) {
     this.#preemptions = preemptions

@@ -31,7 +31,7 @@ const longestDoze = 4
 
 /**
  * The longest time without progress if the user chose no timeout, in milliseconds. The host sees which programs wait
- * for a flag, so it can report a missing signal early and never stop a long computation.
+ * for a flag, so it can report a missing signal after a short time without ever stopping a long computation.
  */
 const usualLimits: Limits = { waiting: 10_000, computing: Infinity, unknown: 60_000 }
 
@@ -87,7 +87,7 @@ export class Host {
   readonly #watchdog: Watchdog
   readonly #forget: () => void
   /**
-   * Frames (private memory of programs) that were replaced by larger ones. Old frames are freed when no launch is
+   * Frames (private memory of programs) that were replaced by larger frames. Old frames are freed when no launch is
    * running.
    */
   readonly #outgrown: number[] = []

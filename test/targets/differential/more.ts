@@ -1,6 +1,6 @@
 /**
- * Generator steps that were added after the golden hashes of the random kernels were taken. These steps are separate,
- * so that the kernels which `generate` makes without them stay the same.
+ * Generator steps that were added after the golden hashes of the random kernels were taken. The steps in this file are
+ * separate, so that the kernels which `generate` makes without these steps stay the same.
  */
 import type { DType } from '../../../src/ir/dtype.ts'
 import type { Tensor, Value } from '../../../src/index.ts'

@@ -1,6 +1,6 @@
 /**
- * Shows the timelines of the variants of one point. The timelines share one view, so that all timelines move and zoom
- * together, and one time axis above them.
+ * Shows the timelines of the variants of one benchmark point. The timelines share one view, so that all timelines move
+ * and zoom together, and one time axis above them.
  */
 import type { PackedPoint } from '../../runs/pictures.ts'
 import type { Tooltip } from '../dom.ts'
