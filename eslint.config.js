@@ -62,7 +62,7 @@ export default defineConfig([
     },
   },
   {
-    // These rules need type information, which is slow, but no other check finds a forgotten `await`.
+    // The following rules need type information, which is slow, but no other check finds a forgotten `await`.
     files: ['**/*.ts'],
     languageOptions: {
       parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname },
@@ -95,7 +95,7 @@ export default defineConfig([
     },
   },
   {
-    // These files write the text of a kernel, so they may use the text of generated code.
+    // The following files write the text of a kernel, so they may use the text of generated code.
     files: ['src/targets/cuda/emit/{code,emit}.ts'],
     rules: { 'no-restricted-syntax': ['error', usingInLoop, ...opByName, ...textSearches] },
   },

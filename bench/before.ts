@@ -3,9 +3,9 @@
  *
  *   npx tsx bench/before.ts CHECKOUT [--target native|wasm] [--seconds S] [--dtype f32] [--only OPERATION] [--pairs N] [--json]
  *
- * Each round executes every variant of both checkouts once, in random order, each on a world of its own. A ratio above
- * 1 means that this checkout is faster. Points and variants that the other checkout does not have are left out. The
- * other checkout needs its dependencies (`npm ci`).
+ * Each round executes every variant of both checkouts once, in random order, each in a separate world. A ratio above 1
+ * means that this checkout is faster. Points and variants that the other checkout does not have are left out. The other
+ * checkout needs its dependencies (`npm ci`).
  */
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -39,7 +39,7 @@ const ranks = 2
 const pairs = Number(option('pairs', '4'))
 const now = (): number => performance.now() * 1e6
 
-/** The exports of a checkout that the comparison uses, all of which older checkouts have, too. */
+/** The exports of a checkout that the comparison uses. Older checkouts have all of these exports, too. */
 interface Version {
   readonly openWorld: typeof openWorld
   readonly contest: typeof Contest

@@ -4,7 +4,7 @@
  *
  *   npx tsx bench/operations.ts [--only OPERATION] [--target native|wasm] [--seconds S] [--dtype f32] [--json]
  *
- * The columns of the output for each point:
+ * The columns of the output for each benchmark point:
  *
  *   speed-up over bsp     the speed-up of the best fused variant over `bsp`, with its interval
  *   upper bound           the largest possible speed-up: the time of `bsp` over the lower bound

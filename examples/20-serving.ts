@@ -62,7 +62,7 @@ export const serving = scenario('serve requests', { ranks: 2 }, async (world) =>
       world.write(prompt, rank, tokens)
       world.signal(request, rank)
       while ((await world.peek(served, rank))[0] !== step);
-      const answers = await world.peek(answer, rank) // The later steps still wait for their requests.
+      const answers = await world.peek(answer, rank) // the next steps still wait for their requests
       let sum = rank
       const expected = tokens.map((token) => (sum += token))
       expectClose(answers, expected)

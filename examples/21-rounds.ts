@@ -3,7 +3,7 @@
  * in every round. In the first rounds the chunks are added up, and in the last rounds the sums are passed on.
  *
  * A counting flag is signalled once per round, and round k waits for k + 1 signals with `atLeast`. The flag has one
- * signaller, the previous rank, so the count tells which rounds have arrived. Each round has its own slot in the inbox.
+ * signaller, the previous rank, so the count shows which rounds have arrived. Each round has its own slot in the inbox.
  */
 import { expectClose, f32, flags, kernel, scenario, tensor } from 'arke'
 import { show } from './show.ts'

@@ -8,8 +8,8 @@ import { createRequire } from 'node:module'
 const require = createRequire(import.meta.url)
 
 /**
- * Pins this thread and all threads that are started later to one core. If pinning is impossible, the function returns
- * the reason.
+ * Pins this thread, and all threads that are started after this call, to one core. If pinning is impossible, the
+ * function returns the reason.
  */
 export function stayOnOneCore(): { readonly core: number } | { readonly absent: string } {
   if (process.platform !== 'linux')

@@ -12,11 +12,11 @@ const collect = runInNewContext('gc') as () => void
 
 export interface Contestant {
   readonly name: string
-  /** Runs the given number of executions one after the other and returns when the last one has ended. */
+  /** Runs the given number of executions one after the other and returns when the last execution has ended. */
   readonly run: (executions: number) => void | Promise<void>
 }
 
-/** Turns a function that runs a single execution into a contestant. */
+/** Makes a contestant (an implementation to measure) from a function that runs a single execution. */
 export const again =
   (once: () => void | Promise<void>) =>
   async (executions: number): Promise<void> => {
@@ -34,8 +34,8 @@ export async function race(
     /** The number of executions per round, which is large enough to make the wake-up time negligible. */
     executions = 1,
     /**
-     * Collects garbage before each contestant. Without a garbage collection before each contestant, one contestant's
-     * garbage would be collected during the time of the next contestant.
+     * Collects garbage before each contestant (measured implementation) runs. Without a garbage collection before each
+     * contestant, one contestant's garbage would be collected during the time of the next contestant.
      */
     collects = true,
   } = {},
@@ -43,7 +43,8 @@ export async function race(
   const times = new Map(contestants.map(({ name }) => [name, [] as number[]]))
   for (const { run } of contestants) await run(3)
   for (let round = 0; round < rounds; round++) {
-    // The first contestant of a round finds different cache contents, so each contestant comes first in some rounds.
+    // The implementation that runs first in a round finds different cache contents, so each implementation is first in
+    // some rounds.
     for (let turn = 0; turn < contestants.length; turn++) {
       const { name, run } = contestants[(round + turn) % contestants.length]
       if (collects) collect()

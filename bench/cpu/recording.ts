@@ -1,6 +1,6 @@
 /**
- * Measures how much recording slows kernels down. The same launches run, interleaved, on a world that records and on a
- * world that does not.
+ * Measures how much recording slows kernels down. The same launches run, interleaved, on a world that records events
+ * and on a world that does not.
  *
  *   npx tsx bench/cpu/recording.ts [--rounds N] [--json]
  *

@@ -45,7 +45,7 @@ export const operationOf = ({
       : definition.name === operation,
   )
 
-/** One point of measurement. All contestants of a cell run interleaved. */
+/** One point of measurement. All contestants (measured implementations) of a cell run interleaved. */
 export interface Cell {
   readonly section: SectionName
   /** The name of the operation. The name is absent if the cell measures no operation. */
@@ -61,10 +61,10 @@ export interface Cell {
 }
 
 /**
- * The role that a contestant has in its cell. The role `baseline` is a bulk synchronous variant. The role `fused` is a
- * variant that communicates inside its kernel. The role `between` is a variant between `baseline` and `fused`. A
- * contestant with the role `alone` only computes, on data that is already in place. The roles `ours` and `peer` occur
- * in cells without communication.
+ * The role of a contestant (a measured implementation) in a cell of the results. The role `baseline` is a bulk
+ * synchronous variant. The role `fused` is a variant that communicates inside its kernel. The role `between` is a
+ * variant between `baseline` and `fused`. A contestant with the role `alone` only computes, on data that is already in
+ * place. The roles `ours` and `peer` occur in cells without communication.
  */
 export type Role = 'baseline' | 'fused' | 'between' | 'alone' | 'ours' | 'peer'
 
@@ -102,7 +102,7 @@ export interface CellResult extends Cell {
    * field `duel` holds the times in the additional rounds, and `speedup` is then the ratio of these times.
    */
   readonly duel?: readonly [baseline: Timing, fused: Timing]
-  /** The reasons why contestants were not timed, keyed by name. */
+  /** The reasons why implementations (contestants) were not timed, keyed by name. */
   readonly failed: Readonly<Record<string, string>>
   /** The number of executions per loop. */
   readonly turn?: number

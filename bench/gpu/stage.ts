@@ -203,8 +203,8 @@ export class Stage {
   }
 
   /**
-   * Adds a contestant of another library that launches on the world's streams. Launches of another library cannot be
-   * captured as a CUDA graph on their own.
+   * Adds an implementation of another library, which launches on the world's streams, as a contestant. Launches of
+   * another library cannot be captured as a separate CUDA graph.
    */
   async enterForeign(
     name: string,

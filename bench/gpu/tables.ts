@@ -31,16 +31,16 @@ function ranksOf({ ranks, multiprocessors = 0 }: CellResult): string {
     : `${ranks} ranks, one GPU each`
 }
 
-/** The contestant with the lowest median among those of a role, or undefined if there is none. */
+/** The measured implementation (contestant) with the lowest median time in a role, or undefined if there is none. */
 export function bestOf({ timings }: Pick<CellResult, 'timings'>, role: Role): Timing | undefined {
   const own = timings.filter((timing) => timing.role === role)
   return own.length === 0 ? undefined : own.reduce((a, b) => (b.median < a.median ? b : a))
 }
 
 /**
- * The speed-up of the fastest fused contestant over the fastest baseline, computed per round. Both contestants ran in
- * each round, so a disturbance that slows a round slows both of them. The argument `rounds` contains the times of each
- * contestant per round.
+ * The speed-up of the fastest fused contestant over the fastest baseline, computed per round. The two compared
+ * implementations ran in each round, so a disturbance that slows a round slows both. The argument `rounds` contains the
+ * times of each contestant per round.
  */
 export function speedupOf(
   timings: readonly Timing[],

@@ -1,6 +1,6 @@
 /**
- * Tunes the points of the table that Arke ships. Candidates whose sampled results are correct run interleaved on a
- * stage. The faster half of the candidates continues to the next round of successive halving.
+ * Tunes the tile sizes for the points of the table that Arke ships. Candidates whose sampled results are correct run
+ * interleaved on a stage. The faster half of the candidates continues to the next round of successive halving.
  */
 import { gemmKernel } from '../../src/ops/gemm.ts'
 import type { TilingWorld } from '../../src/operation/definition.ts'

@@ -26,7 +26,7 @@ export async function refuseArchive(path: string): Promise<void> {
     )
 }
 
-/** These are the first bytes of zip archives (with and without members), of 7z archives and of rar archives. */
+/** The first bytes of zip archives (with and without members), of 7z archives and of rar archives. */
 const MAGIC = ['PK\x03\x04', 'PK\x05\x06', "7z\xbc\xaf'\x1c", 'Rar!\x1a\x07']
 /** The magic number of a tar archive, and its offset in the first header. */
 const TAR = { at: 257, text: 'ustar' } as const

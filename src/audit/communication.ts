@@ -168,7 +168,7 @@ export function communicationLibrary(kernel: string, named: RegExp | null = null
 
 /**
  * The qualified name of a kernel without its return type, template arguments and parameters, such as
- * `vllm::cross_device_reduce_1stage`. Mangled names are demangled as far as their namespaces and their own name.
+ * `vllm::cross_device_reduce_1stage`. Of a mangled name, only the namespaces and the function name are demangled.
  */
 export function qualifiedName(kernel: string): string {
   if (kernel.startsWith('_Z')) return demangled(kernel)

@@ -1,5 +1,5 @@
 /**
- * Reads the first bytes of a file, decompressed if the file is gzip. These bytes are enough to recognise the file's
+ * Reads the first bytes of a file, decompressed if the file is gzip. The first bytes are enough to recognise the file's
  * format.
  */
 import { open } from 'node:fs/promises'

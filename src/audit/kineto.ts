@@ -38,7 +38,7 @@ export interface KinetoFile {
   /** The ranks that the file contains, each with the metadata of its document. */
   readonly ranks: readonly { readonly rank: number; readonly metadata: TraceMetadata }[]
   readonly warnings: readonly Warning[]
-  /** The number of uncompressed bytes, and the number of all events including the skipped ones. */
+  /** The number of uncompressed bytes, and the number of all events including skipped events. */
   readonly bytes: number
   readonly events: number
 }

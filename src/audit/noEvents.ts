@@ -46,7 +46,7 @@ function isWhole(path: string): boolean {
   }
 }
 
-/** Returns null if the file could not be read at all, which a warning already says. */
+/** Returns null if the file could not be read at all, because a warning already reports such a file. */
 export async function whyNoEvents(
   path: string,
   { bytes, warnings, head: known }: TraceFile,

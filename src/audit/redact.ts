@@ -133,7 +133,7 @@ const groupWords =
 const groupWord = (text: string): string | null => (groupWords.test(text) ? text : null)
 
 /**
- * Returns the name of a tensor type if it is a known one, and otherwise an empty text, so that no free text is kept.
+ * Returns the name of a tensor type if Arke knows the type, and an empty text if not, so that no free text is kept.
  */
 const typeName = (text: string): string =>
   /^(?:c10::)?(?:B?Float\d*\w{0,8}|Half|Double|Int\d*|Long|Short|Byte|Char|Bool|U?Int\d+|Complex\w{0,8}|float|double|int|bool|long( int)?|short( int)?|signed char|unsigned char|Scalar|ScalarList|TensorList|GenericList|Tensor|Device|Dict|Generator|)$/.test(

@@ -138,7 +138,7 @@ class RocprofReader {
   }
 
   finish(): RankTimeline[] {
-    // Truncated input may end inside a process. The records that precede the end of the input are added.
+    // Truncated input may end inside a process. The complete records of such a process are added.
     this.add()
     const { rank } = this
     if (rank.length === 0) return []

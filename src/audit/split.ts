@@ -18,10 +18,10 @@ import {
 import type { Warnings } from '../timeline/warnings.ts'
 
 /**
- * If kernels ran on several devices, returns one timeline per device, with the device number as its rank number;
- * otherwise returns the recording itself. A recording with several devices causes a warning unless they are `expected`
- * in its trace format. If several devices are `expected`, a single copy on a device is enough to make the device a
- * rank.
+ * If kernels ran on several devices, returns one timeline per device, with the device number as its rank number; if
+ * kernels ran on only one device, returns the recording itself. A recording with several devices causes a warning
+ * unless they are `expected` in its trace format. If several devices are `expected`, a single copy on a device is
+ * enough to make the device a rank.
  */
 export function splitByDevice(
   recording: RankTimeline,

@@ -1,6 +1,6 @@
 /**
  * Implements `arke bench`, which measures the variants of an operation side by side on a target, with the cost of each
- * tax. `arke bench` measures one point, or one point for each value of a sweep and each skew.
+ * tax. `arke bench` measures one point (a shape and options), or one point for each value of a sweep and each skew.
  */
 import { cpus } from 'node:os'
 import { choose } from '../operation/choice.ts'
@@ -42,7 +42,7 @@ export interface BenchCommand {
   readonly shard?: string
   readonly sweep?: string
   readonly skew: string
-  /** The time budget for each point, in seconds. */
+  /** The time budget for each benchmark point, in seconds. */
   readonly seconds: number
   /** True if weights are packed before they are used. If false, kernels read weights in their original layout. */
   readonly pack: boolean

@@ -74,7 +74,7 @@ export async function demo(
     `  read    ${shown('docs/language.md')}, the language on one page; ${shown('docs/operations.md')}, every pattern`,
   )
   print(
-    `  check   ${arke} check ${shown('examples/06-message-passing.ts')}, then swap its put and its signal`,
+    `  check   ${arke} check ${shown('examples/06-message-passing.ts')}; swap its put and signal to get a race`,
   )
   print(`  bench   ${arke} bench flash-decode --sweep KV=256..16384 --report decode.html`)
   return caught && clean

@@ -17,7 +17,7 @@ const endings = Object.keys(codes) as Ending[]
 const grace = 500
 
 /**
- * A signal within this time (in milliseconds) after the first one is treated as a duplicate. If a program has not
+ * A signal within this time (in milliseconds) after the first signal is treated as a duplicate. If a program has not
  * handled a signal within 30 ms, `tsx` sends it again, although the terminal sends the signal to both processes.
  */
 const echo = 100

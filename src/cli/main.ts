@@ -15,8 +15,8 @@ import { positive, regularExpression, whole } from './options.ts'
 import { checkOutputs, writesFiles } from './output.ts'
 
 /**
- * A closed pipe is not an error, because its reader may stop reading early. A closed pipe ends a command that only
- * prints. A command that writes files continues, because its files are still needed.
+ * A closed pipe is not an error, because the reader of a pipe may stop reading before the end. A closed pipe ends a
+ * command that only prints. A command that writes files continues, because its files are still needed.
  */
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') process.exit(2)

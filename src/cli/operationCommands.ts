@@ -78,7 +78,9 @@ async function scenariosFor(
 
 const isGiven = (command: Command, name: string): boolean => command.getOptionValueSource(name) === 'cli'
 
-/** Measures the scenarios of a file that exports no operation. Returns false if the argument names no such file. */
+/**
+ * Measures the scenarios of a file without operations. Returns false if the argument is not a file without operations.
+ */
 async function benchedScenarios(
   argument: string,
   options: BenchCommand & Choosing,
@@ -103,7 +105,7 @@ async function benchedScenarios(
   return true
 }
 
-/** Tunes the scenarios of a file that exports no operation. Returns false if the argument names no such file. */
+/** Tunes the scenarios of a file without operations. Returns false if the argument is not a file without operations. */
 async function tunedScenarios(
   argument: string,
   options: TuneCommand & Choosing,

@@ -232,7 +232,8 @@ interface Running {
 }
 
 /**
- * Runs a scenario on a world that records, and closes the world. The function throws an error only after an interrupt.
+ * Runs a scenario on a world that records events, and closes the world. The function throws an error only after an
+ * interrupt.
  */
 async function runScenario(
   world: World,

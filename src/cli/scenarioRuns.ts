@@ -1,4 +1,6 @@
-/** Chooses the scenarios of a file for `arke run` and `arke tune`, and runs a scenario on a world that records. */
+/**
+ * Chooses the scenarios of a file for `arke run` and `arke tune`, and runs a scenario on a world that records events.
+ */
 import { borrowed } from '../world/borrowed.ts'
 import type { Chosen, Scenario, World } from '../world/world.ts'
 import { describeError, UsageError } from './errors.ts'

@@ -39,7 +39,7 @@ export interface TuneCommand {
   readonly layout?: readonly string[]
   readonly shard?: string
   readonly sweep?: string
-  /** The time budget for each variant of a point, in seconds. */
+  /** The time budget for each variant of a benchmark point, in seconds. */
   readonly seconds: number
   readonly seed: number
   readonly json?: boolean
@@ -48,7 +48,7 @@ export interface TuneCommand {
   readonly report?: string
 }
 
-/** The result of tuning one point, with notes for the author about the chosen kernels on a GPU. */
+/** The result of tuning one benchmark point, with notes for the author about the chosen kernels on a GPU. */
 export interface TunedPoint extends Tuned {
   readonly notes?: readonly string[]
   /** The mean ledgers over all ranks, with the default tiles and with the best tiles. Absent after an interrupt. */
@@ -122,7 +122,7 @@ export async function tuneCommand(
       })
       tuned.push({ ...found, ...(notes.length > 0 && { notes }) })
       if (found.interrupted) break
-      // Tiles are stored after each point, so that an interrupt loses at most one point.
+      // Tiles are stored after each benchmark point, so that an interrupt loses the tiles of at most one point.
       kept = remember([{ asked: found.asked, tiles: found.best.tiles }])
     } catch (error) {
       if (!interrupt?.aborted || tuned.length === 0) throw error

@@ -6,7 +6,7 @@ import type { BenchResult, Quantity } from '../runs/results.ts'
 
 export const speedupText = (speedup: Quantity): string => `${digits(speedup.median)}× ${reach(speedup)}`
 
-/** The largest speed-up. `speedup` is undefined for a point at which the default is the fastest. */
+/** The largest speed-up. `speedup` is undefined for a benchmark point at which the default is the fastest. */
 export function speedupHeadline(
   points: readonly { readonly title: string; readonly speedup: Quantity | undefined }[],
 ): Headline {

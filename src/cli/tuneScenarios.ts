@@ -188,7 +188,10 @@ export async function tuneScenarios(
   return result
 }
 
-/** Runs a scenario with different parameters on one world that records. A world in which a run failed is replaced. */
+/**
+ * Runs a scenario with different parameters on one world that records events. A world in which a run failed is
+ * replaced.
+ */
 class Runner {
   world: World | undefined
   readonly #scenario: Scenario

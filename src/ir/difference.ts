@@ -1,8 +1,8 @@
 /**
- * Compares two forms of one kernel node by node. Both forms were made from the same recorded kernel, so a node and its
- * counterpart have the same op, type and source position (the same object). In each block, the nodes of both forms are
- * aligned in order. Aligned nodes are compared by their attributes, operands and blocks, and by the facts that the
- * caller supplies about each node. Nodes without a counterpart in their block may have moved.
+ * Compares two forms of one kernel node by node. The two forms of the kernel were made from the same recorded kernel,
+ * so a node and its counterpart have the same op, type and source position (the same object). In each block, the nodes
+ * of both forms are aligned in order. Aligned nodes are compared by their attributes, operands and blocks, and by the
+ * facts that the caller supplies about each node. Nodes without a counterpart in their block may have moved.
  */
 import type { Block, Node } from './node.ts'
 import type { Site } from './site.ts'

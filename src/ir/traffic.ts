@@ -4,10 +4,10 @@
  * control flow, tile indices and owners follow from ids, extents and arguments. An access that depends on loaded data
  * is listed in `unknown`, and the byte counts of its parameters are then lower bounds.
  *
- * Elements outside a tensor do not count as traffic. If the value of a mask can be computed, only its active lanes
- * count as traffic. An atomic counts as both a read and a write. The body of `last` counts for the program with the
- * highest index. A load or wait that both roles of a lowered pipeline execute counts once, so a kernel and its lowered
- * form have the same traffic. The traffic analysis assumes that every poll of a flag succeeds.
+ * Elements outside a tensor do not count as traffic. If the value of a mask can be computed, only the elements for
+ * which the mask is true count as traffic. An atomic counts as both a read and a write. The body of `last` counts for
+ * the program with the highest index. A load or wait that both roles of a lowered pipeline execute counts once, so a
+ * kernel and its lowered form have the same traffic. The traffic analysis assumes that every poll of a flag succeeds.
  */
 import type { KernelIR, Node } from './node.ts'
 import { opOf, origin, paramName } from './ops/index.ts'

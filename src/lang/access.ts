@@ -12,10 +12,13 @@ export interface Access {
   readonly scope?: Scope
 }
 export interface Masked<R extends number> {
-  /** A mask: only the lanes for which it is true take part in the access. */
+  /** A mask: only the elements for which the mask is true are accessed. */
   readonly mask?: Value<'bool', 0 | (R & Rank)>
 }
-/** An operand for elements of dtype D and rank R: a number, a scalar for all elements, or one value per element. */
+/**
+ * An operand for elements of dtype D and rank R (number of axes): a number, a scalar for all elements, or one value per
+ * element.
+ */
 export type Operand<D extends DType, R extends number> = number | Value<NoInfer<D>, 0 | (NoInfer<R> & Rank)>
 
 export function access(options: Access, fallback?: Order): Attributes {

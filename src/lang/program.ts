@@ -118,7 +118,10 @@ export class Program {
   random<D extends 'u32' | 'f32', R extends Rank>(dtype: D, seed: Seed, counter: Counter<R>): Value<D, R> {
     return randomOf(this.#recorder, dtype, randomInputs(this.#recorder, seed, counter), 0)
   }
-  /** All four random words of each counter's block. Computing four words costs little more than computing one. */
+  /**
+   * All four random words of each counter's block. Computing four random words costs little more than computing one
+   * word.
+   */
   random4<D extends 'u32' | 'f32', R extends Rank>(
     dtype: D,
     seed: Seed,
@@ -497,7 +500,7 @@ export class Program {
   }
   /**
    * Divides this program into roles: groups of warps that do different work. Roles communicate through shared memory
-   * and barriers. A role has four warps unless it states another number.
+   * and barriers. A role has four warps unless its options set another number.
    */
   roles(bodies: Readonly<Record<string, RoleBody>>): void {
     this.#control.roles(bodies)

@@ -38,8 +38,8 @@ export abstract class Symbolic {
 }
 
 /**
- * The ranks allowed for the right operand of an operation on rank R. A scalar can be combined with any rank, and a
- * fragment with its own rank or with a scalar.
+ * The allowed ranks (numbers of axes) of the right operand of an operation on a value of rank R. A scalar can be
+ * combined with a value of any rank, and a fragment with a fragment of equal rank or with a scalar.
  */
 type Fits<R extends Rank> = R extends 0 ? Rank : 0 | R
 /** The rank of the result of an operation on rank R and operand `O`. */

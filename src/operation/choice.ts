@@ -10,7 +10,7 @@
 import { isOneMemory } from '../world/machine.ts'
 import type { OperationDefinition, OperationOptions, TilingWorld } from './definition.ts'
 
-/** The times of the variants at one point, in microseconds. */
+/** The times of the variants at one benchmark point, in microseconds. */
 export interface Measurement {
   readonly operation: string
   readonly target: string

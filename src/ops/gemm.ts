@@ -20,7 +20,7 @@ const matrices = ({ dtype, out }: Product) => ({
 })
 /**
  * Besides the extents of a tile and the number of stages, the meta-parameters hold the number of programs of a cluster
- * along M and along N. Programs along M share the tiles of B, and programs along N those of A.
+ * along M and along N. Programs along M share the tiles of B, and programs along N share the tiles of A.
  */
 const tiles = { BM: 128, BN: 256, BK: 64, stages: 4, CM: 1, CN: 1 }
 export const gemmInto = oncePer(({ dtype, out }: Product) =>

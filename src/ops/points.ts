@@ -104,7 +104,7 @@ export interface GpuPoints<Options extends OperationOptions = OperationOptions> 
   /** The minimum number of bytes that a rank receives from other ranks. */
   remoteBytes(cell: Omit<GpuCell<Options>, 'key'>): number
   /**
-   * The performance goal of a point that is measured. The value 'recover' means to recover the cost of bulk synchronous
+   * The performance goal at a measured point. The value 'recover' means to recover the cost of bulk synchronous
    * execution, 'no slower' means no slower than `bsp`, and 'near alone' means close to the time of the step alone.
    */
   goal(shape: Options['shape']): 'recover' | 'no slower' | 'near alone'

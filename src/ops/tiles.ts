@@ -32,7 +32,7 @@ export const upTo = (extent: number, most: number, step: number): number =>
  * Matrix products of few rows are limited by memory bandwidth. By default, products of few rows use small tiles in deep
  * pipelines. If wide tiles keep nearly all processors busy with one tile each, products of few rows use wide tiles. If
  * each processor has many tiles, the tiles are small enough for two programs per processor. If two programs share a
- * processor, one of them can copy while the other finishes. Products of many rows use the largest tiles that the
+ * processor, one program can copy while the other finishes. Products of many rows use the largest tiles that the
  * registers hold, unless that leaves processors without a tile.
  */
 export function scratchTiles(machine: Machine, shape: Omit<ProductShape, 'k'>): Tiles {

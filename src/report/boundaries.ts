@@ -10,16 +10,16 @@ interface Lane {
 }
 
 /**
- * Only the event boundaries of this many lanes are used, namely of the lanes with the most events. More lanes would
- * save only few bytes.
+ * The maximum number of lanes (rows of a timeline) whose event boundaries are used: the lanes with the most events.
+ * More lanes would save only few bytes.
  */
 const LANES = 4
 
 export class Boundaries {
   private readonly lanes: readonly Lane[]
   /**
-   * The next boundary of each lane, and the time of that boundary. The number of a boundary is twice the event's index,
-   * plus 1 if the boundary is the event's end.
+   * The next event boundary of each lane (row of a timeline), and the time of that boundary. The number of a boundary
+   * is twice the event's index, plus 1 if the boundary is the event's end.
    */
   private readonly at: Uint32Array
   private readonly time: Float64Array

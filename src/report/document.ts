@@ -224,8 +224,8 @@ export interface StragglerDocument {
   /** The waiting time that this rank caused and that overlaps neither with compute nor with a transfer. */
   readonly exposedWaitUs: number
   /**
-   * How late the rank was, summed over the collectives at which it was last. At each collective, lateness is the time
-   * from the arrival of the second-latest rank to the arrival of the last rank.
+   * The lateness of the rank, summed over the collectives at which this rank arrived last. At each collective, lateness
+   * is the time from the arrival of the second-latest rank to the arrival of the last rank.
    */
   readonly lateUs: number
   readonly collectives: number
@@ -299,7 +299,7 @@ export interface CandidateDocument {
   readonly count: number
   readonly ranks: readonly number[]
   /**
-   * The largest possible saving in time, summed over ranks. `saves` states how much of the saving belongs to each tax.
+   * The largest possible saving in time, summed over ranks. `saves` splits the saving by kind of tax.
    */
   readonly savesUs: number
   readonly saves: {
@@ -351,8 +351,8 @@ export interface FixDocument {
   /** If the advice is to fuse kernels: an upper bound on how much of the cause's time the fusion saves. */
   readonly fusionSavesUs?: number
   /**
-   * If the cause is that the host waits: the idle time between the wait and the host's next launch. This idle time is
-   * counted in other fixes, although it would not occur without the wait.
+   * If the cause is that the host waits: the idle time between the wait and the host's next launch. Other fixes count
+   * this idle time, although it would not occur if the host did not wait.
    */
   readonly followingUs?: number
   readonly count: number

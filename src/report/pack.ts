@@ -155,7 +155,7 @@ class Names {
   }
 }
 
-/** The columns of a lane's events, on the common clock. */
+/** The columns of the events of one timeline row (lane), on the common clock. */
 interface Times {
   readonly start: Float64Array
   readonly end: Float64Array
@@ -175,7 +175,7 @@ const isShown =
 
 /**
  * Packs the threads that enqueue work. If the threads have more than `most` events, only the longest events are packed,
- * since a page of a large job would be too large otherwise.
+ * so that the page of a large job does not become too large.
  */
 function packHosts(
   rank: RankTimeline,

@@ -9,14 +9,14 @@
 import type { RankDocument, StepDocument } from './document.ts'
 
 /**
- * A lane holds events of one stream, or of one host thread, that do not overlap. Concurrent events of a stream and nested
- * events of a thread are in further lanes.
+ * A lane (a timeline row) holds events of one stream, or of one host thread, that do not overlap. Concurrent events of
+ * a stream and nested events of a thread are in further lanes.
  */
 export interface PackedLane {
   readonly device: number
   readonly stream: number
   readonly row: number
-  /** True for Python frames, which have lanes of their own, since their stacks are deep. */
+  /** True for Python frames, which have separate lanes (timeline rows), since their stacks are deep. */
   readonly frames?: boolean
   readonly events: number
   /** The number of events that belong to a collective. */
@@ -24,8 +24,8 @@ export interface PackedLane {
   /** The number of events that are omitted because too many events overlap. */
   readonly hidden: number
   /**
-   * The start time of the first event. The starts of later events are stored as distances from the end of the previous
-   * event.
+   * The start time of the first event. The start of every event after the first is stored as the distance from the end
+   * of the previous event.
    */
   readonly from: number
 }
@@ -35,8 +35,8 @@ export interface PackedLane {
  * `operator` (0 for none, otherwise the name plus 1) and `delay` (0 for none, otherwise twice the folded launch delay
  * plus 1), then `event` and `member` of its collectives as distances. The partition comes after the lanes. For each
  * segment of the partition, the block contains the number of event boundaries up to the end of the segment, or 0
- * followed by its duration. The column `part` is the last column of the partition. The lanes of the host threads come
- * after the partition.
+ * followed by its duration. The column `part` is the last column of the partition. The lanes (timeline rows) of the
+ * host threads come after the partition.
  */
 export interface PackedRank {
   readonly rank: number
@@ -44,8 +44,9 @@ export interface PackedRank {
   readonly lanes: readonly PackedLane[]
   readonly partition: { readonly from: number; readonly length: number }
   /**
-   * The lanes of the host threads that enqueue work. In the lane of a host thread, `device` is the process id, and
-   * `stream` is the thread id. In the block, the columns of these lanes come after the columns of the partition.
+   * The timeline rows (lanes) of the host threads that enqueue work. In the lane of a host thread, `device` is the
+   * process id, and `stream` is the thread id. In the block, the columns of these lanes come after the columns of the
+   * partition.
    */
   readonly hosts: readonly PackedLane[]
   /**

@@ -177,7 +177,7 @@ function culprit({ ranks, stragglers, collectives, doubtful, untraced }: Figures
         : ''
     return (
       `${capital(noWorkOf(untraced))}, so the last rank is unknown at ${untraced.collectives} of ${plural(met, 'collective')}, ` +
-      `and waiting may look like transfer there${others}. Record all ranks to see who is late.`
+      `and waiting at these collectives may look like transfer${others}. Record all ranks to see who is late.`
     )
   }
   if (!worst || worst.exposedWaitUs === 0) {

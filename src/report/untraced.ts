@@ -1,4 +1,4 @@
-/** Names the ranks without recorded work, which may be the ones for which the recorded ranks wait. */
+/** Lists the ranks without recorded work, because the recorded ranks may wait for them. */
 import { rankNames } from '../timeline/ranges.ts'
 import type { AuditDocument } from './document.ts'
 import { plural } from './format.ts'

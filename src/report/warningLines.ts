@@ -8,8 +8,8 @@ import type { AuditDocument, WarningDocument } from './document.ts'
 import { plural } from './format.ts'
 
 /**
- * The order of the warning classes. Warnings about wrong numbers come first, and warnings about missing data come
- * later. Warnings of classes that are not listed come last.
+ * The order of the warning classes. Warnings about wrong numbers come first, and warnings about missing data come after
+ * them. Warnings of classes that are not listed come last.
  */
 const gravity: readonly string[] = [
   'unreadable',

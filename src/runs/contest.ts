@@ -303,8 +303,8 @@ export function sampleOf(
 
 /**
  * Returns a generator of permutations of 0 … count - 1. The same seed gives the same permutations. Every second
- * permutation is the reverse of the previous one. Because the machine becomes slower while a benchmark runs,
- * independent permutations would, in few rounds, make some variants run late in a round more often than others.
+ * permutation is the reverse of the previous permutation. Because the machine becomes slower while a benchmark runs,
+ * independent permutations would, in few rounds, make some variants run near the end of a round more often than others.
  */
 export function randomOrder(seed: number): (count: number) => number[] {
   let state = seed >>> 0 || 1

@@ -99,7 +99,7 @@ export function pictureOf(
   }
 }
 
-/** The mean of several ledgers, such as those of all ranks of one or more executions. */
+/** The mean of several ledgers, such as the ledgers of all ranks of one or more executions. */
 export function meanLedger(ledgers: readonly RunLedger[]): RunLedger {
   const mean = (of: (ledger: RunLedger) => number): number =>
     ledgers.reduce((sum, ledger) => sum + of(ledger), 0) / ledgers.length
@@ -144,7 +144,7 @@ function kernelsWithin(first: RankTimeline, rank: RankTimeline, window: Window):
   )
 }
 
-/** The kernels that run between each start gate and the next one. */
+/** The kernels that run between each start gate and the next start gate. */
 function kernelsBehind(rank: RankTimeline, gates: readonly number[]): number[][] {
   const { events } = rank
   const { start, launch } = events

@@ -55,7 +55,7 @@ export interface MeasureOptions<Options extends OperationOptions> extends Omit<
    */
   readonly bandwidth: number
   readonly seed?: number
-  /** Additional options that are stored with the point. */
+  /** Additional options that are stored with the benchmark point. */
   readonly choices?: Point['choices']
   readonly onProgress?: (what: string, done: number) => void
   /**
@@ -81,7 +81,7 @@ export interface UnfinishedPoint {
   readonly times: readonly { readonly variant: string; readonly time: Quantity }[]
 }
 
-/** Measures one point for each skew. */
+/** Measures one benchmark point for each skew. */
 export async function measure<Options extends OperationOptions, Contents>(
   definition: OperationDefinition<Options, Contents>,
   settings: MeasureOptions<Options>,
@@ -141,8 +141,8 @@ export async function measure<Options extends OperationOptions, Contents>(
 }
 
 /**
- * The complete rounds of a point whose measurement was interrupted. A point that was interrupted in its first round has
- * no times.
+ * The complete rounds of a benchmark point whose measurement was interrupted. A point that was interrupted in its first
+ * round has no times.
  */
 function unfinished({ skew, laps }: Laps): UnfinishedPoint[] {
   const times = [...laps].flatMap(([variant, own]) =>
@@ -152,7 +152,7 @@ function unfinished({ skew, laps }: Laps): UnfinishedPoint[] {
 }
 
 /**
- * The mean end time of all ranks except the last one. A skew delays only the last rank. If there is only one rank, the
+ * The mean end time of all ranks except the last rank. A skew delays only the last rank. If there is only one rank, the
  * mean is the end time of that rank.
  */
 export function punctualOf({ time, ends }: Lap): number {
@@ -168,7 +168,7 @@ interface Laps {
   readonly limit: readonly Lap[]
 }
 
-/** Measures all skews of a point and appends each result to `results` as soon as it is measured. */
+/** Measures a benchmark point with each skew and appends each result to `results` as soon as it is measured. */
 async function timed<Options extends OperationOptions, Contents>(
   definition: OperationDefinition<Options, Contents>,
   settings: MeasureOptions<Options>,

@@ -1,5 +1,5 @@
 /**
- * Computes the ledger of a user's host program from the timeline of a world that records.
+ * Computes the ledger of a user's host program from the timeline of a world that records events.
  *
  * The launches of the host program are divided into stretches. A stretch consists of the launches that the host
  * enqueues without waiting for the device in between. A stretch lasts from its first launch call to the end of its last

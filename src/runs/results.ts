@@ -1,8 +1,8 @@
 /**
- * Defines the results of measuring an operation. A point is a shape, a number of ranks and a skew. For every point, the
- * results hold the time, the taxes and the numerical deviation of each variant. Results are plain data: `arke bench
- * --json` prints them, the report draws them, and `auto` uses them to choose a variant. All times in the results are in
- * nanoseconds.
+ * Defines the results of measuring an operation. A point is a shape, a number of ranks and a skew. For every benchmark
+ * point, the results hold the time, the taxes and the numerical deviation of each variant. Results are plain data:
+ * `arke bench --json` prints them, the report draws them, and `auto` uses them to choose a variant. All times in the
+ * results are in nanoseconds.
  */
 
 /** A median with its 95 % confidence interval from order statistics. */
@@ -93,7 +93,7 @@ export interface VariantResult {
   readonly time: Quantity
   /**
    * The time until a rank ends, averaged over all ranks except the one with the highest number. A skew delays the rank
-   * with the highest number. The average over the other ranks shows how much time a straggler costs the other ranks.
+   * with the highest number. The average over the ranks that are not late shows how much time a straggler costs them.
    */
   readonly punctual: Quantity
   /**
@@ -143,11 +143,11 @@ export interface Point {
   readonly operation: string
   /** The extents of the shape, such as { M: 64, N: 1024, K: 2048 }. */
   readonly shape: Readonly<Record<string, number>>
-  /** Other options of the point, such as { shard: 'K' }. */
+  /** Other options of the benchmark point, such as { shard: 'K' }. */
   readonly choices: Readonly<Record<string, string | number | boolean>>
   readonly dtype: string
   readonly ranks: number
-  /** How late the last rank started, in percent of the time of `bsp`. */
+  /** The delay with which the last rank started, in percent of the time of `bsp`. */
   readonly skew: number
   /** The contention of the processors, measured once for all skews of a shape. */
   readonly contention: Contention

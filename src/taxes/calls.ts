@@ -1,7 +1,7 @@
 /**
- * Sorts communication calls into lanes. A lane holds calls of all ranks, in the order in which each rank made them. A
- * call can match only calls of its own lane. A lane is a communicator or a process group if the trace names one. If the
- * trace names no group, a lane is a stream with communication kernels.
+ * Sorts communication calls into lanes, one per communicator, process group or stream. A lane holds calls of all ranks,
+ * in the order in which each rank made them. A call can match only calls of its own lane. A lane is a communicator or a
+ * process group if the trace names one. If the trace names no group, a lane is a stream with communication kernels.
  */
 import {
   type Communication,
@@ -14,7 +14,7 @@ import {
 } from '../timeline/timeline.ts'
 import type { MatchedBy } from './collective.ts'
 
-/** The calls of one rank in a lane, in order, with times on the rank's own clock. */
+/** The calls of one rank in a lane (communicator or stream), in order, with times on the rank's own clock. */
 export interface Calls {
   /** The index of the rank in the timeline. */
   readonly rank: number
@@ -92,7 +92,7 @@ interface Draft {
   readonly events: number[][]
 }
 
-/** Sorts all communication on the streams of all ranks into lanes. */
+/** Sorts all communication on the streams of all ranks into lanes, one per communicator, process group or stream. */
 export function lanesOf(timeline: Timeline): Lane[] {
   const { ranks } = timeline
   const drafts = new Map<string, Draft>()

@@ -238,7 +238,7 @@ function computeStreams({ tracks, events: { kind } }: RankTimeline): ComputeStre
   return found
 }
 
-/** The kernel with the latest end among the kernels that ended at `time` or earlier, or `NONE`. */
+/** The kernel with the latest end among the kernels that ended no later than `time`, or `NONE`. */
 function lastBefore({ events }: RankTimeline, streams: readonly ComputeStream[], time: number): number {
   const { start, duration } = events
   let [best, latest] = [NONE, -Infinity]

@@ -28,7 +28,7 @@ export const Unblamed = {
   /** Two ranks arrived last, and their arrivals differ by less than the residual of their clocks. */
   tied: 2,
   /**
-   * No rank is to blame, because the collective is the first one that links its ranks. The ranks may have begun
+   * No rank is to blame, because no earlier collective links the ranks of this collective. The ranks may have begun
    * recording at different times, so the order of arrivals says nothing about their work.
    */
   first: 3,

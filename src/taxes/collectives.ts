@@ -317,7 +317,7 @@ class Groups {
     const { ranks } = timeline
     this.timeline = timeline
     this.present = new Set(ranks.map(({ rank }) => rank))
-    // A group has at least two ranks, unless the trace states otherwise.
+    // A group has at least two ranks, unless the trace states a smaller number.
     let atLeast = Math.max(2, world ?? 0, ranks[ranks.length - 1].rank + 1)
     for (const { communications } of ranks)
       for (const { groupSize } of communications) atLeast = Math.max(atLeast, groupSize ?? 0)

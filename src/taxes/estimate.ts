@@ -268,8 +268,8 @@ class Joint {
   }
 
   /**
-   * Divides a set of tied ranks of another section that contains ranks of different `sides` and is not needed to
-   * explain waiting.
+   * Divides a set of tied ranks that another section has established, if the set joins ranks of different `sides` and
+   * waiting can be explained without it.
    */
   private giveUpEarlier(index: number, one: Tied, sides: readonly (readonly number[])[]): boolean {
     const sideOf = new Map<number, number>()

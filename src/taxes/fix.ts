@@ -70,8 +70,8 @@ export interface Fix {
   readonly evidence: readonly Evidence[]
   /**
    * If the cause is that the host waits: the idle time from the end of the wait until the host has launched the next
-   * work. This idle time is counted in other fixes, although it would not occur without the wait, since the next work
-   * would already be enqueued.
+   * work. Other fixes count this idle time, although it would not occur if the host did not wait: the next work would
+   * already be enqueued.
    */
   readonly following?: number
 }

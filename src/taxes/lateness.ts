@@ -2,8 +2,8 @@
  * Divides the exposed waiting of each rank according to the change that would end it. At a collective, the last rank
  * costs the other ranks the time from the arrival of the second-latest rank to its own arrival: if only the last rank
  * were faster, the other ranks would still wait for the second-latest rank. Waiting in the first collective of a
- * recording is counted separately, since it depends on when the ranks began recording. All remaining waiting ends only
- * if several ranks arrive earlier.
+ * recording is counted separately, since it depends on when the ranks began recording. All remaining waiting would end
+ * only if several ranks arrived sooner.
  *
  * No instant of a rank's exposed waiting counts twice, even if the rank waits in two collectives at once.
  */

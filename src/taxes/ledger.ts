@@ -66,7 +66,7 @@ export interface Partition {
   readonly from: number
   readonly to: number
   /**
-   * The processors of the rank, of which there is at least one. A ledger of the rank is the mean over its processors.
+   * The processors of the rank (at least one). A ledger of the rank is the mean over its processors.
    */
   readonly processors: readonly ProcessorTime[]
   /**

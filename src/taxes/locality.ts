@@ -171,7 +171,7 @@ interface Cursor {
   readonly to: number
   /** The next event. */
   next: number
-  /** The last operations of the stream, at most `REACH`, with the latest one at the end. */
+  /** The last operations of the stream, at most `REACH`, with the latest operation at the end. */
   readonly recent: Operation[]
 }
 
@@ -190,7 +190,7 @@ interface Operation {
   taken: number
 }
 
-/** Walks over all streams in order of start time and pairs reads with earlier writes. */
+/** Walks over all streams in order of start time and pairs reads with the writes that precede them. */
 class Matcher {
   readonly producers = new Column(int32)
   readonly consumers = new Column(int32)

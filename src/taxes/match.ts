@@ -14,7 +14,7 @@ import { type Estimate, estimateGroups } from './estimate.ts'
 import { GrowingMatches, type GroupSource, Matches } from './matches.ts'
 import { takeEstimated, takeMessages } from './unlisted.ts'
 
-/** Lanes with fewer calls than this number are matched last, when the clocks are known from the other lanes. */
+/** Lanes (communicators or streams) with fewer calls are matched last, when the clocks are known from other lanes. */
 const SHORT = 16
 /** The maximum number of ranks for which all pairs of ranks are compared to find groups whose calls look alike. */
 const ALL_PAIRS = 16
@@ -75,7 +75,10 @@ export function estimateMatches(timeline: Timeline): { matches: Matches; estimat
   return { matches, estimate }
 }
 
-/** True if the traces list neither the ranks nor the size of the lane's groups, and the groups can be estimated. */
+/**
+ * True if the traces list neither the ranks nor the size of the groups of a lane (communicator or stream), and the
+ * groups can be estimated.
+ */
 const isUnlisted = ({ oneGroup, size }: Lane, { ranks }: Timeline): boolean =>
   !oneGroup && size === null && ranks.length > 2
 
@@ -87,7 +90,9 @@ function matchOrdered(timeline: Timeline, ordered: readonly Lane[], matches: Mat
       matchOrder(lane, group, isGuessed(lane, timeline) ? 'guessed' : 'listed', clocks, matches)
 }
 
-/** True if the ranks that communicate in a lane are inferred only from the ends of their calls. */
+/**
+ * True if the ranks that communicate in a lane (communicator or stream) are inferred only from the ends of their calls.
+ */
 const isGuessed = ({ oneGroup, size }: Lane, { ranks }: Timeline): boolean =>
   !oneGroup && size !== ranks.length
 
@@ -127,7 +132,9 @@ function matchNumbers({ ranks }: Timeline, lane: Lane, matches: Matches): void {
   for (let match = 0; match < growing.length; match++) growing.finish(match, lane.by, 'listed', matches)
 }
 
-/** The clocks of the ranks, as far as they are known before a lane is matched. */
+/**
+ * The clocks of the ranks, as far as they are known before the calls of a lane (communicator or stream) are matched.
+ */
 class KnownClocks {
   private readonly clocks: readonly Clock[]
   private readonly timeline: Timeline
@@ -166,7 +173,10 @@ class KnownClocks {
 
 const middleOf = ({ ends }: Spans): number => (ends[0] + ends[ends.length - 1]) / 2
 
-/** Separates the calls of a lane by group, if the lane holds several groups that the trace does not distinguish. */
+/**
+ * Separates the calls of a lane (communicator or stream) by group, if the trace does not distinguish several groups in
+ * the lane.
+ */
 function groupsOf(lane: Lane, clocks: KnownClocks): (readonly Calls[])[] {
   const { size, ranks } = lane
   if (lane.oneGroup || size === null || size >= ranks.length) return [ranks]
@@ -181,7 +191,7 @@ const sample = (calls: Calls): Spans => ({
   ends: calls.ends.subarray(0, SAMPLE),
 })
 
-/** The median difference between the end times of two ranks if their calls match at all, otherwise infinity. */
+/** The median difference between the end times of two ranks, or infinity if no calls of the two ranks match. */
 function disagreement(a: Calls, b: Calls, clocks: KnownClocks): number {
   const [one, other] = [sample(a), sample(b)]
   const found = align(one, other, clocks.hint(b.rank, a.rank, middleOf(other)))

@@ -8,10 +8,10 @@ import type { MatchedBy } from './collective.ts'
 import { meansOfNumber, numberOfMeans } from './collectiveTable.ts'
 
 /**
- * How the ranks of a collective are known. `listed`: the trace lists the ranks. `guessed`: the ranks follow from the
- * order and the end times of single calls. `estimated`: by the trace's clocks, the ranks end all of their calls
- * together. `corrected`: by estimated clocks, the ranks end all of their calls together, and the trace's clocks do not
- * explain the calls. `doubtful`: the ranks are probably several groups.
+ * The way in which the ranks of a collective were found. `listed`: the trace lists the ranks. `guessed`: the ranks
+ * follow from the order and the end times of single calls. `estimated`: by the trace's clocks, the ranks end all of
+ * their calls together. `corrected`: by estimated clocks, the ranks end all of their calls together, and the trace's
+ * clocks do not explain the calls. `doubtful`: the ranks are probably several groups.
  */
 export const groupSources = ['listed', 'guessed', 'estimated', 'corrected', 'doubtful'] as const
 export type GroupSource = (typeof groupSources)[number]

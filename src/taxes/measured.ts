@@ -45,7 +45,7 @@ export class Measured {
   }
 }
 
-/** The mean of several sets of time, such as the sets of a rank's processors. */
+/** The mean of several sets of time intervals, such as the sets of a rank's processors. */
 export class MeanMeasured {
   private readonly sets: readonly Measured[]
 

@@ -2,8 +2,8 @@
  * Finds the two ranks of each message in streams whose ranks run different programs, such as the stages of a pipeline.
  * Two ranks that exchange a message leave it together, so the distance between their end times is the same for all
  * their messages. Ranks that do not exchange messages may end a call at the same time by chance, or end all calls
- * together if they run in lockstep. The search first chooses pairs of ranks in which, for each message, the rank that
- * arrives later takes no longer than the transfer.
+ * together if they run in lockstep. The search first chooses pairs of ranks in which, for each message, the second of
+ * the two ranks to arrive does not wait: its call lasts only as long as the transfer.
  */
 import { lowerBound } from '../timeline/search.ts'
 import type { Calls, Lane } from './calls.ts'
@@ -15,7 +15,7 @@ export interface Messages {
   readonly b: Calls
   /** For each message: the index of its call on rank `a` and on rank `b`. */
   readonly calls: readonly (readonly [number, number])[]
-  /** True if, for nearly every message, the rank that arrives later takes no longer than the transfer. */
+  /** True if, for nearly every message, the call of the second rank to arrive lasts only as long as the transfer. */
   readonly isExplained: boolean
 }
 

@@ -30,7 +30,7 @@ export interface Hole {
   readonly evidence: readonly Evidence[]
 }
 
-/** The kernels of which one call took far longer than the others, and the compute time of these long calls. */
+/** The kernels with a call that took far longer than their other calls, and the compute time of these long calls. */
 export function outliersOf(
   rank: RankTimeline,
   names: readonly string[],

@@ -7,8 +7,8 @@
 import { median } from './align.ts'
 
 /**
- * The calls of one rank in a lane, on the trace's clock of the first rank. Calls of several ranks at the same position
- * in the program are in one column, and `first` is the column of the rank's first call.
+ * The calls of one rank in a lane (communicator or stream), on the trace's clock of the first rank. Calls of several
+ * ranks at the same position in the program are in one column, and `first` is the column of the rank's first call.
  */
 export interface Row {
   /** The index of the rank in the timeline. */
@@ -95,7 +95,7 @@ export class PairFits {
       low = Math.min(low, distance)
       high = Math.max(high, distance)
     }
-    // One of the few calls may be an outlier, and only the fit over all calls can tell.
+    // One of the few calls may be an outlier, which only the fit over all calls can show.
     return misses > 0 || high - low <= 8 * most + MAXIMUM_DRIFT * (last - first)
   }
 

@@ -1,7 +1,8 @@
 /**
- * Finds the ranks of a lane that run the same program, and aligns their calls. The recording of one rank may begin and
- * end a few calls earlier or later than that of another rank. The alignment does not need correct clocks, because it
- * compares the times between consecutive calls, which are long at the boundaries of steps on all ranks.
+ * Finds the ranks that run the same program among the ranks of a lane (a communicator, process group or stream), and
+ * aligns the calls of these ranks. The recording of one rank may begin and end a few calls earlier or later than that
+ * of another rank. The alignment does not need correct clocks, because it compares the times between consecutive calls,
+ * which are long at the boundaries of steps on all ranks.
  */
 import type { Calls, Lane } from './calls.ts'
 import type { Row } from './pairFit.ts'
@@ -17,8 +18,9 @@ export interface Program {
 const SHIFT = 16
 
 /**
- * Returns the sets of ranks of a lane that run one program. `zero` contains, for each rank, the time to add to the
- * rank's times to place them on the first rank's clock according to the trace.
+ * Divides the ranks of a lane (a communicator, process group or stream) into sets of ranks that run the same program.
+ * `zero` contains, for each rank, the time to add to the rank's times to place them on the first rank's clock according
+ * to the trace.
  */
 export function programsOf({ ranks }: Lane, zero: readonly number[]): Program[] {
   const programs: Calls[][] = []

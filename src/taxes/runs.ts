@@ -74,7 +74,7 @@ export function* runsOf(
       (from, to) => barred.within(from, to) > 0 || launching.within(from, to) > FAR,
     )
     if (runs.length === 0) continue
-    // Time that was counted as saved on an earlier stream is not counted again.
+    // Time that was already counted as saved on another stream is not counted again.
     if (saved.length > 0) launch = new Measured(difference(launch.intervals, unionOf(saved.all())))
     const labelled = new Int32Array(kernels.length)
     for (let run = 0; run < runs.length; run += 2) {

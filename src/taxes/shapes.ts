@@ -203,8 +203,8 @@ const broadcastShapes = (a: readonly number[], b: readonly number[]): number[] |
   broadcast([tensor(a, float32), tensor(b, float32)])
 
 /**
- * The indices of the dimensions that count heads and tokens. The first dimension is the batch, and the last one has the
- * elements of a head.
+ * The indices of the dimensions that count heads and tokens. The first dimension is the batch, and the last dimension
+ * has the elements of a head.
  */
 interface HeadLayout {
   readonly heads: number

@@ -1,13 +1,13 @@
 /**
- * Finds ranks whose calls end together, for one section of a lane. A section is a set of calls that all ranks make in
- * the same order, so that the k-th calls of two ranks either belong to one collective or to two collectives at the same
- * position in the program.
+ * Finds ranks whose calls end together, for one section of a lane (a communicator, process group or stream). A section
+ * is a set of calls that all ranks make in the same order, so that the k-th calls of two ranks either belong to one
+ * collective or to two collectives at the same position in the program.
  *
  * Ranks of one group satisfy two laws. First, the ends of the calls agree: the distance between the end times of two
  * ranks is constant. Second, the waiting in the calls is explained: the last rank of a group does not wait, so in each
- * call, one rank of the group takes no longer than the transfer. A set of ranks from several groups breaks the first
- * law as soon as one of its groups is late. A set with only some ranks of a group breaks the second law as soon as a
- * rank outside the set is late.
+ * call, one rank of the group takes no longer than the transfer. If a set has ranks from several groups, the ends of
+ * its calls stop agreeing (the first law) as soon as one of these groups is late. If a set has only some ranks of a
+ * group, waiting is no longer explained (the second law) as soon as a rank outside the set is late.
  */
 import { endTolerance, median } from './align.ts'
 import { PairFits, type Row } from './pairFit.ts'
@@ -199,8 +199,8 @@ const OFTEN = 0.3
 const WINDOW = 6_000
 
 /**
- * Separates the calls of the group that communicates most often from the other calls of the lane. In the calls of this
- * group, the distance between the end times of two of its ranks is always the same.
+ * Separates the calls of the group that communicates most often from the other calls of the lane (communicator or
+ * stream). In the calls of this group, the distance between the end times of two of its ranks is always the same.
  */
 function splitByDistance(rows: readonly Row[], columns: Uint32Array): [Uint32Array, Uint32Array] {
   const distances = new Float64Array(columns.length)

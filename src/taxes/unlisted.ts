@@ -11,7 +11,8 @@ import { type Messages, messagesOf } from './messages.ts'
 import { EndingTogether, isSingle } from './ties.ts'
 
 /**
- * Adds the estimated collectives of the lane. Returns the lane with the calls that belong to no estimated collective.
+ * Adds the estimated collectives of a lane (a communicator or stream). The returned lane has the remaining calls, which
+ * belong to no estimated collective.
  */
 export function takeEstimated(lane: Lane, estimate: Estimate, matches: Matches): Lane {
   const source = estimate.corrects ? 'corrected' : 'estimated'
@@ -45,13 +46,13 @@ export function takeEstimated(lane: Lane, estimate: Estimate, matches: Matches):
 }
 
 /**
- * The minimum share of a lane's calls that must have a call on another rank. With a smaller share, the order of calls
- * is not the same on all ranks.
+ * The minimum share of the calls in a lane (a communicator or stream) that must have a counterpart on another rank.
+ * With a smaller share, the order of calls is not the same on all ranks.
  */
 const COVERED = 0.95
 /**
- * The maximum number of ranks of a lane that is matched call by call if too few of its calls are covered. With more
- * ranks, matching call by call is too slow.
+ * The maximum number of ranks of a lane (a communicator or stream) that is matched call by call if too few of its calls
+ * are covered. With more ranks, matching call by call is too slow.
  */
 const FEW_RANKS = 16
 
@@ -73,7 +74,10 @@ function isCovered(lane: Lane, { sections }: Estimate): boolean {
   return covered >= COVERED * all
 }
 
-/** Adds the messages between two ranks to the matches. Returns the lanes that do not consist of messages. */
+/**
+ * Adds the messages between two ranks to the matches. Returns the lanes (communicators or streams) that do not consist
+ * of messages.
+ */
 export function takeMessages(
   lanes: readonly Lane[],
   estimate: Estimate,
@@ -118,8 +122,9 @@ export function takeMessages(
 }
 
 /**
- * True if the calls of a lane are collectives of all its ranks and not messages: more than two ranks leave each call
- * together. Kernels that send and receive are used not only for messages but also for collectives such as all-to-all.
+ * True if the calls of a lane (a communicator or stream) are collectives of all its ranks and not messages: more than
+ * two ranks leave each call together. Kernels that send and receive are used not only for messages but also for
+ * collectives such as all-to-all.
  */
 function isOfAll({ ranks }: Lane, clocks: readonly Clock[]): boolean {
   const [{ ends }] = ranks
@@ -138,8 +143,8 @@ function isOfAll({ ranks }: Lane, clocks: readonly Clock[]): boolean {
 const MOST_MESSAGES = 0.9
 
 /**
- * The calls that belong to no estimated collective or message, as a list of one element, or an empty list if there are
- * none.
+ * The calls that belong to no estimated collective or message, as a list of one element, or an empty list if no such
+ * calls are left.
  */
 function without(calls: Calls, taken: Uint8Array | undefined): Calls[] {
   const left = (_: number, i: number): boolean => taken?.[i] !== 1

@@ -7,7 +7,10 @@
 import { isDeviceWork, type Kind, NONE, type RankTimeline } from '../timeline/timeline.ts'
 import type { Partition } from './ledger.ts'
 
-/** Times are in nanoseconds, summed over ranks. The time in which two kernels run concurrently counts for both. */
+/**
+ * Times are in nanoseconds, summed over ranks. Time in which two kernels run concurrently counts for each of the two
+ * kernels.
+ */
 export interface WorkRow {
   readonly name: string
   /** The kind of the device work. An operator has the kind of its first device work. */

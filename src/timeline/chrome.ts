@@ -27,8 +27,8 @@ export const COMMUNICATION_EVENT = 'arke_communication'
 export interface ChromeOptions {
   /**
    * The clock of each rank of the timeline, which is used to place all ranks on one clock. A time `t` of the rank
-   * becomes `t + offset + drift * t`, relative to the base of the first rank. If no clocks are given, each rank is
-   * placed by its own base.
+   * becomes `t + offset + drift * t`, relative to the base of the first rank. If no clocks are given, each rank keeps
+   * the clock of its trace (its own base).
    */
   clocks?: readonly { readonly offset: number; readonly drift: number }[]
   /** True to draw arrows from launches to device work, which is the default. */

@@ -10,7 +10,7 @@ const moduleLoad = /Module(Load|Unload)|Library(Load|Unload|GetKernel)|Link(Crea
 export const isAllocation = (name: string): boolean => allocation.test(name)
 
 /**
- * True if the name of a call says what the host did, so that the call matters although it is inside an operator and
+ * True if the name of a call shows what the host did, so that the call is kept although it is inside an operator and
  * enqueues nothing.
  */
 export const isTelling = (name: string): boolean =>

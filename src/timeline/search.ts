@@ -1,6 +1,6 @@
 /**
  * Binary search for the number of leading items for which `before` is true. `before` must be false for all items after
- * the leading ones.
+ * the leading items.
  */
 export function countBefore(length: number, before: (index: number) => boolean): number {
   let [low, high] = [0, length]

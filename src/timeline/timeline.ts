@@ -103,8 +103,8 @@ export interface Communication {
 }
 
 /**
- * Libraries of communication kernels that Arke recognises by the name of the kernel only. It is unknown whether a rank
- * may leave a kernel of such a library before all ranks have arrived.
+ * Libraries of communication kernels that Arke recognises by the name of the kernel only. For a library that is
+ * recognised only by kernel names, it is unknown whether a rank may leave a kernel before all ranks have arrived.
  */
 export const unverifiedLibraries: ReadonlySet<string> = new Set(['custom', 'named by --comm'])
 

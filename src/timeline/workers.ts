@@ -6,7 +6,7 @@
  * Several workers may share one processor. The workers of a processor may be the roles of a program, the programs of
  * several streams, or the blocks on a GPU's multiprocessor. If a kernel only moves data, its programs count as
  * transferring whenever they do not wait. A worker that runs a role other than the leader records no programs. A worker
- * that recorded no programs belongs to every program of its processor during which it recorded an event.
+ * that recorded no programs counts as part of every program of its processor during which it recorded an event.
  */
 import { difference, intersection, type Intervals, union, unionInOrder, unionOf } from './intervals.ts'
 import { countBefore } from './search.ts'
@@ -129,7 +129,7 @@ function reachOf({ from, to }: Track, events: Events): Float64Array {
   return reach
 }
 
-/** The time of the programs in which a worker without programs of its own recorded an event. */
+/** The time of the programs in which a worker that runs no programs itself (a role) recorded an event. */
 function sharedBy(recorded: Intervals, events: Events, programs: readonly number[]): Intervals {
   const shared = programs.filter((program) => {
     const next = countBefore(recorded.length / 2, (i) => recorded[2 * i + 1] <= events.start[program])

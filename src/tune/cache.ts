@@ -1,7 +1,7 @@
 /**
  * The tuned tiles for this machine, which are stored in the file `tuned.json` in the cache folder. A file that is not a
  * valid table is ignored with a warning. The file is replaced atomically, so that a reader finds either the old table
- * or the new one.
+ * or the new table.
  */
 import { withTiles, type Asked, type Numbers, type Table, type Tables } from './tables.ts'
 import { cachePath, readText, replaceText } from './node.ts'

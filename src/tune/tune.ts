@@ -37,8 +37,8 @@ export interface TuneOptions<Options extends OperationOptions> {
   readonly pack?: boolean
   readonly seed?: number
   /**
-   * An abort signal that ends tuning early. After the abort, the result is the fastest candidate so far. If no
-   * candidate was timed before the abort, `tune` throws the reason of the signal.
+   * An abort signal that ends tuning before all rounds are complete. After the abort, the result is the fastest
+   * candidate so far. If no candidate was timed before the abort, `tune` throws the reason of the signal.
    */
   readonly interrupt?: AbortSignal
   readonly onProgress?: (what: string, done: number) => void
@@ -69,8 +69,8 @@ export interface Tuned {
 }
 
 /**
- * The largest number of input sets, which is reached if each set is small. Every candidate is constructed on every set
- * of inputs.
+ * The largest number of input sets, which is reached if each set is small. The operation is built once for every pair
+ * of a candidate and an input set.
  */
 const mostSets = 8
 

@@ -29,7 +29,7 @@ interface Allocating {
     options: TensorOptions,
   ): SymmetricTensor<D>
   flags(shape: readonly number[], options: FlagsOptions): SymmetricFlags
-  /** The seed of a random tensor for which the host program gives none. */
+  /** The seed of a random tensor for which the host program gives no seed. */
   nextSeed(): number
 }
 

@@ -51,8 +51,8 @@ export interface HeapMemory {
   write(rank: number, offset: number, dtype: StorageDType, contents: ArrayLike<number>): void
   /**
    * Writes elements like `write`, but for words that kernels may poll (`isWords`). Each polled word is written
-   * atomically, after all earlier writes. If the function `writeWords` is absent, `write` itself writes words
-   * atomically and in order.
+   * atomically, after all writes that the host made before. If the function `writeWords` is absent, `write` itself
+   * writes words atomically and in order.
    */
   writeWords?(rank: number, offset: number, dtype: StorageDType, contents: ArrayLike<number>): void
   /**
@@ -98,7 +98,7 @@ export interface Part {
   readonly kernel: Kernel
   readonly rank: number
   readonly grid: number
-  /** The arguments of the last launch. A backend stores the arguments of launches only if the world records. */
+  /** The arguments of the last launch. A backend stores the arguments of launches only if the world records events. */
   given?: Given
   /** Sets a scalar argument for all later launches of this prepared launch. */
   setNumber(name: string, value: number): void
@@ -124,8 +124,8 @@ export interface Backend<P extends Part, M> {
   /** The resolution of the backend's clock in nanoseconds. */
   readonly clockTick: number
   /**
-   * The differences between the kernels of a world that records and those of a world that does not, apart from the code
-   * that writes the log.
+   * The differences between the kernels of a world that records events and those of a world that does not, apart from
+   * the code that writes the log.
    */
   readonly unlike: ReadonlySet<string>
   expectRunning(): void
@@ -154,7 +154,7 @@ export interface Backend<P extends Part, M> {
 
   /** The current position of a stream's queue on each rank. */
   mark(stream: number): readonly M[]
-  /** Makes later launches on a stream start after the given positions, each on its own rank. */
+  /** Makes later launches on a stream start, on each rank, after the given position of the same rank. */
   follow(stream: number, marks: readonly M[]): void
   /**
    * The time in milliseconds from the last position in `from` to the last position in `to`, on the same ranks. The time

@@ -34,9 +34,9 @@ import {
 } from './world.ts'
 
 /**
- * True if a host write consists of words that a kernel may poll. The host writes a word that a kernel may poll
- * atomically, after all earlier writes of the host. Longer host writes are copies, which are not ordered with the
- * accesses of kernels.
+ * True if a host write consists of words that a kernel may poll. The host writes a word that a kernel may poll with one
+ * atomic store, after all writes that the host made before. Longer host writes are copies, which are not ordered with
+ * the accesses of kernels.
  */
 export const isWords = (dtype: StorageDType, count: number): boolean =>
   dtypes[dtype].bytes === 4 && count <= 4

@@ -1,7 +1,8 @@
 /**
  * Computes the memory traffic of recorded launches: the bytes written to each rank's copy of a tensor, and the bytes
  * that the rank itself reads back. The byte counts come from the analysis of the kernel's traffic (src/ir/traffic.ts).
- * The byte counts are computed on demand and cached, so a world that records only stores the arguments of each launch.
+ * The byte counts are computed on demand and cached, so a world that records events only stores the arguments of each
+ * launch.
  */
 import { dtypes } from '../ir/dtype.ts'
 import type { KernelIR } from '../ir/node.ts'

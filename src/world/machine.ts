@@ -21,7 +21,7 @@ export interface Capabilities {
   readonly matrixUnit: boolean
   /**
    * True if one thread of a program starts the asynchronous copies for the whole program. Each flag that the copying
-   * thread polls delays its later copies, so a kernel with few flags is faster.
+   * thread polls delays the copies after the poll, so a kernel with few flags is faster.
    */
   readonly copyEngine: boolean
   /**
@@ -51,7 +51,7 @@ export interface ProcessorLimits {
   readonly partitions: number
   /** The registers of a warp are allocated in multiples of this number. */
   readonly registerUnit: number
-  /** The scratch memory of a processor in bytes, some of which the system reserves for each program. */
+  /** The scratch memory of a processor in bytes. The system reserves some of these bytes for each program. */
   readonly sharedBytes: number
   readonly reservedBytes: number
   /** The scratch memory of a program is allocated in multiples of this number of bytes. */

@@ -14,8 +14,9 @@ export interface Waiting {
 }
 
 /**
- * The message of the error for `grid` programs that do not fit on a rank with room for `resident` programs, of which
- * `running` are already running. The argument `rank` is the name of the rank, and `where` names the line of the wait.
+ * The error message for a launch of `grid` programs that do not fit on a rank: the rank has room for `resident`
+ * programs, and `running` programs are already running. The argument `rank` is the name of the rank, and `where` names
+ * the line of the wait.
  */
 export function doesNotFit(grid: number, resident: number, rank: string, running = 0, where = ''): string {
   const others =

@@ -16,8 +16,8 @@ export interface Launched {
 }
 
 /**
- * A launch that has not ended. Launches of one stream and rank are listed in the order of the stream; the first one is
- * running.
+ * A launch that has not ended. Launches of one stream and rank are listed in the order of the stream; the first launch
+ * is running.
  */
 export interface Pending extends Launched {
   /** The source line at which a program of the launch waits for a flag, if one waits. */

@@ -22,7 +22,7 @@ const plain = (ranks: readonly number[]): string =>
   `${ranks.length === 1 ? 'rank' : 'ranks'} ${ranks.join(', ')}`
 
 export class Requests<T> {
-  /** The allocations of each rank, without the first `#agreed` ones, which every rank has made. */
+  /** The allocations of each rank, without the first `#agreed` allocations, which every rank has made. */
   readonly #requests: Request[][]
   readonly #made: T[] = []
   #agreed = 0

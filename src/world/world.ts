@@ -322,8 +322,8 @@ export interface World extends Allocator {
    */
   timeline(): Timeline
   /**
-   * The differences between the kernels of a world that records and those of a world that does not, apart from the code
-   * that writes the log.
+   * The differences between the kernels of a world that records events and those of a world that does not, apart from
+   * the code that writes the log.
    */
   readonly recordedUnlike: readonly string[]
   close(): Promise<void>

@@ -1,4 +1,4 @@
-/** Traces inside archives: the kinds that are read, those that are refused, and damaged ones. */
+/** Traces inside archives: the kinds of archives that are read, the kinds that are refused, and damaged archives. */
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

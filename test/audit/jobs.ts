@@ -182,7 +182,7 @@ class StepMaker {
         work = { phase: 'work', work: collective }
         break
       case 'together': {
-        // The second work begins while the first one runs.
+        // The second kernel begins while the first kernel runs.
         const offset = this.times(one.other, 20, 19)
         const long = this.times(one.times, 41, 3000) as number[]
         work = one.first

@@ -1,6 +1,6 @@
 /**
- * Tests that a search or a run that ends early reports that it was cut. "Complete" means that every schedule within the
- * bound was explored.
+ * Tests that a search or a run that stops at a limit reports that it was cut. "Complete" means that every schedule
+ * within the bound was explored.
  */
 import { describe, expect, it } from 'vitest'
 import { i32, kernel, tensor, u32 } from '../../src/index.ts'

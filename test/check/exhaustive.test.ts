@@ -1,4 +1,4 @@
-/** Tests that a search which calls itself exhaustive finds every outcome that needs few preemptions, or none. */
+/** Tests that a search that reports itself as exhaustive finds every outcome that needs no or few preemptions. */
 import { describe, expect, it } from 'vitest'
 import { f32, flags, i32, kernel, tensor, u32 } from '../../src/index.ts'
 import { explore, type ExploreOptions } from '../../src/targets/check/explore.ts'

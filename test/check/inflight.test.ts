@@ -1,7 +1,7 @@
 /**
  * Tests copies in flight: `putNbi`, `getNbi`, `copyAsync` from shared memory, `quiet` and `putSignal`. Hand-written
- * programs state the rules. Random programs are compared with an independent computation of happens-before, in which
- * the read and the write of a copy in flight are events of their own that only a `quiet` orders before later events.
+ * programs test each rule. Random programs are compared with an independent computation of happens-before, in which the
+ * read and the write of a copy in flight are separate events that only a `quiet` orders before the events after it.
  */
 import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
@@ -114,7 +114,7 @@ describe('a put in flight', () => {
         t.quiet()
       })
     expect(await found(twice(() => undefined))).toEqual(['race: putNbi, putNbi'])
-    // A fence orders the accesses of the role, and a copy in flight is none of them.
+    // A fence orders the accesses of the role, but a copy in flight is not an access of the role.
     expect(await found(twice((t) => t.fence('acqRel')))).toEqual(['race: putNbi, putNbi'])
     expect(await found(twice((t) => t.quiet()))).toEqual([])
   })
@@ -159,7 +159,7 @@ describe('a put in flight', () => {
     expect(await found(roles(() => undefined))).toEqual([])
     const race = ['race: load, putNbi']
     expect(await found(roles((t, { a, b }) => t.store(a.on(1).at([0]), t.load(b.at([0])))))).toEqual(race)
-    // A quiet completes the copies of its own role only.
+    // A `quiet` completes only the copies of the role that executes it.
     const quiet = roles((t, { a, b }) => {
       t.quiet()
       t.store(a.on(1).at([0]), t.load(b.at([0])))
@@ -316,7 +316,7 @@ interface Event {
 /** True if program order, signals and waits, and the completion of copies by quiet leave two accesses unordered. */
 function races(steps: readonly Step[]): boolean {
   const events: Event[] = []
-  /** The earlier events that directly precede each event. */
+  /** The direct predecessors of each event. */
   const before: number[][] = []
   const last = Array.from({ length: AGENTS }, () => [] as number[])
   const pending = Array.from({ length: AGENTS }, () => ({ reads: [] as number[], writes: [] as number[] }))
@@ -365,7 +365,7 @@ function races(steps: readonly Step[]): boolean {
   )
 }
 
-/** The cells after the steps have run in the generated order, which is one of their schedules. */
+/** The contents of the cells after the steps have run in the generated order, which is one possible schedule. */
 function finals(steps: readonly Step[]): number[] {
   const cells = Array.from({ length: CELLS }, () => 0)
   steps.forEach(({ kind, cell, target }, i) => {

@@ -193,7 +193,10 @@ describe('the host', () => {
   })
 })
 
-/** Launches `both` on each of three streams with the same flags. `order` lists which launch waits for which. */
+/**
+ * Launches `both` on each of three streams with the same flags. `order` lists which launch waits for which other
+ * launch.
+ */
 const chained =
   (order: readonly (readonly [waiter: number, signaller: number])[], sameFlags: boolean) =>
   async (world: World): Promise<void> => {

@@ -149,7 +149,7 @@ describe('arke run', () => {
 
   it('frees what a scenario has allocated', async () => {
     const large = scenario('large', { ranks: 1 }, async (world) => {
-      world.zeros(f32, [1 << 28]) // This tensor takes 1 GiB of a heap of 3.5 GiB.
+      world.zeros(f32, [1 << 28]) // The tensor takes 1 GiB of a heap of 3.5 GiB.
       await world.synchronize()
     })
     const { result } = await run([large], { runs: 5 })
@@ -160,7 +160,7 @@ describe('arke run', () => {
   it('frees what a scenario has allocated on a group and on single ranks', long, async () => {
     const large = scenario('large', { ranks: 2 }, async (world) => {
       const group = world.group([1, 0])
-      group.zeros(f32, [1 << 26]) // This tensor takes 256 MiB per rank.
+      group.zeros(f32, [1 << 26]) // The tensor takes 256 MiB per rank.
       group.group([0]).zeros(f32, [1 << 26])
       for (const rank of [0, 1]) {
         world.on(rank).empty(f32, [1 << 26])

@@ -193,7 +193,7 @@ describe('--stage decide prints', () => {
   it('which words carry which epochs, or why flags stay', () => {
     expect(section(carrying as never, 'stage words')).toEqual(['the words of inbox carry the epochs of told'])
     expect(section(carrying as never, 'stage words', { record: true })).toEqual([
-      'flag-in-data words are not used: a kernel that records waits for flags, so that its log shows each wait',
+      'flag-in-data words are not used: a kernel that records events waits for flags, so that its log shows each wait',
     ])
     expect(section(putting as never, 'stage words')).toEqual([
       'flag-in-data words are not used: no tensor carries epochs',

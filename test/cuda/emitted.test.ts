@@ -263,7 +263,7 @@ describe('what is printed is what is launched', () => {
   )
 })
 
-describe('a kernel that records', () => {
+describe('a kernel that records events', () => {
   const form = (world: number, body: (t: Program) => void) => kernel('form', {}, body).record({ world })
   const facts = { tensors: {}, record: true, oneDevice: true }
   const params = { x: tensor(bf16, 2), y: tensor(f32, 2), told: flags(1) }

@@ -41,7 +41,7 @@ export const byRole = kernel('byRole', { x: tensor(f32, 2), y: tensor(f32, 2) },
   const ring = t.shared(f32, [2, 16, 32])
   const [full, empty] = [t.barriers(2), t.barriers(2)]
   t.roles({
-    // The thread that stores is not the first one of a warpgroup.
+    // The thread that stores is not the first thread of a warpgroup.
     filler: {
       warps: 1,
       body: () =>

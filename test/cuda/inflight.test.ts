@@ -1,6 +1,7 @@
 /**
- * Copies in flight on a GPU: which ones TMA and cp.async make, what `quiet` becomes, what the checker finds without the
- * inserted fences and waits, and that the text compiles. test/targets/primitives/copiesInFlight.test.ts runs these kernels.
+ * Copies in flight on a GPU: which copies TMA and cp.async make, what `quiet` becomes, what the checker finds without
+ * the inserted fences and waits, and that the text compiles. test/targets/primitives/copiesInFlight.test.ts runs these
+ * kernels.
  */
 import { describe, expect, it } from 'vitest'
 import type { Kernel } from '../../src/index.ts'

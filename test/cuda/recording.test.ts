@@ -108,7 +108,7 @@ describe('a log', () => {
       ['launch work', 2000, 2200],
     ])
     expect(eventsIn(timeline, rank, 'thread', Kind.synchronize)).toEqual([['synchronize', 3000, 6000]])
-    // Four multiprocessors, plus one extra role on one of them.
+    // Four multiprocessors, and an additional role on one multiprocessor.
     expect(rank.tracks.filter(({ role }) => role === 'worker')).toHaveLength(5)
   })
 
@@ -222,7 +222,7 @@ it('the ledger of an execution adds up to its wall', () => {
   expect(ranks[0].ledger.parts.other).toBe((2 * 1800) / 4)
 })
 
-describe('a world that records', () => {
+describe('a world that records events', () => {
   const put = kernel('put', { x: tensor(i32, 1), value: scalar(i32) }, (t, { x, value }) =>
     t.store(x.at([t.program]), value),
   )

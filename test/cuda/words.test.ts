@@ -55,8 +55,8 @@ const exchange = (G: number, alsoDoes: Extra = () => {}) =>
   })
 
 /**
- * A kernel in which each rank keeps its partial results (of several tiles and splits) in its own memory, and all ranks
- * fetch them from there.
+ * A kernel in which each rank keeps its partial results (of several tiles and splits) in its own memory, from which all
+ * ranks fetch them.
  */
 const fetched = (G: number, splits = 1) =>
   kernel('fetched', params, (t, { x, out, sums, stats, arrived }) => {

@@ -1,6 +1,6 @@
 /**
- * Draws the activity of two ranks over time as SVG. In the drawing, each rank has a lane. Kernels are frames that
- * contain work, copies and waits, and messages are drawn between the lanes. The drawing has its own background and
+ * Draws the activity of two ranks over time as SVG. In the drawing, each rank has a horizontal lane. Kernels are frames
+ * that contain work, copies and waits, and messages are drawn between the lanes. The drawing has its own background and
  * follows the reader's colour scheme.
  */
 
@@ -18,7 +18,7 @@ export interface Lane {
   readonly tracks?: readonly string[]
 }
 export interface Message {
-  /** The kind of message: a tile followed by its flag, a tile without a flag of its own, or only a flag. */
+  /** The kind of message: a tile followed by its flag, a tile without a flag, or only a flag. */
   readonly kind: 'tile' | 'data' | 'flag'
   readonly from: 0 | 1
   readonly at: number

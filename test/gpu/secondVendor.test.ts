@@ -12,7 +12,7 @@ import { FakePlatform, type Program } from './fakeGpu.ts'
 const put = kernel('put', { x: tensor(i32, 1), value: scalar(i32) }, (t, { x, value }) =>
   t.store(x.at([t.program]), value),
 )
-/** A kernel that sends the rank number to the next rank and signals a flag there. */
+/** A kernel that sends the rank number to the next rank and signals a flag on that rank. */
 const send = kernel('send', { x: tensor(i32, 1), ready: flags() }, (t, { x, ready }) => {
   const next = t.rank.add(1).mod(t.world)
   t.store(x.on(next).at([0]), t.rank.add(10))

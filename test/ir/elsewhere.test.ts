@@ -29,7 +29,8 @@ interface Turn {
 function isSplit(take: (turn: Turn) => void): boolean {
   const made = kernel('k', params, (t, args) => {
     const as = t.shared(f32, T)
-    // Pipelines in a loop: a producer can wait for a write before its first pipeline, but not for one between two pipelines.
+    // Pipelines in a loop: a producer can wait for a write before its first pipeline, but not for a write between two
+    // pipelines.
     t.for(2, () => {
       t.store(args.a.tile([0, 0], T), t.zeros(f32, T))
       t.pipeline([3], ([k]) => {

@@ -1,6 +1,6 @@
 /**
  * Records and lowers kernels for the tests of pipelines. A lowered kernel is verified, and its results are compared
- * with the recorded kernel, with the producer running early, late and alternating with the consumer.
+ * with the recorded kernel, with the producer running ahead of the consumer, behind it, and alternating with it.
  */
 import { expect } from 'vitest'
 import { f32, flags, i32, kernel, scalar, tensor, type Arguments, type Program } from 'arke'

@@ -1,7 +1,7 @@
 /**
  * Tests random pipelines: nested loops, branches and pipelines over shared or separate tiles, whose bounds and rows
- * come from program ids, loop state or memory. The lowered kernel must compute the same as the recorded one, however
- * early its producer runs.
+ * come from program ids, loop state or memory. The lowered kernel must compute the same as the recorded kernel, however
+ * far its producer runs ahead.
  */
 import fc from 'fast-check'
 import { expect, it } from 'vitest'

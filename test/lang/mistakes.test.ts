@@ -31,7 +31,7 @@ const after = `
 `
 
 const mistakes: readonly (readonly [what: string, statement: string, words: string])[] = [
-  // Mistakes with arithmetic on dtypes that have none.
+  // Mistakes with arithmetic on dtypes without arithmetic.
   ['bf16 added', 'half.add(half)', 'bf16 has no arithmetic: cast first, x.to(f32)'],
   ['bf16 times a number', 'half.mul(2)', 'bf16 has no arithmetic: cast first, x.to(f32)'],
   ['bf16 in an exponential', 'half.exp2()', 'bf16 has no arithmetic: cast first, x.to(f32)'],

@@ -1,6 +1,6 @@
 /**
  * Helpers for cases in which recording must fail: the line that is wrong ends in the comment `//!`, and the error must
- * be reported there. Types are silenced with `as never` where the compiler would have refused the case.
+ * be reported at that line. Types are silenced with `as never` where the compiler would have refused the case.
  */
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

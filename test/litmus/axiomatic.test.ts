@@ -426,7 +426,7 @@ describe('shapes that end in a coherence order', () => {
 })
 
 describe('coherence of one location', () => {
-  // Coherence also holds for weak accesses and for scopes that do not cover each other.
+  // Coherence also holds for weak accesses and for scopes that do not include each other's agents.
   const kinds: [StoreOrder & LoadOrder, Scope][] = [
     ['weak', 'system'],
     ['relaxed', 'system'],

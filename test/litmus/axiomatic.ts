@@ -18,7 +18,7 @@
  * The axioms of the memory model:
  *   hb is irreflexive;  hb;eco is irreflexive;  po + rf + (S between mutually covering fences) is acyclic;
  *   an RMW's write immediately follows, in co, the write it read from.
- * The first axiom follows from the third, because sw lies within the closure of the latter; it is checked all the same.
+ * Axiom 1 follows from axiom 3, because sw lies within the closure in axiom 3, but axiom 1 is checked nevertheless.
  *
  * Relations are rows of bit masks, so a program has at most 31 events, initial writes included.
  */
@@ -33,7 +33,10 @@ export interface Enumeration {
   readonly raceFreeOutcomes: Set<string>
   /** Outcomes of consistent executions with a race in which an access is weak. */
   readonly weakRaceOutcomes: Set<string>
-  /** Outcomes of consistent executions with a race of two strong accesses whose scopes do not cover each other. */
+  /**
+   * Outcomes of consistent executions with a race of two strong accesses whose scopes do not include each other's
+   * agents.
+   */
   readonly scopeRaceOutcomes: Set<string>
   readonly weakRace: boolean
   readonly scopeRace: boolean

@@ -9,7 +9,9 @@ import { contains, outcomeKey, type LitmusProgram } from './program.ts'
 import { randomPrograms } from './randomPrograms.ts'
 import { awaitSuite, litmusSuite, loadBuffering } from './suite.ts'
 
-/** The weak outcome of each litmus shape, and the variants that exclude it if all scopes cover each other. */
+/**
+ * The weak outcome of each litmus shape, and the variants that exclude it if all scopes include each other's agents.
+ */
 const excluded: Record<string, { weak: string; by: string[] }> = {
   MP: { weak: 'a1.r0=1 a1.r1=0', by: ['relAcq', 'fences', 'seqCst', 'relFenceAcq', 'relAcqFence'] },
   SB: { weak: 'a0.r0=0 a1.r0=0', by: ['seqCst'] },

@@ -31,8 +31,8 @@ interface Variant {
   readonly store: StoreOrder
   readonly load: LoadOrder
   /**
-   * The fence between two consecutive accesses. The choice of the fence depends on whether the earlier and the later
-   * access store.
+   * The fence between two consecutive accesses. The choice of the fence depends on whether the access before it and the
+   * access after it are stores.
    */
   readonly fence?: (earlierStores: boolean, laterStores: boolean) => FenceOrder | undefined
   readonly weakData?: boolean

@@ -14,8 +14,8 @@ function generator(seed: number): (below: number) => number {
 
 /**
  * Small programs with arbitrary mixes of orders, scopes and placements. Random programs compare the enumerators beyond
- * the textbook shapes. Each random program has two to four agents, two locations, and at most `maxOps` operations, of
- * which at most five are reads.
+ * the textbook shapes. Each random program has two to four agents, two locations, and at most `maxOps` operations, with
+ * at most five reads.
  */
 export function randomPrograms(count: number, seed: number, maxOps = 8): LitmusProgram[] {
   const below = generator(seed)

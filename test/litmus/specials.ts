@@ -49,7 +49,8 @@ export const specials: readonly LitmusCase[] = [
       },
     ],
   ),
-  // The RMW's narrow scope breaks the release sequence although writer and reader cover each other.
+  // The RMW's narrow scope breaks the release sequence although the scopes of writer and reader include each other's
+  // agents.
   ...(['device', 'system'] as const).map((scope) =>
     special(
       `MP-add.${scope}-link`,
@@ -101,7 +102,8 @@ export const specials: readonly LitmusCase[] = [
       ],
     ),
   ),
-  // The fences cover each other, but the accesses of the flag do not, so no release is observed.
+  // The scopes of the fences include each other's agents, but the scopes of the accesses of the flag do not, so no
+  // release is observed.
   special(
     'MP.device-flag+system-fences',
     ['x', 'y'],

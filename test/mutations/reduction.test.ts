@@ -1,5 +1,5 @@
 /**
- * Tests that the search, which skips interleavings that are equivalent to explored ones, skips no other interleaving.
+ * Tests that the search skips only interleavings that are equivalent to explored interleavings.
  */
 import { describe, expect, it } from 'vitest'
 import { f32, flags, kernel, tensor } from '../../src/index.ts'

@@ -94,7 +94,7 @@ export function markersOf(file: string): ReadonlyMap<number, string> {
 export function linesOf(finding: Finding, of: Original): string[] {
   return (
     finding.parties
-      // The report of a deadlock also lists signals that could end a wait, but the mistake is not there.
+      // The report of a deadlock also lists signals that could end a wait, but the mistake is not at these signals.
       .filter(({ what }) => !what.startsWith('could signal'))
       .map(({ site }) => {
         const position = site?.position

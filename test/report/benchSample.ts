@@ -18,7 +18,7 @@ import {
 export interface BenchSampleOptions {
   readonly target?: string
   readonly workers?: number
-  /** The values of M for All-Gather + GEMM, one point each. */
+  /** The values of M for All-Gather + GEMM, one benchmark point each. */
   readonly M?: readonly number[]
   readonly skew?: readonly number[]
   /** A text that is added to every string from external sources. */

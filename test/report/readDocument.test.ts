@@ -1,6 +1,6 @@
 /**
- * Tests reading documents of earlier audits. Such documents are recognised by their contents, and rejected with a
- * message of one line if a value is missing that the report shows.
+ * Tests reading documents of earlier audits. A document of an earlier audit is recognised by its contents, and rejected
+ * with a message of one line if a value that the report shows is missing.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

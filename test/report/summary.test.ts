@@ -1,6 +1,6 @@
 /**
- * Tests the headline and the three sentences (the biggest cost, the culprit and the first thing to fix), and what a fix
- * says.
+ * Tests the headline and the three sentences (the biggest cost, the culprit and the first thing to fix), and the text
+ * of a fix.
  */
 import { describe, expect, it } from 'vitest'
 import type {

@@ -3,7 +3,7 @@ import { cpus } from 'node:os'
 import { expect, it } from 'vitest'
 import { measureContention } from '../../src/runs/contention.ts'
 
-/** Returns the contents of each file in sequence, and repeats the last one. */
+/** Returns a file's contents one after another at each read, and repeats the last contents. */
 const system = (files: Readonly<Record<string, readonly string[]>>) => {
   const next: Record<string, number> = {}
   return (path: string): Promise<string | null> => {

@@ -1,4 +1,6 @@
-/** Measures variants on real ranks. The tests check facts about a point that do not depend on the machine's speed. */
+/**
+ * Measures variants on real ranks. The tests check properties of the results that do not depend on the machine's speed.
+ */
 import { describe, expect, it } from 'vitest'
 import { openWorld } from '../../src/index.ts'
 import { allGatherGemmOperation } from '../../src/ops/allGatherGemm/index.ts'

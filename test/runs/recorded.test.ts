@@ -121,7 +121,8 @@ it('a worker without a program of the kernel has a track without work', async ()
   expect(tracks.map(({ name }) => name)).toEqual(['worker 0', 'worker 1'])
   const ran = tracks.filter(({ spans }) => spans.some(({ part }) => part === 'useful'))
   expect(ran).toHaveLength(1)
-  // In this run, one worker has no program while the other has one; before and after, the kernel starts and ends for both.
+  // In this run, one worker has no program while the other worker runs a program; at the start and the end of the
+  // kernel, neither worker runs a program.
   expect(ledger.parts.useful).toBeGreaterThan(0)
   expect(ledger.parts.other).toBe(ledger.parts.useful)
 })
@@ -173,7 +174,8 @@ describe('flash decode', () => {
   const partials = shape.batch * shape.queryHeads * (shape.D + 2) * Float32Array.BYTES_PER_ELEMENT
 
   it.each<[FlashDecodeVariant, number]>([
-    // A rank's own partial results are passed to the gather kernel, and those of all ranks to the combine kernel.
+    // A rank's own partial results are passed to the gather kernel, and the partial results of all ranks are passed to
+    // the combine kernel.
     ['bsp', partials + RANKS * partials],
     ['gather-kernel', partials + RANKS * partials],
     ['fine-grained', partials + RANKS * partials],
@@ -213,7 +215,7 @@ describe('a late rank', () => {
   it.each(['bsp', 'fused'] as const)('makes the other one wait, in %s', (variant) => {
     const pictures = late[variant]
     expectToAddUp(pictures)
-    // The rank that is not late has little other work during the delay. The first executions also load kernels.
+    // During the delay of the late rank, the other rank has little other work. The first executions also load kernels.
     const isWaitedFor = ({ ranks: [punctual, delayed] }: Picture): boolean => {
       const spans = delayed.tracks[0].spans.filter(({ label }) => label === 'delay 0')
       const delay = spans.reduce((sum, { from, to }) => sum + to - from, 0)

@@ -51,7 +51,7 @@ const printing = kernel('printing', { x: tensor(f32, 1) }, (t, { x }) => {
 export const launchPrinting = (world: World): void =>
   world.launch(printing, { x: world.empty(f32, [96]) }, { grid: 2 })
 
-/** Draws numbers below `below`, the same ones for the same seed. */
+/** Draws numbers below `below`; equal seeds give equal numbers. */
 export function drawing(seed: number): (below: number) => number {
   let state = (seed * 2654435761) >>> 0 || 1
   return (below) => {

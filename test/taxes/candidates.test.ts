@@ -1,4 +1,4 @@
-/** Fusion candidates: constructed chains with known savings, and invariants over random timelines. */
+/** Tests fusion candidates: synthetic chains of kernels with known savings, and invariants over random timelines. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type Candidate, Candidates } from '../../src/taxes/candidates.ts'

@@ -1,6 +1,6 @@
 /**
- * Clocks: constructed offsets are found, clocks that agree are kept, and warnings name the ranks that share no
- * collective with the others.
+ * Tests clock estimates: known offsets of synthetic traces are found, clocks that agree are kept, and warnings name the
+ * ranks that share no collective with the others.
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'

@@ -1,4 +1,7 @@
-/** Collectives of constructed jobs: their calls are matched correctly, and waits equal the constructed waits. */
+/**
+ * Tests collectives of synthetic jobs: their calls are matched correctly, and the audit finds the waits of the
+ * simulation.
+ */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { collectivesOf } from '../../src/taxes/collectives.ts'

@@ -1,7 +1,7 @@
 /**
- * A job with constructed collectives: ranks compute, arrive, wait for the last rank, move data and leave, all in true
- * time. `record` then writes the timeline as profilers with separate clocks would, with the requested amount of
- * metadata.
+ * A simulated job with collectives: ranks compute, arrive, wait for the last rank, move data and leave. All times are
+ * on one exact clock (true time). `record` then writes the timeline as profilers with separate clocks would, with the
+ * requested amount of metadata.
  */
 import { TimelineBuilder } from '../../src/timeline/builder.ts'
 import { Kind, NONE, type Communication, type Timeline } from '../../src/timeline/timeline.ts'
@@ -21,7 +21,7 @@ export interface JobOptions {
   readonly endNoise?: number
 }
 
-/** The participation of one rank in a call, in true time. */
+/** The participation of one rank in a call, in times of the exact clock. */
 export interface Part {
   readonly rank: number
   readonly arrival: number
@@ -134,7 +134,8 @@ function metadataOf(call: Call, metadata: Metadata): Communication {
 export interface Recorded {
   readonly timeline: Timeline
   /**
-   * The constructed call that a rank's event records; undefined for other events. Rank and event are given by index.
+   * The simulated call to which a rank's recorded event refers; undefined for other events. Rank and event are given by
+   * index.
    */
   readonly callOf: (rank: number, event: number) => Call
   /** For each call, the ranks whose recording contains the call. */

@@ -1,4 +1,7 @@
-/** The locality tax: constructed intermediates with known bytes, and invariants over random sequences of operators. */
+/**
+ * Tests the locality tax: synthetic intermediate tensors with known bytes, and invariants over random sequences of
+ * operators.
+ */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type Locality, localityIn, localityOf, type LocalityOptions } from '../../src/taxes/locality.ts'

@@ -229,7 +229,7 @@ describe('matching', () => {
     const all = found(draw(regular(1), regular(1)))
     expect(all).toHaveLength(39)
     expect(all).toContain('0@700 1@700')
-    // The recording of the second rank begins two calls later, which its clock shows.
+    // The recording of the second rank lacks the first two calls of the first rank, as its clock shows.
     expect(found(draw(regular(1), regular(3)))).toContain('0@700 1@700')
   })
 })

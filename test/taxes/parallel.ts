@@ -1,5 +1,5 @@
 /**
- * Jobs with tensor, data and pipeline parallelism, as their ranks run in true time. Every rank computes, arrives at a
+ * Jobs with tensor, data and pipeline parallelism, with all times on one exact clock. Every rank computes, arrives at a
  * collective of its group, waits for the last rank of that group only, and continues. One rank may be slow.
  *
  * The jobs are recorded with all metadata about process groups, or without any.
@@ -44,7 +44,7 @@ export interface RankWork {
   readonly kernels: { readonly start: number; readonly end: number }[]
 }
 
-/** Returns the activity of each rank, in nanoseconds of true time. */
+/** Returns the activity of each rank, in nanoseconds of one exact clock. */
 export function run(job: ParallelJob): RankWork[] {
   const { tensor = 1, data = 1, stages = 1, steps = 3, layers = 8, microbatches = 1, extraLayers = 0 } = job
   const { compute = 200_000, noise = 0.02, transfer = 60_000, slow, closing = false, seed = 1 } = job

@@ -1,4 +1,7 @@
-/** Compares the constructed collectives with the found ones. Returns the first difference as text, or null. */
+/**
+ * Compares the simulated collectives with the collectives that the audit found. Returns the first difference as text,
+ * or null.
+ */
 import type { Collective } from '../../src/taxes/collective.ts'
 import type { Call, Recorded } from './job.ts'
 
@@ -10,7 +13,7 @@ function plantedWaits(call: Call, recorded: readonly number[]): Map<number, numb
 }
 
 /**
- * Checks that all members of a collective are one constructed call, that no recorded member is missing, and that waits
+ * Checks that all members of a collective are one simulated call, that no recorded member is missing, and that waits
  * are within `tolerance`.
  */
 export function mismatch(

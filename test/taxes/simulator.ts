@@ -1,8 +1,8 @@
 /**
- * Simulates the ranks of a job in true time. Each rank runs a program: it computes, issues communication calls on
- * streams, and waits for calls. A call ends on all of its ranks a transfer time after the last of them has started it.
- * The simulation is the source of truth for tests of the audit: the ranks of each call, their arrivals and the rank
- * that arrived last are known by construction.
+ * Simulates the ranks of a job, with all times on one exact clock. Each rank runs a program: it computes, issues
+ * communication calls on streams, and waits for calls. A call ends on all of its ranks when the transfer time has
+ * passed since its last rank has started it. The simulation is the source of truth for tests of the audit: the ranks of
+ * each call, their arrivals and the rank that arrived last are known by construction.
  */
 
 /** Times are integer nanoseconds. */
@@ -25,7 +25,7 @@ export interface CallPlan {
 
 export interface SimulatedCall {
   readonly plan: CallPlan
-  /** For each rank of the group, in the order of `plan.group`: its start and its end in true time. */
+  /** For each rank of the group, in the order of `plan.group`: its start and its end on the exact clock. */
   readonly starts: Float64Array
   readonly ends: Float64Array
 }

@@ -1,6 +1,6 @@
 /**
- * Stragglers: all waiting time is charged to a rank, and the reported activity of a straggler equals the constructed
- * activity.
+ * Tests stragglers: all waiting time is charged to a rank, and the reported activity of a straggler equals the
+ * simulated activity.
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -61,7 +61,7 @@ function blamed(calls: readonly Call[], residuals: readonly (number | null)[]): 
     })
 }
 
-/** The constructed activity of the rank while others waited for it, in true time. */
+/** The simulated activity of the rank while others waited for it, on the exact clock. */
 function plantedMeanwhile(
   calls: readonly Call[],
   charged: readonly Call[],

@@ -21,7 +21,9 @@ import { cpuMachine } from '../../src/world/machines.ts'
 import { openWorld, worlds } from '../../src/world/open.ts'
 import { fakeDriver } from '../cuda/fakeDriver.ts'
 
-/** Expects that every rank has processors and belongs to one memory, and that caches name only existing ranks. */
+/**
+ * Expects that every rank has processors and is listed in exactly one memory, and that caches list only existing ranks.
+ */
 function expectWhole({ processors, memories, caches }: Machine, ranks: number): void {
   const all = Array.from({ length: ranks }, (_, rank) => rank)
   expect(processors).toHaveLength(ranks)

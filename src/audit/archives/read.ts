@@ -142,7 +142,7 @@ async function readMember(archive: string, member: Member, options: ArchiveOptio
   return { ...found, head: start }
 }
 
-/** Returns the first bytes of a stream, and a stream of all its bytes including the first ones. */
+/** Returns the first bytes of a stream, and a stream of all its bytes including the first bytes. */
 async function peeked(
   bytes: AsyncIterable<Uint8Array>,
 ): Promise<{ head: Uint8Array; bytes: AsyncIterable<Uint8Array> }> {

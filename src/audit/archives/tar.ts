@@ -124,7 +124,7 @@ function numberOf(field: Uint8Array): number | null {
   return text === '' ? 0 : /^[0-7]+$/.test(text) ? parseInt(text, 8) : null
 }
 
-/** Parses records of the form `LENGTH KEY=VALUE\n`. Unreadable records are ignored. */
+/** Parses pax header records, which have the form `LENGTH KEY=VALUE\n`. Unreadable records are ignored. */
 function parsePax(data: Uint8Array): Extended {
   const found: Extended = {}
   for (let at = 0; at < data.length;) {

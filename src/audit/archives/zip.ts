@@ -92,7 +92,7 @@ export async function* zipMembers(
 
 /**
  * Lets several loops read from one generator, so that each loop continues where the previous loop stopped. A loop that
- * ends early does not end the generator.
+ * stops before the last element does not end the generator.
  */
 function once(bytes: AsyncGenerator<Uint8Array>): AsyncIterable<Uint8Array> {
   return { [Symbol.asyncIterator]: () => ({ next: () => bytes.next() }) }

@@ -1,7 +1,7 @@
 /**
  * Generates the traces of `arke audit --demo`: three steps of a tensor-parallel transformer on 8 ranks, as a newcomer
- * would record them. Rank 5 is the straggler: in one layer its attention kernel is slow and its host dispatches late.
- * The clock of rank 3 is 3 ms ahead. `demoTruth` is the result that an audit must find.
+ * would record them. Rank 5 is the straggler: in one layer its attention kernel is slow and its host dispatches kernels
+ * with a delay. The clock of rank 3 is 3 ms ahead. `demoTruth` is the result that an audit must find.
  */
 import type { Laid } from './laid.ts'
 import { layOut } from './layout.ts'

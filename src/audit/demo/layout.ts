@@ -137,7 +137,7 @@ class RankLayout {
       const stream = work.stream ?? 0
       const thread = work.thread ?? 0
       if (!first && placed.every(({ to }) => to < from))
-        throw new Error('the works of one phase must not leave the device idle between them')
+        throw new Error('the kernels and copies of one phase must not leave the device idle between them')
       let link: { correlation: number; externalId: number }
       const waiting = first && hole?.[0] === 'dependency' ? hole : undefined
       if (
@@ -173,8 +173,8 @@ class RankLayout {
   }
 
   /**
-   * Adds the busy spans. If several works run one after the other, as in a CUDA graph, each becomes one span, with gaps
-   * between the spans.
+   * Adds the busy spans. If several kernels or copies run one after the other, as in a CUDA graph, each becomes one
+   * span, with gaps between the spans.
    */
   private busy(works: readonly SpanWork[]): void {
     let group: SpanWork[] = []

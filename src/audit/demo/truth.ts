@@ -143,8 +143,8 @@ interface Piece {
 }
 
 /**
- * Cuts a span wherever a work begins or ends, and wherever the last rank of a collective arrives. Each interval of a
- * span belongs to one category of the ledger.
+ * Cuts a span wherever a kernel or copy begins or ends, and wherever the last rank of a collective arrives. Each
+ * interval of a span belongs to one category of the ledger.
  */
 function piecesOf(span: Span, lasts: readonly number[]): Piece[] {
   const { from, to } = span

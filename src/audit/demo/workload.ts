@@ -6,7 +6,7 @@
  * other. Consecutive idle phases accumulate until the next work ends them.
  */
 
-/** Either one value for all ranks, or one value per rank. */
+/** A number that is the same for all ranks, or a list with one number per rank. */
 export type PerRank = number | readonly number[]
 
 export const ofRank = (value: PerRank, rank: number): number =>
@@ -73,7 +73,7 @@ interface Enqueued {
   readonly stream?: number
   /** The host thread: 0 is the main thread, and 1 is the thread of the backward pass. */
   readonly thread?: number
-  /** The delay of the work after the beginning of its phase. Only works of the phase `together` may have a delay. */
+  /** The delay of the work after the beginning of its phase. Only work in the phase `together` can have a delay. */
   readonly offset?: PerRank
 }
 
@@ -120,8 +120,8 @@ export type Phase =
   | Idle
   | { readonly phase: 'work'; readonly work: AnyWork; readonly ranks?: readonly number[] }
   /**
-   * Several works on different streams, in the order in which they are launched. The device must not be idle between
-   * the works of one phase.
+   * Several kernels or copies on different streams, in the order in which they are launched. The device must not be
+   * idle between the kernels and copies of one phase.
    */
   | { readonly phase: 'together'; readonly works: readonly (Work | CollectiveWork)[] }
 

@@ -148,7 +148,8 @@ function collectiveKernel(kind: CollectiveKind, schema: Schema): string {
 }
 
 /**
- * Formats a time as decimal microseconds: `nanoseconds` plus `after` whole microseconds. Both arguments are below 2^53.
+ * Formats a time as decimal microseconds: `nanoseconds` plus `after` whole microseconds. The two arguments are below
+ * 2^53.
  */
 export function microseconds(nanoseconds: number, after = 0, decimals = true): string {
   const whole = Math.floor(nanoseconds / 1000)
@@ -172,7 +173,7 @@ class EventWriter {
   private readonly python: number
   /**
    * The time between the starts of two repetitions, in nanoseconds. Each repetition of the job uses higher ids than the
-   * previous one.
+   * previous repetition.
    */
   private readonly period: number
   private readonly ids: number

@@ -87,7 +87,7 @@ export class EventReader {
   private readonly span = new Microseconds()
   /**
    * For each event name: the name and the category of the event that followed the last event with this name. The reader
-   * tries this name and category first for the next event.
+   * first compares the next event with this name and category.
    */
   private readonly nameAfter: number[] = []
   private readonly categoryAfter: number[] = []

@@ -44,7 +44,7 @@ export interface TraceMetadata {
   displayTimeUnit?: unknown
   distributedInfo?: unknown
   deviceProperties?: unknown
-  /** The description of the ranks that `readArkeTrace` needs. Only traces written by Arke have this field. */
+  /** The description of the ranks, for `readArkeTrace`. Only traces that Arke wrote have the field `arke`. */
   arke?: unknown
   /** The time is a bigint, because a double cannot hold nanoseconds since 1970 exactly. */
   baseTimeNanoseconds?: bigint

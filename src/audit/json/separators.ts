@@ -1,7 +1,7 @@
 /**
  * Predicts the bytes between two values of an object, such as `, "name": `. A profiler writes the same few separators
- * in nearly the same order, so the next separator is guessed from the previous one and only compared, four bytes at a
- * time. If all bytes are equal, the guessed separator identifies the field of the next value without parsing.
+ * in nearly the same order, so the next separator is guessed from the previous separator and only compared, four bytes
+ * at a time. If all bytes are equal, the guessed separator identifies the field of the next value without parsing.
  */
 
 /**

@@ -91,7 +91,7 @@ async function* piecesOfFile(path: string): AsyncGenerator<Uint8Array> {
       const { bytesRead } = await reading
       if (bytesRead === 0) return
       reading = file.read(other, 0, PIECE, null)
-      // A caller that stops early does not await the read that is in progress.
+      // A caller that stops before the end of the file does not await the read that is in progress.
       reading.catch(() => undefined)
       yield current.subarray(0, bytesRead)
       ;[current, other] = [other, current]
@@ -125,8 +125,8 @@ function decompressorFor(
 }
 
 /**
- * Decompresses one chunk after the other. Truncated input is not an error here, since the scanner reports the early
- * end.
+ * Decompresses one chunk after the other. Truncated input is not an error here, since the scanner reports that the
+ * input is truncated.
  */
 class Decompressor {
   private held = new Uint8Array(0)

@@ -21,7 +21,7 @@ export class Varints {
     }
     value = value * 256 + data[at++]
     this.at = at
-    // A nine-byte integer holds 64 bits in two's complement.
+    // In a nine-byte varint, eight bytes hold 7 bits each and the last byte holds 8: 64 bits in two's complement.
     return value >= 2 ** 63 ? value - 2 ** 64 : value
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The records of the ops that reduce an axis or change the indices of elements: reductions, the index of the largest
- * element, running sums, reshaping and interleaving.
+ * Defines the ops that reduce an axis or change the indices of elements: reductions, the index of the largest element,
+ * running sums, reshaping and interleaving.
  */
 import { round } from '../dtype.ts'
 import { attribute, type Node } from '../node.ts'

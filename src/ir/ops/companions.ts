@@ -24,7 +24,10 @@ export const storeInFlight: Companion = {
   is: (drain, other) => unitInFlight(other) === drainedUnit(drain),
 }
 
-/** An asynchronous store or copy is complete only after a `drain` that waits for all such accesses of the role. */
+/**
+ * An asynchronous store or copy is complete only after a `drain`, which waits for all asynchronous stores and copies of
+ * the role.
+ */
 export const fullDrain: Companion = {
   where: 'role',
   what: 'a drain that waits for all asynchronous copies',

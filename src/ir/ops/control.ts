@@ -1,6 +1,6 @@
 /**
- * The records of the control flow ops. Loops carry state: a loop takes initial values, its block takes and yields
- * the current values, and `result` nodes read the final values.
+ * Defines the control flow ops. Loops carry state: a loop takes initial values, its block takes and yields the current
+ * values, and `result` nodes read the final values.
  *
  *   for         (low, high, step, …init)      block (index, …state) -> state
  *   while       (…init)                       block (…state) -> bool; block (…state) -> state

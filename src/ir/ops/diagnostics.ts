@@ -1,6 +1,6 @@
 /**
- * The records of the ops that report to the host: assertions and printed values. Assertions and prints change no memory
- * and order nothing.
+ * Defines the ops that report to the host: assertions and printed values. Assertions and prints change no memory and
+ * order nothing.
  */
 import { voidType } from '../type.ts'
 import { expectInputs, expectScalar, fail, noMemory, straight, yieldsNothing, type Op } from './op.ts'

@@ -1,6 +1,6 @@
 /**
- * The records of the elementary functions of f32: exponentials, logarithms, sines, roots and rounding to integers. NaN,
- * infinities and signed zeros are handled as in IEEE 754 and C, on every target.
+ * Defines the ops for elementary functions of f32: exponentials, logarithms, sines, roots and rounding to integers.
+ * NaN, infinities and signed zeros are handled as in IEEE 754 and C, on every target.
  */
 import { binary, float, floats, unary, type Elementwise } from './elementwise.ts'
 import type { Op } from './op.ts'

@@ -1,6 +1,6 @@
 /**
- * The records of the ops for copies in flight: non-blocking puts and gets, asynchronous stores of shared tiles, and the
- * op `quiet`, which completes them. The file also has the record of a put with a signal, which is complete at once.
+ * Defines the ops for copies in flight: non-blocking puts and gets, asynchronous stores of shared tiles, and the op
+ * `quiet`, which completes them. The file also has the record of a put with a signal, which is complete at once.
  *
  * `copy.nbi` starts a copy (source, target, mask). The read and the write of a copy in flight last until a `quiet` of
  * the same role, or until the end of that role. A `quiet` with the attribute `reads` completes only the reads, so that

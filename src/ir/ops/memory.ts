@@ -1,5 +1,5 @@
 /**
- * The records of the memory ops: loads, stores, copies, atomics and shared tiles.
+ * Defines the memory ops: loads, stores, copies, atomics and shared tiles.
  *
  * A load or store without an order is weak and must not be part of a race. A load or store with an order is a
  * strong access to single elements. Optional inputs come last: load (ref, mask, other), store (ref, value, mask),

@@ -1,7 +1,7 @@
 /**
- * The records of ops that the compiler stages of a GPU target insert into a lowered kernel. Authors
- * of kernels cannot write the ops in this file. The ops that stages insert have records like all other ops, so that the
- * IR after each stage can be verified, printed and checked.
+ * Defines the ops that the compiler stages of a GPU target insert into a lowered kernel. Authors of kernels cannot
+ * write the ops in this file. The ops that stages insert have records like all other ops, so that the IR after each
+ * stage can be verified, printed and checked.
  */
 import { round } from '../dtype.ts'
 import { walk } from '../node.ts'

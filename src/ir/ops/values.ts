@@ -1,6 +1,5 @@
 /**
- * The records of the ops on values: constants, ids, elementwise arithmetic, shape changes, reductions and the
- * matrix product.
+ * Defines the ops on values: constants, ids, elementwise arithmetic, shape changes, reductions and the matrix product.
  */
 import { ArithmeticError, cast, dtypes, round, type DType } from '../dtype.ts'
 import { attribute, type Node } from '../node.ts'

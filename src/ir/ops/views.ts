@@ -1,6 +1,5 @@
 /**
- * The records of the view ops. A view selects a rank's copy of memory, or some of its elements. Views do not access
- * memory.
+ * Defines the view ops. A view selects a rank's copy of memory, or some of its elements. Views do not access memory.
  */
 import type { Node } from '../node.ts'
 import {

@@ -15,8 +15,8 @@
  *   courier and the consumer compute them.
  *
  * - The consumer or the producer writes, on any rank, a tensor that the courier loads. In the original kernel, the load
- *   that moves to the courier comes before that write. Writes by other ranks are ordered after the courier's load only
- *   by the courier's own signals or by the end of the kernel, so they need no check.
+ *   that moves to the courier comes before that write. Writes by other ranks need no check: only the courier's own
+ *   signals and the end of the kernel order them after the courier's load.
  *
  * - The consumer or the producer reads, on another rank, a tensor that the courier stores, or writes that tensor on any
  *   rank. In the original kernel, the store that moves to the courier comes before that access. The consumer and the
@@ -29,7 +29,7 @@
  *   only to the producer, which reads no data of the courier and releases nothing itself.
  *
  * - The courier would acquire, that is, wait for a flag or execute a load with an order. In the original kernel, the
- *   consumer's later accesses relied on that acquire. A courier role without acquires waits for no other role, so no
+ *   consumer's accesses after the acquire relied on it. A courier role without acquires waits for no other role, so no
  *   other role can keep it from ending. The courier must not contain a `while` loop, which might not end.
  *
  * - The courier would store or signal on its own rank, where the consumer may read.

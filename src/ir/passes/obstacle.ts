@@ -1,7 +1,7 @@
 /**
- * Finds obstacles to splitting a block into producer and consumer. An obstacle is anything that would make the early
- * execution of copies observable, compared with sequential execution. Each obstacle is a message for the author that
- * names the source line.
+ * Finds obstacles to splitting a block into producer and consumer. An obstacle is anything by which another agent could
+ * observe that copies run ahead of the sequential order. Each obstacle is a message for the author that names the
+ * source line.
  */
 import { walk, type Block, type KernelIR, type Node } from '../node.ts'
 import {

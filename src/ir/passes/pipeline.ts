@@ -7,15 +7,14 @@
  *   producer:  wait(empty[slot], phase - 1); wait(flag); copy.async(tile -> ring[slot], full[slot]); arrive(full[slot])
  *   consumer:  wait(full[slot], phase); compute on ring[slot]; arrive(empty[slot])
  *
- * The pass splits a block only if no agent can distinguish the early execution of copies from sequential execution. The
- * values that the producer needs must follow from program and rank ids, arguments, weak loads of memory that the block
- * does not write, and polls of flags that the consumer does not need. The block must not write the memory that the
- * producer copies. If a block cannot be split, its pipeline becomes a plain loop, and a note in the lowered kernel says
- * why.
+ * The pass splits a block only if no agent can observe that copies run ahead of the sequential order. The values that
+ * the producer needs must follow from program and rank ids, arguments, weak loads of memory that the block does not
+ * write, and polls of flags that the consumer does not need. The block must not write the memory that the producer
+ * copies. If a block cannot be split, its pipeline becomes a plain loop, and a note in the lowered kernel says why.
  *
  * Code before the first pipeline of a block is no obstacle. If code before the pipeline writes the memory that the
- * producer copies, or acquires data that another agent has written there, the producer waits at a barrier until the
- * consumer has executed that code.
+ * producer copies, or acquires data that another agent has written to this memory, the producer waits at a barrier
+ * until the consumer has executed that code.
  *
  * A pipeline inside a role splits this role under the same conditions: the producer of the pipeline becomes an
  * additional role.

@@ -1,8 +1,9 @@
 /**
  * The compiler stage `prints` replaces `print` by ordinary memory accesses. Each program reserves space in the print
- * buffer of its rank with an atomic addition, and stores the printed numbers there. The stage `prints` adds two
- * parameters for the print buffer to the kernel. The two parameters refer to one buffer, once as u32 and once as f32,
- * because the IR does not reinterpret bits. A world passes the print buffers as arguments (world/printBuffers.ts).
+ * buffer of its rank with an atomic addition, and stores the printed numbers in the reserved space. The stage `prints`
+ * adds two parameters for the print buffer to the kernel. The two parameters refer to one buffer, once as u32 and once
+ * as f32, because the IR does not reinterpret bits. A world passes the print buffers as arguments
+ * (world/printBuffers.ts).
  */
 import { analysis } from '../analysis.ts'
 import { walk, type KernelIR, type Node } from '../node.ts'
@@ -11,8 +12,8 @@ import { tensorType, type ValueType } from '../type.ts'
 
 /**
  * The layout of a rank's print buffer, in words. The word `used` counts the words that printed lines have reserved, and
- * `dropped` counts the lines that did not fit. Each printed line has the number of its `print` op (from 1), the
- * program, and one word per number, or two for an i64.
+ * `dropped` counts the lines that did not fit. Each line in the buffer consists of the number of its `print` op (from
+ * 1), the number of the program, and one 32-bit word per printed number (two words for an i64).
  */
 export const printBuffer = { used: 0, dropped: 1, lines: 2, words: 1 << 14, program: 1, numbers: 2 } as const
 

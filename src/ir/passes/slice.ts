@@ -35,7 +35,7 @@ export interface Slice extends Share {
    * flag can give different results, so only the producer executes a poll that decides which tile is copied next.
    */
   readonly consumer: Share | undefined
-  /** The reason why the producer cannot execute copies early, or undefined if it can. */
+  /** The reason why the producer cannot execute copies ahead of the consumer, or undefined if it can. */
   readonly obstacle: string | undefined
 }
 

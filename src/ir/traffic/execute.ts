@@ -251,8 +251,8 @@ export class Execution {
   }
 
   /**
-   * A text key of the values that a loop uses from outside the loop. The key of a loop is undefined if one of these
-   * values is a fragment.
+   * A text key of the values that a loop uses from outside the loop. The key is undefined if the loop uses a fragment
+   * from outside.
    */
   #key(node: Node): string | undefined {
     let captured = this.#captured.get(node)

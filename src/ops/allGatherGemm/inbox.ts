@@ -1,8 +1,8 @@
 /**
  * Sends tiles of A through inboxes. The owner of a tile writes it into the inbox of every rank, including its own rank,
- * and signals the tile's flag there. The inbox thus becomes the gathered matrix, and a tile may be read once its flags
- * are signalled. With the option `ownFirst`, a rank multiplies its own shard directly from A (ownFirst.ts) and sends
- * nothing to itself.
+ * and signals the tile's flag on each of these ranks. The inbox thus becomes the gathered matrix, and a tile may be
+ * read once its flags are signalled. With the option `ownFirst`, a rank multiplies its own shard directly from A
+ * (ownFirst.ts) and sends nothing to itself.
  *
  *   inbox    two slots selected by epoch parity; K: [2, source, M, K per rank]; M: [2, 1, ranks x M per rank, K]
  *   arrived  [source, i, k]: that tile of the source's shard is in the inbox

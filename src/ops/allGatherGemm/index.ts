@@ -394,7 +394,7 @@ export function allGatherGemm(
 }
 
 /**
- * The maximum number of sections of a shard that one program copies while other programs multiply their own shard. If
+ * The maximum number of sections of a shard that one program copies while other programs multiply the local shard. If
  * one program copied more sections, the other programs would finish multiplying before the copy is complete.
  */
 const mostStagedParts = 4

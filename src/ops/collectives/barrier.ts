@@ -4,8 +4,8 @@
  *
  *   arrived   [world]: each rank signals all ranks that it has reached the barrier
  *
- * The rank barrier does not need a second signal by which the waiting ranks confirm the first one. A rank that is one
- * launch ahead writes a later epoch into the same flag, which also satisfies a wait for the earlier epoch.
+ * The rank barrier does not need a second signal by which the waiting ranks confirm the first signal. A rank that is
+ * one launch ahead writes the next epoch into the same flag, which also satisfies a wait for the current epoch.
  */
 import { flags, kernel } from '../../lang/kernel.ts'
 import type { World } from '../../world/world.ts'

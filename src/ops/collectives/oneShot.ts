@@ -10,9 +10,9 @@
  * Data is pushed to the other ranks, because a store needs no reply, whereas a load over a link waits for a reply. The
  * arrival flag is signalled after the data.
  *
- * An inbox slot is overwritten two launches after it was written. In the launch before it overwrites a slot, the writer
- * has waited for a signal from every peer. Each peer sends its signal after it has ended the launch that read the slot,
- * so the reader needs to return no flag.
+ * An inbox slot is overwritten two launches after it was written. Before a writer overwrites a slot, it has waited in
+ * the previous launch for a signal from every peer. Each peer sends its signal after it has ended the launch that read
+ * the slot, so the reader needs to return no flag.
  *
  * The sum is guaranteed to be computed in rank order, with each addition in f32 and one final rounding. In a one-shot
  * all-reduce, all ranks and all launches therefore get the same bits.

@@ -7,8 +7,8 @@
  *   arrived   [world, tiles]: the tile of that source is in this rank's inbox
  *
  * Data is pushed to the other ranks, because a store needs no reply. The arrival flag is signalled after the data. An
- * inbox slot is overwritten two launches after it was written. In the launch before it overwrites a slot, the writer
- * has waited for a signal from every peer. Each peer sends its signal after it has ended the launch that read the slot.
+ * inbox slot is overwritten two launches after it was written. Before a writer overwrites a slot, it has waited in the
+ * previous launch for a signal from every peer. Each peer signals after it has ended the launch that read the slot.
  *
  * The sum is guaranteed to be computed in rank order, with each addition in f32 and one final rounding. All launches of
  * a reduce-scatter therefore get the same bits.

@@ -9,10 +9,10 @@
  *   partial    [world - 1, tiles per share]: the partial sum of that hop is in this rank's inbox
  *   finished   [world - 1, tiles per share]: the finished tile of that hop is in this rank's x
  *
- * Data is pushed to the next rank. Finished tiles go directly into the `x` of the next rank, whose own data was added
- * to the sum earlier. An inbox needs only one slot per rank, not two that alternate. Every partial sum that a rank
- * sends contributes to a finished tile, and the sender waits for that tile in the same launch. The finished tile exists
- * only after the next rank has read the partial sum.
+ * Data is pushed to the next rank. Finished tiles go directly into the `x` of the next rank, because the sum already
+ * includes the data of the next rank. An inbox needs only one slot per rank, not two that alternate. Every partial sum
+ * that a rank sends contributes to a finished tile, and the sender waits for that tile in the same launch. The finished
+ * tile exists only after the next rank has read the partial sum.
  *
  * Share s is guaranteed to be summed in the order of ranks s, s + 1, …, s - 1, with each addition in f32 and one final
  * rounding. In a ring all-reduce, all ranks and all launches therefore get the same bits. The order of ranks differs

@@ -36,7 +36,7 @@ type Place = (part: Scalar, b: Scalar, h: Scalar) => void
 interface Signals {
   readonly arrived: Flags
   /**
-   * Called when a partial result has been stored into the inboxes of all ranks. This callback signals all ranks
+   * Called when a partial result has been stored into the inboxes of all ranks. The callback signals all ranks
    * together, so that one fence is enough.
    */
   readonly sent: (peer: (step: Scalar) => Scalar, ...at: Parameters<Place>) => void

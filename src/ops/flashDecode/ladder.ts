@@ -51,7 +51,7 @@ export const attendKernel = oncePer((dtype: OperandDType) =>
   ),
 )
 
-/** The parameters of the gather kernels: this rank's partial results and those of all ranks. */
+/** The parameters of the gather kernels: this rank's partial results, and the partial results of all ranks. */
 const gathering = {
   sums: partialParams.sums,
   stats: partialParams.stats,

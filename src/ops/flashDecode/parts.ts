@@ -16,7 +16,7 @@ import type { AttentionMeta, Cache, Where } from './attention.ts'
 
 type Attend = (b: Scalar, h: Scalar, split: Scalar, where?: Where) => void
 
-/** Calls `attend` for each split that this program has. */
+/** Calls `attend` for each split that is assigned to this program. */
 export function eachPart(
   t: Program,
   { q, k }: Pick<Cache, 'q' | 'k'>,

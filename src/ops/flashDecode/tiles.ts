@@ -109,8 +109,8 @@ export const piecesOf = (tiles: number, splits: number): number => tiles + cutOf
 
 /**
  * The number of splits that is used with work stealing. With the number of splits chosen for work stealing, a rank
- * waits at the end for at most 1/32 of its work. Sending and combining one more piece takes as long as attending to
- * about 15 tokens, so there is at most one piece per 2048 tokens.
+ * waits at the end for at most 1/32 of its work. Sending and combining one more piece takes as long as computing the
+ * attention over about 15 tokens, so there is at most one piece per 2048 tokens.
  */
 function splitsToSteal({ batch, kvHeads, tokens }: CacheShape): number {
   const tiles = batch * kvHeads
@@ -121,7 +121,7 @@ function splitsToSteal({ batch, kvHeads, tokens }: CacheShape): number {
 const mostStages = 3
 /**
  * The largest number of bytes that loads in flight may have per processor. With more bytes in flight, processors get
- * unequal shares of the bandwidth, and the slowest one ends up to 10 % later on an H200.
+ * unequal shares of the bandwidth, and on an H200 the slowest processor then ends up to 10 % later.
  */
 const mostUnderWay = 2 ** 17 + 2 ** 14
 

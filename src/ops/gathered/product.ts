@@ -115,9 +115,9 @@ const alongK: Multiply = (t, { a, b, c }, { as, bs }, { BM, BN, BK, stages }, ta
 
 /**
  * Multiplies shards along K in the order of their arrival. This rank multiplies its own shard first, and then each
- * remaining shard that has arrived. If no remaining shard has arrived, the program waits for the next one. A late rank
- * thus delays the other ranks only when they have nothing else to multiply. A sum of floats depends on the order of its
- * terms, so the last bits may differ between launches.
+ * remaining shard that has arrived. If no remaining shard has arrived, the program waits for the next shard. A late
+ * rank thus delays the other ranks only when they have nothing else to multiply. A sum of floats depends on the order
+ * of its terms, so the last bits may differ between launches.
  */
 function alongKAsTheyCome(
   t: Program,

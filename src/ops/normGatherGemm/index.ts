@@ -60,8 +60,8 @@ export interface NormGatherGemmOptions {
   readonly eps?: number
   /**
    * In `fused` with fetching, the normalised rows stay on the rank that computed them, and all ranks load them from
-   * there. Fetching is the default if ranks share one GPU and shards have many rows. In one memory, sending the rows to
-   * every rank would multiply the traffic, and ranks could not share the rows in a cache.
+   * that rank's memory. Fetching is the default if ranks share one GPU and shards have many rows. In one memory,
+   * sending the rows to every rank would multiply the traffic, and ranks could not share the rows in a cache.
    */
   readonly fetching?: boolean
   /** The number of programs per rank. By default, a rank runs as many programs as can be resident at once. */

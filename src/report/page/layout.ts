@@ -96,7 +96,7 @@ export function layOut(
   return { rows, groups, first: order[0]?.index ?? 0, height: y }
 }
 
-/** Returns the lanes with the most busy time, without changing their order. */
+/** Returns the lanes (series of events for one timeline row) with the most busy time, without changing their order. */
 function busiest(lanes: readonly Lane[]): readonly Lane[] {
   if (lanes.length <= BUSY + FEW) return lanes
   const busy = new Set([...lanes].sort((a, b) => b.segments.total - a.segments.total).slice(0, BUSY))

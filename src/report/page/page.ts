@@ -99,7 +99,7 @@ function listTracks({ ranks, header: { culprit } }: Model): void {
     .join(' ')
 }
 
-/** Shows a step, or the whole window, on the tracks, for one rank or for all. */
+/** Shows a step, or the whole window, on the tracks of one rank or of all ranks. */
 function showStep({ header, ranks }: Model, tracks: Tracks, step: number | null, rank: number | null): void {
   if (step === null) {
     tracks.view.show(...header.window)

@@ -1,7 +1,7 @@
 /**
- * Paints the lanes of the tracks into pixels. Each pixel column of a lane is a stack of categories, and each category
- * is as high as its share of the time. A pixel column therefore represents correctly the thousands of events that it
- * covers.
+ * Paints the rows of a timeline (lanes) into pixels. Each pixel column of a timeline row (lane) is a stack of
+ * categories, and each category is as high as its share of the time. A pixel column therefore represents correctly the
+ * thousands of events that it covers.
  */
 import { categories, categoryCount, WAIT } from '../categories.ts'
 
@@ -20,7 +20,7 @@ const mixed = (a: string, b: string, share: number): string => {
 
 export interface Palette {
   readonly paper: number
-  /** The background colour of a lane. */
+  /** The background colour of a timeline row (lane). */
   readonly lane: number
   /**
    * The two colours of each category. The second colour is the colour of the hatching, which equals the first colour if
@@ -60,7 +60,10 @@ export class Raster {
     this.pixels.fill(colour)
   }
 
-  /** Paints one lane from `coverage`, clipped to the edges of the raster. `hatch` is the width of a hatching stripe. */
+  /**
+   * Paints one timeline row (lane) from `coverage`, clipped to the edges of the raster. `hatch` is the width of a
+   * hatching stripe.
+   */
   lane(top: number, height: number, coverage: Float32Array, palette: Palette, hatch: number): void {
     const from = Math.max(0, top)
     const to = Math.min(this.height, top + height)

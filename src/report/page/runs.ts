@@ -1,6 +1,6 @@
 /**
- * Starts the page of measured runs. The page shows one point at a time and reads the point's timelines when the point
- * is first shown.
+ * Starts the page of measured runs. The page shows one benchmark point at a time and reads the timelines of a point
+ * when the point is first shown.
  */
 import { blockOfPoint, type PackedPoint } from '../runs/pictures.ts'
 import { canInflate, inflate } from './blocks.ts'
@@ -53,8 +53,8 @@ function start(): Promise<void> {
 }
 
 /**
- * Selects a point. The user can choose a point in the list, by the buttons next to the list, or by any element of the
- * page that represents a point.
+ * Selects a point. The user can choose a benchmark point in the list, by the buttons next to the list, or by any
+ * element of the page that represents a point.
  */
 function choose(): void {
   const go = (place: number): void => void show(place).catch(fail)

@@ -88,7 +88,7 @@ export class Search {
         if (lane.isHost && !this.onlyHosts && !this.tracks.isOpen(rank)) continue
         for (let i = firstFrom(lane.start, found, after); i < found.length; i++) {
           const place = { rank, lane, event: found[i] }
-          // Matches that start at the same time follow in the order of rank and lane.
+          // Matches that start at the same time follow in the order of rank and timeline row (lane).
           if (later(place) === after && !passed) {
             if (this.last?.lane === lane && this.last.event === found[i]) passed = true
             continue

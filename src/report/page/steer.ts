@@ -15,11 +15,11 @@ export interface Point {
 
 /** How a plot reacts to the user's actions. */
 export interface Actions {
-  /** The mouse is over a point and no button is pressed. */
+  /** The mouse is over the plot, at position `at`, and no button is pressed. */
   hover(at: Point, event: PointerEvent): void
   /** The pointer has left the plot, so the tooltip is no longer valid. */
   leave(): void
-  /** The pointer or a finger was pressed and released at the same point. */
+  /** The pointer or a finger was pressed and released at the same position. */
   click(at: Point, event: PointerEvent): void
   /** Shows the whole time axis. */
   fit(): void

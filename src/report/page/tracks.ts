@@ -16,7 +16,7 @@ import { View } from './view.ts'
 export type Selection =
   { readonly kind: 'event'; readonly place: Place } | { readonly kind: 'collective'; readonly index: number }
 
-/** The row and the events under a point of the canvas. */
+/** The row and the events under a position on the canvas. */
 export interface Hit {
   readonly row: Row
   /** The events or segments with the indices from `from` up to `to` (excluded). */
@@ -47,7 +47,7 @@ export class Tracks implements Plot {
   ink: Ink
   selection: Selection | null = null
   cursor: Cursor | null = null
-  /** The search matches of each rank and lane, in order of time. */
+  /** The search matches of each rank and timeline row (lane), in order of time. */
   matches: readonly (readonly Uint32Array[])[] | null = null
   /** The interval that the user is selecting, in CSS pixels from the left edge of the plot. */
   band: readonly [number, number] | null = null
@@ -143,7 +143,7 @@ export class Tracks implements Plot {
     this.relayout()
   }
 
-  /** Switches a rank to its next state; the states are folded, busy streams, and all streams. */
+  /** Switches a rank to its next display mode: folded, busy streams or all streams. */
   foldNext(rank: number): void {
     const hasQuiet = this.layout.rows.some((row) => row.rank === rank && row.quiet > 0 && !row.isHosts)
     const extent = this.extents[rank]
@@ -213,7 +213,7 @@ export class Tracks implements Plot {
     })
   }
 
-  /** The row and the events within three pixels of a point on the canvas. */
+  /** The row and the events within three pixels of a position on the canvas. */
   hit(x: number, y: number): Hit | null {
     const row = rowAt(this.layout, y - AXIS + this.scroll)
     if (row === undefined || row.quiet > 0 || x < this.gutter || y < AXIS) return null
@@ -294,8 +294,8 @@ function range(
 }
 
 /**
- * The indices of a lane's events that overlap an interval. Events and segments have different indices, since the event
- * of a collective is split into two segments.
+ * The indices of the events of a timeline row (lane) that overlap an interval. Events and segments have different
+ * indices, since the event of a collective is split into two segments.
  */
 function rangeOf({ lane }: Row, left: number, right: number): [number, number] {
   if (lane === null) return [0, 0]

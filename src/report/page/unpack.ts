@@ -28,7 +28,7 @@ export interface Collectives {
 }
 
 export interface Lane extends PackedLane {
-  /** True for a lane of a host thread. */
+  /** True if the timeline row (lane) shows a host thread. */
   readonly isHost: boolean
   readonly start: Float64Array
   readonly end: Float64Array
@@ -50,7 +50,7 @@ export interface Rank {
   readonly rank: number
   readonly device: string | null
   readonly lanes: readonly Lane[]
-  /** The lanes of the host threads, and all lanes. */
+  /** The timeline rows (lanes) of the host threads, and all rows. */
   readonly hosts: readonly Lane[]
   readonly all: readonly Lane[]
   readonly leftOut: PackedRank['leftOut']

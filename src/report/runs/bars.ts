@@ -1,4 +1,7 @@
-/** Draws tax bars, which divide the time of each variant into categories, with all variants of a point on one scale. */
+/**
+ * Draws tax bars, which divide the time of each variant into categories, with all variants of a benchmark point on one
+ * scale.
+ */
 import { runPartNames, type Picture, type Point, type RunLedger } from '../../runs/results.ts'
 import type { Description } from '../description.ts'
 import { bytes, percent } from '../format.ts'

@@ -1,7 +1,7 @@
 /**
- * Draws a chart with lines over a sweep as inline SVG. Each point is drawn with its 95 % confidence interval. Each line
- * has its own colour, dashes and marks, and its name at its end. The values of a column are shown when the pointer is
- * over the column or when the column has the focus.
+ * Draws a chart with lines over a sweep as inline SVG. Each measured value is drawn with its 95 % confidence interval.
+ * Each line has its own colour, dashes and marks, and its name at its end. The values of a column are shown when the
+ * pointer is over the column or when the column has the focus.
  */
 import type { Quantity } from '../../runs/results.ts'
 import type { Description } from '../description.ts'
@@ -13,7 +13,7 @@ export interface Line {
   readonly name: string
   /** The index of the line's style. Style 0 is for the variant with which the other variants are compared. */
   readonly look: number
-  /** The values of the line in the order of the points, with null for each value that was not measured. */
+  /** The values of the line, one per benchmark point; null for each value that was not measured. */
   readonly values: readonly (Quantity | null)[]
 }
 
@@ -22,7 +22,7 @@ export interface Chart {
   /** The label of the horizontal axis. */
   readonly axis: string
   readonly at: readonly number[]
-  /** For each point: its index on the page, which is used to show the point. */
+  /** For each benchmark point: its index on the page, which is used to show the point. */
   readonly places: readonly number[]
   readonly lines: readonly Line[]
   /** The labels of the horizontal line at the value 1 and of the area below that line. */
@@ -92,7 +92,7 @@ export function drawChart(chart: Chart): Markup {
   </figure>`
 }
 
-/** The horizontal scale, which is logarithmic (base 2) if the points span several powers of two. */
+/** The horizontal scale, which is logarithmic (base 2) if the benchmark points span several powers of two. */
 function scaleOf(at: readonly number[]): (value: number) => number {
   const [first, last] = [at[0], at[at.length - 1]]
   const bent = first > 0 && last / first >= 8 ? Math.log2 : (value: number): number => value
@@ -145,8 +145,7 @@ function drawLine(
 }
 
 /**
- * Draws the mark that belongs to a style. The shapes of the marks differ, so that lines can be distinguished without
- * colours.
+ * Draws the mark of a line style. The shapes of the marks differ, so that lines can be distinguished without colours.
  */
 function markAt(look: number, x: number, y: number): string {
   const [cx, cy] = [x.toFixed(1), y.toFixed(1)]
@@ -191,7 +190,7 @@ function endLabels(lines: readonly Line[], y: (value: number) => number): Markup
   )
 }
 
-/** The column of a point, whose tooltip lists the values of all lines. */
+/** The column of a benchmark point, whose tooltip lists the values of all lines. */
 function column(
   value: number,
   i: number,

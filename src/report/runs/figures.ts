@@ -1,4 +1,4 @@
-/** All measured figures as tables, for the variants of each point and for the machine. */
+/** All measured figures as tables, for the variants of each benchmark point and for the machine. */
 import {
   runPartNames,
   type BenchResult,
@@ -35,7 +35,7 @@ const figures: readonly Figure[] = [
   ['Median, recorded', ({ recorded }) => timed(recorded)],
 ]
 
-/** A row for points with a delayed rank: the time at which all ranks except the delayed rank had finished. */
+/** A row for benchmark points with a delayed rank: the time at which all ranks except the delayed rank had finished. */
 const punctualFigure: Figure = ['Ranks not delayed', ({ punctual }) => timed(punctual)]
 
 const deviationText = ({ largest, bound }: VariantResult['deviation']): string =>

@@ -34,7 +34,7 @@ import { findings, headlineOf, headlineOfPoint, ledgerInWords } from './words.ts
 
 export const runsPage = (result: BenchResult): string => [...writeRunsPage(result)].join('')
 
-/** Yields the text of the HTML file in chunks. The largest chunk is the data of one point. */
+/** Yields the text of the HTML file in chunks. The largest chunk is the data of one benchmark point. */
 export function writeRunsPage(result: BenchResult): Generator<string, void> {
   return writePage({ name: 'runs', title: `arke bench: ${titleOf(result)}`, arke: result.arke }, body(result))
 }

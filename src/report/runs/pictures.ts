@@ -1,6 +1,6 @@
 /**
- * The executions that a page draws, in the format that the page's script reads. There is one block of data per point,
- * and each text is stored once.
+ * The executions that a page draws, in the format that the page's script reads. There is one block of data per
+ * benchmark point, and each text is stored once.
  */
 import { runPartNames, type Picture } from '../../runs/results.ts'
 

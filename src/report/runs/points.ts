@@ -29,7 +29,7 @@ export const extentsOf = ({ shape }: Pick<Point, 'shape'>): string =>
     .map(([name, extent]) => `${name}=${extent}`)
     .join(' ')
 
-/** The name of a point states everything that distinguishes it from the other points of its operation. */
+/** The name of a benchmark point lists everything that distinguishes it from the other points of its operation. */
 export function pointName(point: Point): string {
   const { choices, dtype, ranks, skew } = point
   return [

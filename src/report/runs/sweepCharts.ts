@@ -50,8 +50,8 @@ function sweepCharts(sweep: Sweep, all: readonly Point[]): Markup {
 }
 
 /**
- * The lines of a chart. There is one line for each variant that has a value. A variant has the same line style in the
- * chart of speed-ups and in the chart of distances.
+ * The lines of a chart. The chart has one line for each variant that was measured. A variant has the same line style in
+ * the chart of speed-ups and in the chart of distances.
  */
 function linesOf({ points }: Sweep, valueOf: (result: VariantResult) => Quantity | null): Line[] {
   const names = [...new Set(points.flatMap(({ point }) => point.variants.map(({ variant }) => variant)))]

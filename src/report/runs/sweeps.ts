@@ -1,6 +1,6 @@
 /**
- * Finds points that differ in only one property, so that a chart can show them. The property that differs is an extent,
- * the number of ranks, or the delay of a rank.
+ * Finds benchmark points that differ in only one property, so that a chart can show them. The property that differs is
+ * an extent, the number of ranks, or the delay of a rank.
  */
 import type { Point } from '../../runs/results.ts'
 import { groupedBy, pointName } from './points.ts'
@@ -21,7 +21,7 @@ const axesOf = ({ shape, ranks, skew }: Point): Readonly<Record<string, number>>
   skew,
 })
 
-/** Finds the sweeps, with the longest one first. A point that belongs to one sweep does not start another sweep. */
+/** Finds the sweeps, with the longest sweep first. A point that belongs to one sweep does not start another sweep. */
 export function findSweeps(points: readonly Point[]): Sweep[] {
   const axes = new Set(points.flatMap((point) => Object.keys(axesOf(point))))
   const found = [...axes].flatMap((axis) =>
@@ -50,7 +50,7 @@ function sweepAlong(axis: string, group: readonly Point[]): Sweep {
     const at = axesOf(point)[axis]
     return at === undefined ? [] : [{ at, point }]
   })
-  // If a point was measured twice, the later result is used.
+  // If a benchmark point was measured twice, the second result is used.
   const points = [...new Map(placed.map((one) => [one.at, one])).values()].sort((a, b) => a.at - b.at)
   const [first] = group
   const { [axis]: _along, ...shape } = first.shape

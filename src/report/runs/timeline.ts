@@ -1,6 +1,6 @@
 /**
- * Draws the recorded executions of a point in a terminal: one row of characters per rank, with all variants on one time
- * scale. The ratio above the rows is computed from the executions that are drawn.
+ * Draws the recorded executions of a benchmark point in a terminal: one row of characters per rank, with all variants
+ * on one time scale. The ratio above the rows is computed from the executions that are drawn.
  */
 import { runPartNames, type Picture, type Point, type RunPart } from '../../runs/results.ts'
 import { digits } from '../format.ts'
@@ -23,7 +23,10 @@ export const timelineLegend: string = runPartNames
   .map((part) => `${characters[part]} ${partLabels[part].toLowerCase()}`)
   .join('   ')
 
-/** The lines for one point: the name of the point, and for each variant a line with its time and one row per rank. */
+/**
+ * The lines for one benchmark point: the name of the point, and for each variant a line with its time and one row per
+ * rank.
+ */
 export function timelineRows(point: Point, style: Style = plain): string[] {
   const bulk = bulkOf(point)
   const longest = Math.max(...point.variants.map(({ picture }) => picture.wall))

@@ -44,7 +44,10 @@ const WORTH_A_WORD = 0.01
 const listed = (things: readonly string[]): string =>
   things.length < 2 ? things.join('') : `${things.slice(0, -1).join(', ')} and ${things.at(-1)}`
 
-/** The headline of one point compares `bsp` with the fastest other variant, using executions that were not recorded. */
+/**
+ * The headline of one benchmark point compares `bsp` with the fastest other variant, using executions that were not
+ * recorded.
+ */
 export function headlineOfPoint(point: Point): Headline {
   const [bulk, best] = [bulkOf(point), bestOf(point)]
   if (bulk !== null && best !== null) return comparedHeadline(bulk, best)
@@ -80,8 +83,8 @@ function comparedHeadline(bulk: VariantResult, best: Compared): Headline {
 }
 
 /**
- * Explains the headline of a point in one to three sentences. The sentences state which taxes fell, which taxes remain,
- * and how far the time of the best variant is from the lower bound.
+ * Explains the headline of a benchmark point in one to three sentences. The sentences state which taxes fell, which
+ * taxes remain, and how far the time of the best variant is from the lower bound.
  */
 export function ledgerInWords(point: Point): string[] {
   const [bulk, best] = [bulkOf(point), bestOf(point)]
@@ -186,7 +189,7 @@ function headlineOfMany(points: readonly Point[]): Headline {
   }
 }
 
-/** Counts the points at which the best variant is faster than `bsp`, slower, and so on. */
+/** Counts the benchmark points at which the best variant is faster than `bsp`, slower, and so on. */
 function verdictsOf(compared: readonly Comparison[]): string {
   const verdicts = compared.map(({ bulk, best }) => verdict(bulk, best))
   return listed(
@@ -197,7 +200,7 @@ function verdictsOf(compared: readonly Comparison[]): string {
   )
 }
 
-/** The points at which the best variant gains the least and the most. */
+/** The benchmark points at which the best variant gains the least and the most. */
 function rangeOf(compared: readonly Comparison[]): string {
   const sorted = [...compared].sort((a, b) => a.best.speedup.median - b.best.speedup.median)
   const points = compared.map(({ point }) => point)
@@ -206,7 +209,7 @@ function rangeOf(compared: readonly Comparison[]): string {
   return `The speed-up over bsp goes from ${place(sorted[0])} to ${place(sorted[sorted.length - 1])}.`
 }
 
-/** Returns the extents and options in which a point differs from the other points. */
+/** Returns the extents and options in which a benchmark point differs from the others. */
 function difference(point: Point, all: readonly Point[]): string {
   const told = Object.keys(point.shape).filter((name) =>
     all.some(({ shape }) => shape[name] !== point.shape[name]),

@@ -43,7 +43,7 @@ export function partyOf(by: Accessor, what: string): Party {
 
 /**
  * The error that ends the run because the kernel used a view that exceeds its bounds. The error for a wrong view names
- * the line of the use only if it differs from the line of the view.
+ * the line of the use only if the use and the view are on different lines.
  */
 export function misuse(by: Accessor, { node, message }: WrongView): StopRun {
   const lineOf = (one: Node | undefined): number | undefined => one?.site?.position?.line

@@ -105,8 +105,8 @@ export class Agent implements Identity {
   /** The latest release fence of this agent at each scope. */
   readonly releaseFences = new Map<Scope, Release>()
   /**
-   * Releases that relaxed reads of this agent have observed. A later acquire fence of the agent synchronises with the
-   * releases that its relaxed reads have observed.
+   * Releases that relaxed reads of this agent have observed. An acquire fence that the agent executes after relaxed
+   * reads synchronises with the releases that these reads have observed.
    */
   pending: Release[] = []
 
@@ -121,8 +121,8 @@ export class Agent implements Identity {
   readonly record: ComponentRecord
   /**
    * The entries of vector clocks that this agent's asynchronous copies use, each with the unit that executes the copies
-   * (`by`). A later copy by the same unit can reuse an entry once this agent knows that the entry's previous copy is
-   * complete.
+   * (`by`). A copy by the same unit can reuse the entry of a previous copy once this agent knows that the previous copy
+   * is complete.
    */
   readonly engines: { readonly record: ComponentRecord; readonly by: unknown }[] = []
   /**

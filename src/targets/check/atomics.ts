@@ -240,7 +240,7 @@ export function releasesOf(agent: Agent, order: Order, scope: Scope): Release[] 
 
 /**
  * Synchronises a reader: an acquiring read joins the published clocks at once. A relaxed read keeps the published
- * clocks for a later acquire fence.
+ * clocks for an acquire fence that may follow.
  */
 export function acquire(agent: Agent, message: Message, order: Order, scope: Scope): void {
   const writer = Location.writer(message)
@@ -264,8 +264,8 @@ export function inherited(agent: Agent, message: Message, scope: Scope): readonl
 }
 
 /**
- * Executes a fence of an agent. The `seqCst` fences are totally ordered: each synchronises with every earlier `seqCst`
- * fence if the scopes of both fences include both agents.
+ * Executes a fence of an agent. The `seqCst` fences are totally ordered: each fence synchronises with every preceding
+ * `seqCst` fence if the scopes of both fences include both agents.
  */
 export function fence(agent: Agent, order: Order, scope: Scope, sequential: Release[]): void {
   if (isAcquire(order)) {

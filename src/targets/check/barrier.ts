@@ -19,7 +19,8 @@ export class ArrivalBarrier {
    */
   #underWay = 0
   /**
-   * The joined clocks of the arrivals and copies of the current phase, and those of the last completed phase.
+   * The joined clocks of the arrivals and copies of the current phase, and the joined clocks of the last completed
+   * phase.
    */
   #gathered = new Clock()
   #published = new Clock()

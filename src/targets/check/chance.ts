@@ -57,7 +57,7 @@ export class Chance {
     return this.#seen
   }
 
-  /** Executes `run` and records calls of random sources and clocks. */
+  /** Executes `run` and notes which random sources and clocks it calls. */
   async watch<T>(run: () => Promise<T>): Promise<T> {
     this.#seen = undefined
     this.#isWatching = true

@@ -48,7 +48,7 @@ export interface Surroundings {
 /** Builds the instruction for a node, given the register of its result and the registers of its inputs. */
 export type Maker = (node: Node, out: number, inputs: readonly number[], around: Surroundings) => Instruction
 
-/** Ops that do not become an instruction of their own: control flow, parameters, and results of control flow. */
+/** Ops that do not become a separate instruction: control flow, parameters, and results of control flow. */
 export type Structural = ControlName | 'param' | 'result'
 
 export interface Code extends Uses {

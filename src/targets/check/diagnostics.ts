@@ -5,7 +5,7 @@ import { printed } from '../../world/prints.ts'
 import type { Maker } from './code.ts'
 import { StopRun } from './findings.ts'
 
-/** A failed assertion ends the run, because later results of the program would be meaningless. */
+/** A failed assertion ends the run, because results computed after a failed assertion would be meaningless. */
 export const assert: Maker = (node, _, [condition]) => ({
   node,
   sync: false,

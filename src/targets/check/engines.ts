@@ -1,8 +1,8 @@
 /**
  * Models asynchronous engines: the bulk copy engine (TMA) and the matrix unit, which access memory on behalf of a role.
  * The accesses of an engine are separate from the role's own loads and stores. Only the last IR stage for a GPU marks
- * accesses by engines (`by` is `engine`), and asynchronous copies that threads have started (`by` is `threads`). In
- * earlier compiler stages, an asynchronous copy is ordered as if the role itself had made it.
+ * accesses by engines (`by` is `engine`), and asynchronous copies that threads have started (`by` is `threads`). In all
+ * compiler stages before the last, an asynchronous copy is ordered as if the role itself had made it.
  *
  * An access by a role is ordered before a later access by an engine only if a `fence.async` is executed between the
  * two. The fence may be executed by the role itself, or by another agent with which the role has synchronised since.
@@ -67,7 +67,7 @@ export function readByEngine(agent: Agent, machine: Machine, node: Node): Access
   return machine.engines.access(by, agent, 'shared')
 }
 
-/** `dot.wait` completes the matrix products that the role has started, except the `pending` newest ones. */
+/** `dot.wait` completes the matrix products that the role has started, except the newest `pending` products. */
 export const dotWait: Maker = (node) => {
   const pending = (node.attributes.pending ?? 0) as number
   return {
@@ -121,7 +121,7 @@ export function completeAtEnd(agent: Agent): void {
 /**
  * `quiet` completes the asynchronous copies of the role, or only their reads. A `drain` completes only the copies by
  * engines, or only the copies by threads. A `drain` that leaves the newest boxes (tiles of a TMA store) pending
- * completes the reads of all earlier boxes, and no other accesses.
+ * completes the reads of all older boxes, and no other accesses.
  */
 export const complete: Maker = (node) => {
   const onlyReads = node.attributes.of === 'reads'

@@ -48,7 +48,7 @@ export interface ExploreOptions {
 
 export interface Exploration {
   readonly findings: readonly Finding[]
-  /** The number of runs, including runs that ended early because their continuation had already been explored. */
+  /** The number of runs, including runs that were cut short because their continuation had already been explored. */
   readonly schedules: number
   /** True if a search explored everything within its bound. */
   readonly complete: boolean
@@ -165,8 +165,8 @@ function inWords(thrown: unknown): string {
 }
 
 /**
- * The number of further schedules to try after a wrong result. A wrong result names no line of a kernel, whereas
- * another schedule may show a finding that does.
+ * The number of further schedules to try after a wrong result. The report of a wrong result names no kernel line, but
+ * another schedule may show a finding that names a kernel line.
  */
 const lookOn = 100
 

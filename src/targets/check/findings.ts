@@ -37,7 +37,7 @@ export interface Finding {
   readonly parties: readonly Party[]
 }
 
-/** A key that is equal for two occurrences of the same mistake, regardless of which agent came first. */
+/** A key that is equal for two occurrences of the same mistake, regardless of which agent made its access first. */
 export function findingKey(finding: Finding): string {
   const sites = finding.parties.map((party) => String(party.site))
   return `${finding.kind}|${sites.sort().join('|')}`

@@ -77,8 +77,8 @@ export class FlagMemory {
   }
 
   /**
-   * Reports a late signal that overwrites a later epoch of the flag. An agent that waits for the overwritten epoch
-   * would wait forever.
+   * Reports two signals of one flag that are sent in the wrong order, so that the older epoch overwrites the newer
+   * epoch. An agent that waits for the overwritten epoch would wait forever.
    */
   #checkAdvance(agent: Agent, node: Node, flag: FlagView, epoch: number): void {
     const { messages } = flag.flags.buffers[flag.rank].locations.get(flag.index)!
@@ -237,7 +237,7 @@ export class FlagMemory {
 
 const mixedKey = (buffer: Buffer, i: number): string => `${buffer.key}/${i} mixed`
 
-/** Flag values wrap around at 32 bits, so the sign of the difference decides which of two values is later. */
+/** Flag values wrap around at 32 bits, so the sign of the difference of two values decides which value is newer. */
 const suffices = (message: Message, wanted: number): boolean => ((message.value - wanted) | 0) >= 0
 
 export const describeFlag = ({ flags, rank, index }: FlagView): string => flags.buffers[rank].describe(index)

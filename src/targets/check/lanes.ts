@@ -1,7 +1,7 @@
 /**
- * Detects conflicts between the lanes of one operation. The lanes of a store or a copy act concurrently, in no defined
- * order. If two lanes write different values to one element, either value may be stored. A copy whose source and target
- * overlap may read elements that it has already written.
+ * Detects conflicts between the lanes (elements) of one operation. The lanes of a store or a copy act concurrently, in
+ * no defined order. If two lanes write different values to one element, either value may be stored. A copy whose source
+ * and target overlap may read elements that it has already written.
  */
 import { storedValues } from '../../ir/ops/index.ts'
 import { partyOf, type Memory, type Places } from './access.ts'

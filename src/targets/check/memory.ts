@@ -119,8 +119,8 @@ export class Buffer {
   }
 
   /**
-   * Records a read by a component. If an earlier read is ordered before the new one, only the new one is kept, because
-   * an access that is ordered after the new read is also ordered after the earlier read.
+   * Records a read by a component. If an earlier read is ordered before the new read, only the new read is kept,
+   * because an access that is ordered after the new read is also ordered after the earlier read.
    */
   noteRead(i: number, by: Accessor): void {
     const { component } = by.identity

@@ -21,8 +21,8 @@ export function withPredecessors<T extends Ordered>(launches: readonly T[]): Set
 }
 
 /**
- * The largest number of programs that may run concurrently: the maximum over sets of launches of which no two are
- * ordered.
+ * The largest number of programs that may run concurrently: the maximum over all sets of launches in which no launch is
+ * ordered before another.
  */
 export function mostAtOnce<T extends Ordered>(
   launches: readonly T[],

@@ -1,4 +1,4 @@
-/** Reads, writes and copies the elements of a view, lane by lane. A mask selects the lanes that access memory. */
+/** Reads, writes and copies the elements of a view one by one. A mask selects the elements that are accessed. */
 import { OUTSIDE, type Places } from './access.ts'
 import type { Agent } from './agent.ts'
 import { checkOverlap, checkWrites } from './lanes.ts'

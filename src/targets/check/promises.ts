@@ -6,8 +6,9 @@ import { Site } from '../../ir/site.ts'
 import { WorldError } from '../../world/world.ts'
 
 /**
- * A promise that calls the function `onAwait` when it is awaited. Such a promise needs a class of its own, because
- * `await` calls the method `then` of a promise only if the promise's constructor is not `Promise`.
+ * A promise that calls the function `onAwait` when it is awaited. A promise that reports when it is awaited needs a
+ * separate class, because `await` calls the method `then` of a promise only if the promise's constructor is not
+ * `Promise`.
  */
 class Tracked<T> extends Promise<T> {
   static override get [Symbol.species](): PromiseConstructor {

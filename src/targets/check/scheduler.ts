@@ -107,13 +107,13 @@ export class ExhaustiveSearch implements Scheduler {
   #unfair = false
   /**
    * For each state that was reached, by its digest: the largest number of preemptions that the search still allowed
-   * there.
+   * from this state on.
    */
   readonly #seen = new Map<string, number>()
 
   /**
-   * If `reduce` is false, the search also tries interleavings that are equivalent to earlier ones, which is slow and
-   * only serves to test that skipping them loses no findings.
+   * If `reduce` is false, the search also tries interleavings that are equivalent to explored interleavings. Such a
+   * search is slow and serves only to test that the reduction loses no findings.
    */
   constructor(preemptions: number, reduce = true) {
     this.#preemptions = preemptions

@@ -4,7 +4,7 @@
  */
 import type { Agent } from './agent.ts'
 
-/** Returns false if another iteration of the loop would only repeat the previous one. */
+/** Returns false if another iteration of the loop would only repeat the previous iteration. */
 export function canIterate(agent: Agent, loop: number, state: readonly number[]): boolean {
   const previous = agent.spins.get(loop)
   if (!previous || previous.spin.effects || !sameState(agent, previous.state, state)) return true

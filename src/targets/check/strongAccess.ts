@@ -23,14 +23,14 @@ const maskOf = (node: Node, inputs: readonly number[]): number | undefined =>
 
 /** The functions and registers in which the ops with strong accesses differ. */
 interface StrongOp {
-  /** Performs the access of one element and returns the lane's result. */
+  /** Performs the access of one element and returns its result. */
   readonly act: (access: StrongAccess, agent: Agent, machine: Machine, i: number) => number
   readonly verb: 'reads' | 'writes'
   /** True if other agents can observe the order in which the lanes act. */
   readonly orderTells: boolean
   /** The register of the stored values. Two lanes that store to one element must store the same value. */
   readonly stored?: number
-  /** The register with the result for masked-out lanes, or undefined if their result is zero. */
+  /** The register with the result for masked-out elements, or undefined if their result is zero. */
   readonly other?: number
 }
 

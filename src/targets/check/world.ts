@@ -254,8 +254,8 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
   }
 
   /**
-   * Executes launches until the given ones have ended, or until all have ended. Every host function that waits uses
-   * this function.
+   * Executes launches until the given launches have ended, or until all launches have ended. Every host function that
+   * waits uses this function.
    */
   protected async reach(launches?: readonly Running[]): Promise<void> {
     this.#remember(() => {

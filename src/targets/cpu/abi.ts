@@ -24,7 +24,7 @@ export const control = {
   spins: 8,
   /** The number of kernel waits that are sleeping. If no wait is sleeping, a signal skips the wake-up call. */
   sleepers: 12,
-  /** The slot number, plus 1, of the first worker that raised a fault; 0 if none has. */
+  /** The slot number, plus 1, of the first worker that raised a fault; 0 if no worker has raised a fault. */
   faulty: 16,
   /**
    * The number of resets of the world. Workers that are parked after an abort continue when the number of resets

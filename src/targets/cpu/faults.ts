@@ -55,7 +55,7 @@ export function progressOf(words: Int32Array, workers: readonly Worker[]): numbe
 }
 
 /**
- * Workers that wait for another queue count as idle, because that queue has workers of its own. If no worker of a queue
+ * Workers that wait for another queue count as idle, because other workers serve that queue. If no worker of a queue
  * has started the queue's pending launch, the queue counts as computing, because the operating system has merely not
  * scheduled the worker threads yet.
  */

@@ -31,7 +31,7 @@ const longestDoze = 4
 
 /**
  * The longest time without progress if the user chose no timeout, in milliseconds. The host sees which programs wait
- * for a flag, so it can report a missing signal early and never stop a long computation.
+ * for a flag, so it can report a missing signal after a short time without ever stopping a long computation.
  */
 const usualLimits: Limits = { waiting: 10_000, computing: Infinity, unknown: 60_000 }
 
@@ -87,7 +87,7 @@ export class Host {
   readonly #watchdog: Watchdog
   readonly #forget: () => void
   /**
-   * Frames (private memory of programs) that were replaced by larger ones. Old frames are freed when no launch is
+   * Frames (private memory of programs) that were replaced by larger frames. Old frames are freed when no launch is
    * running.
    */
   readonly #outgrown: number[] = []
@@ -308,8 +308,8 @@ export class Host {
 
   /**
    * Blocks this thread, to give up its core. The operating system may have placed the woken worker on this thread's
-   * core, and the worker cannot start there while this thread spins. If more than one launch has not completed, this
-   * function returns at once.
+   * core, and the worker cannot start on this core while this thread spins. If more than one launch has not completed,
+   * this function returns at once.
    */
   #doze(queue: Queue, sequence: number): void {
     const waiters = (queue.address + queueOf.waiters) >>> 2

@@ -27,7 +27,7 @@ export class CpuMemory implements HeapMemory {
     writeElements(this.buffer, this.address(rank, offset), dtype, contents)
   }
 
-  /** Writes words atomically, so that a kernel that polls them with acquire order also sees all earlier writes. */
+  /** Writes words atomically: a kernel that polls them with acquire order also sees what the host wrote before. */
   writeWords(rank: number, offset: number, dtype: StorageDType, contents: ArrayLike<number>): void {
     const words = new Uint32Array(contents.length)
     writeElements(words.buffer, 0, dtype, contents)

@@ -84,7 +84,7 @@ export class Pool {
     if (this.#dropped.arenas < mostDropped.arenas && this.#dropped.bytes < mostDropped.bytes) return
     this.#dropped.arenas = this.#dropped.bytes = 0
     for (const thread of this.#idle) thread.collect()
-    // The caller still refers to the memory, so the garbage collection must happen later.
+    // The caller still refers to the memory, so the garbage collection must happen after the caller has returned.
     setTimeout(() => this.#threads.collect(), 0)
   }
 }

@@ -20,7 +20,7 @@ export interface Launched {
   /** The group on which the kernel was launched, in whose rank numbers its workers report. */
   readonly members: Members
   readonly grid: number
-  /** The arguments of the launch. The arguments of a launch are stored only if the world records. */
+  /** The arguments of the launch. The arguments of a launch are stored only if the world records events. */
   given: Given | undefined
   readonly queue: Queue
   readonly sequence: number

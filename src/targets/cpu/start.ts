@@ -1,4 +1,4 @@
-/** Starts the worker threads of a Node world early, while the rest of the target is still being loaded. */
+/** Starts the worker threads of a Node world while the remaining modules of the target are still being loaded. */
 import { nodeThreads } from './node.ts'
 import { poolOf } from './pool.ts'
 

@@ -67,7 +67,7 @@ function withWords(ir: KernelIR, facts: EmitFacts): KernelIR {
   if (!ir.carried) return decided(ir, { what: 'flag-in-data words are not used: no tensor carries epochs' })
   if (!mayCarryEpochs(facts))
     return decided(ir, {
-      what: 'flag-in-data words are not used: a kernel that records waits for flags, so that its log shows each wait',
+      what: 'flag-in-data words are not used: a kernel that records events waits for flags, so that its log shows each wait',
     })
   const { layouts, groupOf, ranges } = decide(ir, facts)
   const plan = planWords(ir, layouts, groupOf, ranges)

@@ -20,8 +20,9 @@ export interface Executable {
   readonly waiting: { readonly site: Site | undefined } | undefined
   /**
    * True if the next launch on the stream must not read memory before this kernel has ended. `barsEarlyReads` is true
-   * for a kernel with a loop that may poll for any length of time. It is also true for a kernel that waits and has no
-   * tensor parameters, such as a barrier between ranks, because later work must start after the barrier.
+   * for a kernel with a loop that may poll for any length of time. `barsEarlyReads` is also true for a kernel that
+   * waits and has no tensor parameters, such as a barrier between ranks, because later work must start after the
+   * barrier.
    */
   readonly barsEarlyReads: boolean
 }

@@ -1,9 +1,9 @@
 /**
  * Implements graphs: a sequence of launches on all ranks that is captured once and then enqueued any number of times by
  * one driver call. Contract: a graph is launched on stream 0 of rank 0. A graph starts after all work that was enqueued
- * on the streams of the graph before it. Work that is enqueued later on the streams of a graph waits for the graph.
- * Flag epochs are stored in device memory, so each replay counts as a launch of its own. In a graph, scalar arguments
- * keep the values that they had during the capture.
+ * on the streams of the graph before it. Work that is enqueued after a graph on the streams of the graph waits for the
+ * graph. Flag epochs are stored in device memory, so each replay counts as a separate launch. In a graph, scalar
+ * arguments keep the values that they had during the capture.
  */
 import { WorldError } from '../../world/world.ts'
 import { hostNow } from './clock.ts'

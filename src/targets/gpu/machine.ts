@@ -260,8 +260,8 @@ export class Machine {
 
   /**
    * Delays launches that write a tensor until every early reader of the tensor has ended (a launch that can read the
-   * tensor before the previous kernel on its stream has ended). The delayed launches are on their own queues, or all on
-   * the queue `on`. The class `Settled` explains the delay.
+   * tensor before the previous kernel on its stream has ended). Each delayed launch is on the queue of its own stream
+   * and rank, or all are on the queue `on`. The class `Settled` explains the delay.
    */
   holdBack(parts: readonly Part[], on?: Queue): void {
     const held = this.settled.holdBack(parts, on)

@@ -24,7 +24,7 @@ export interface Part extends WorldPart, Omit<Accesses, 'kernel'> {
   readonly controlAt: number
 }
 
-/** A per-rank launch in flight, its control block if it has one, and its arguments if the world records. */
+/** A per-rank launch in flight, its control block if it has one, and its arguments if the world records events. */
 export interface Step {
   readonly part: Part
   readonly control: Control | undefined

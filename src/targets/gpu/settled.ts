@@ -16,7 +16,7 @@
  * kernel signals which flag: the signalling kernel may be launched after the writing kernel, and the host itself may
  * signal after the writing kernel has ended. Therefore, a launch that writes a tensor never runs concurrently with an
  * early reader of that tensor. The writing launch starts when the early reader, and all work that is already enqueued
- * behind the early reader on its stream, have ended. Launches that follow the writing launch start even later. The
+ * behind the early reader on its stream, have ended. Launches that follow the writing launch start only after it. The
  * device enforces the order of the reader and the writing launch: the stream of the writing launch waits for an event
  * recorded after the reader. The host does not block, so it can enqueue a writing launch behind readers that wait for
  * the host. If the kernel before the early reader waits for the writing launch, neither of these launches can end. If

@@ -37,8 +37,8 @@ export class Transfers {
   }
 
   /**
-   * Writes words without a DMA copy. If the driver cannot write words without a DMA copy, the result is false, and all
-   * later words are copied by DMA.
+   * Writes words without a DMA copy. If the driver cannot write words without a DMA copy, the result is false, and from
+   * then on all words are copied by DMA.
    */
   #haveWritten(to: bigint, dtype: StorageDType, contents: ArrayLike<number>): boolean {
     if (!this.#canWriteWords) return false
@@ -106,7 +106,7 @@ export class Transfers {
   }
 
   /**
-   * Throws an error if an earlier copy is blocked, because that copy may still read or write the staging memory later.
+   * Throws an error if an earlier copy is blocked, because the blocked copy may still read or write the staging memory.
    */
   #expectFree(): void {
     if (!this.#isHeldUp) return

@@ -26,7 +26,7 @@ export class GpuWorld extends HeapWorld<Part, StreamEvent, GpuBackend> {
     return this.backend.graphs.capture(body)
   }
 
-  // Members for libraries that launch kernels of their own
+  // Members for libraries that launch other kernels than Arke's
 
   /** The device address of a rank's copy of a tensor. */
   addressOf(tensor: SymmetricTensor, rank: number): bigint {

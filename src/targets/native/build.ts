@@ -14,8 +14,8 @@ const cacheVersion = 'arke native 1'
 const targetFlags: readonly string[] = ['-std=c++17', '-O3', '-march=native']
 
 /**
- * Compiler flags that define the semantics: integers wrap, the compiler fuses no operations on its own, and no
- * operation sets `errno` or raises a flag.
+ * Compiler flags that define the semantics: integers wrap, the compiler fuses no operations unless the code requests
+ * it, and no operation sets `errno` or raises a flag.
  */
 const meaningFlags = ['-fwrapv', '-ffp-contract=off', '-fno-math-errno', '-fno-trapping-math']
 

@@ -149,7 +149,7 @@ function spellFloat(value: number, suffix: 'f' | ''): Spelled {
   return negative ? compound(`-${digits}`) : atom(digits)
 }
 
-/** Formats a number with a point or an exponent. JavaScript writes integers from 1e21 on with an exponent. */
+/** Formats a number with a decimal point or an exponent. JavaScript writes integers from 1e21 on with an exponent. */
 const withPoint = (size: number): string =>
   Number.isInteger(size) && size < 1e21 ? `${size}.0` : String(size)
 

@@ -145,7 +145,8 @@ const fetchTiles = original<FetchMutation>({
   },
 })
 
-// Both ranks fetch the peer's tiles into two shared tiles in turn: the next one is on its way while one is added up.
+// Both ranks fetch the peer's tiles into two shared tiles in turn: the next tile is on its way while the current tile
+// is added up.
 
 const aheadMutants = {
   'no-quiet': { kind: 'race', lines: ['first', 'use'] },

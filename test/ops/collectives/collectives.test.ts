@@ -1,6 +1,6 @@
 /**
- * Runs collectives under the checker, as recorded and as lowered. No schedule may have a finding, and the result bits
- * must be the guaranteed ones.
+ * Runs collectives under the checker, as recorded and as lowered. No schedule may have a finding, and the results must
+ * have the guaranteed bits.
  */
 import { describe, expect, it } from 'vitest'
 import { f32, kernel, openWorld, tensor, WorldError, type World } from '../../../src/index.ts'

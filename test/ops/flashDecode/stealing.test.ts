@@ -1,7 +1,7 @@
 /**
- * A rank that has finished its own work attends to tiles of other ranks. The test gives rank 0 a different query, which
- * users may not do, so that the result of a tile shows which rank attended to it. Rank 0 holds no tokens, so that every
- * tile is attended to by one rank only.
+ * A rank that has finished its own work computes the attention for tiles of other ranks. The test gives rank 0 a
+ * different query, which users may not do, so that the result of a tile shows which rank computed it. Rank 0 holds no
+ * tokens, so that only one rank computes each tile.
  */
 import { describe, expect, it } from 'vitest'
 import { f32, openWorld } from '../../../src/index.ts'
@@ -20,8 +20,8 @@ interface Drawn {
 }
 
 /**
- * Fills the KV cache. Returns a function that executes once and counts the tiles of rank 1 by the rank that attended to
- * them.
+ * Fills the KV cache. Returns a function that executes the operation once and counts how many tiles of rank 1 each rank
+ * computed.
  */
 function counting(world: World, operation: FlashDecode): () => Promise<Drawn> {
   const { batch, kvHeads, queryHeads, D, tokens } = operation.shape

@@ -57,8 +57,8 @@ const modes = [
 ] as const
 
 /**
- * f32 numbers that are critical for rounding: all values of `dtype`, the midpoints between them, and the neighbours of
- * both.
+ * f32 numbers that are critical for rounding: all values of `dtype`, the midpoints between values, and the neighbours
+ * of values and midpoints.
  */
 function* decisive(dtype: (typeof smallFloats)[number]): Generator<number> {
   const bits = dtypes[dtype].bytes * 8

@@ -1,6 +1,6 @@
 /**
  * Tests the elementary functions: their errors against float64, in units in the last place, over the whole range of
- * f32. The maximum errors are those that the targets state.
+ * f32. The tests use the maximum errors that the targets state.
  */
 import { describe, expect, it } from 'vitest'
 import { opOf, ops, type ApproximateName, type OpName } from '../../../src/ir/ops/index.ts'
@@ -58,7 +58,9 @@ const functions: readonly {
   },
 ]
 
-/** A prime step through all bit patterns, and every pattern around the points where the algorithm changes. */
+/**
+ * Bit patterns at a distance that is a prime number, and every pattern near the numbers at which the algorithm changes.
+ */
 const step = 3571
 const corners = [
   0, 0x3f800000, 0x3f000000, 0x3f200000, 0x3f3504f3, 0x3fb504f3, 0x00800000, 0x7f800000, 0x42ff0000,

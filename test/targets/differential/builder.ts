@@ -67,7 +67,10 @@ export class Builder {
     this.item = made.item
   }
 
-  /** Adds a value for later steps. Values of dtype i64 are used as indices, so they are kept far below 2^53. */
+  /**
+   * Adds a value that the following steps can use. Values of dtype i64 are used as indices, so they are kept far below
+   * 2^53.
+   */
   add(one: Entry | Value): void {
     const made = 'error' in one ? one : entry(one)
     if (made.error > 0 && made.magnitude > 1e4) return
@@ -75,7 +78,7 @@ export class Builder {
   }
 
   /**
-   * Picks a value that earlier steps have made available. Recent values are picked more often, so that chains of
+   * Picks a value that the previous steps have made available. Recent values are picked more often, so that chains of
    * operations become long.
    */
   find(fits: (one: Entry) => boolean): Entry | undefined {

@@ -45,9 +45,9 @@ type Body = (on: Builder) => void
 type Vocabulary = 'all' | 'golden'
 
 /**
- * What a kernel is made of: items alone; teams; mail between ranks; a last program that reads the sums of all; teams or items
- * inside a role; roles that share a ring of buffers; more work for the last of the programs that arrive at an item;
- * several rounds of an exchange; items that the host asks for; or items of clusters.
+ * What a kernel is made of: items alone; teams; mail between ranks; a last program that reads the sums of all programs;
+ * teams or items inside a role; roles that share a ring of buffers; more work for the last of the programs that arrive
+ * at an item; several rounds of an exchange; items that the host asks for; or items of clusters.
  */
 type Mode = (typeof modes)[number]
 const goldenModes = ['plain', 'teams', 'mail', 'last'] as const
@@ -139,7 +139,7 @@ function record(
   const items =
     (from: number, count: number, given: readonly Entry[] = []) =>
     (): void => {
-      // A GPU shares tiles in a cluster only if the divisors of extents tell that the items fill whole clusters.
+      // A GPU shares tiles in a cluster only if the divisors of extents show that the items fill whole clusters.
       const space = [wide ? args.asked.dim(0) : count]
       t.persistent(
         space,
@@ -160,7 +160,7 @@ function record(
   else if (mode === 'roles')
     t.roles({
       counts: () => t.atomic.add(args.accumulate_i32.at([commutative.indexOf('add'), 0]), 1),
-      // Pipelines of a role become roles of their own, unless they are beside teams.
+      // Pipelines of a role become separate roles, unless they are beside teams.
       works: choices.below(2) === 0 ? inTeams : items(0, shape.items),
     })
   else if (ring) withRing(t, args, choices, ring, (given) => items(0, shape.items, given)())
@@ -181,7 +181,7 @@ function record(
 
 /**
  * Writes, signals, waits and reads from a neighbour, once per item. Programs process items in order, so no program
- * waits for a later item.
+ * waits for an item that it processes after the current item.
  */
 function mail(on: Builder, vocabulary: Vocabulary): void {
   const { t, choices, item } = on

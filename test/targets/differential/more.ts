@@ -1,6 +1,6 @@
 /**
- * Generator steps that were added after the golden hashes of the random kernels were taken. These steps are separate,
- * so that the kernels which `generate` makes without them stay the same.
+ * Generator steps that were added after the golden hashes of the random kernels were taken. The steps in this file are
+ * separate, so that the kernels which `generate` makes without these steps stay the same.
  */
 import type { DType } from '../../../src/ir/dtype.ts'
 import type { Tensor, Value } from '../../../src/index.ts'
@@ -44,7 +44,7 @@ const reshape: Step = (on) => {
   const size = a.shape.reduce((product, extent) => product * extent, 1)
   const rows = on.choices.pick([1, 2, 3, 5, 7].filter((extent) => size % extent === 0))
   const shape = on.choices.below(2) === 0 ? ([size] as const) : ([rows, size / rows] as const)
-  // If vectors were large here, every later step would be large.
+  // Only small fragments are reshaped: the steps that use the result would otherwise work on long vectors.
   if (size <= 64) on.add(entry((a.value as Value<DType, 1>).reshape(shape), a.magnitude, a.error))
 }
 
@@ -105,7 +105,7 @@ const random: Step = (on) => {
   for (const one of all) on.add(entry(one, 1))
 }
 
-/** Prints values of which every target has the same bits. Loops print few lines, so that the buffer holds all. */
+/** Prints values that are bit-identical on every target. Loops print few lines, so that the buffer holds all. */
 const print: Step = (on) => {
   if (on.depth > 1) return
   const values = [on.exact(), ...(on.choices.below(2) === 0 ? [on.exact()] : [])].filter(

@@ -30,7 +30,7 @@ const floats = [
   ...[448, 449, 464, 480, 57_344, 61_439, 61_440, 65_504, 65_519, 65_520, 2 ** -25, 2 ** -9, 2 ** -10],
   // Values half way between two numbers of some format.
   ...[1.0625, 1.1875, 1.03125, 1 + 2 ** -8, 1 + 3 * 2 ** -8, 1 + 2 ** -11, 1 + 3 * 2 ** -11, 2 ** -7 * 1.5],
-  // These values are not used for casts to i64, which is exact only up to 2^53.
+  // Values beyond 2^53 are not used for casts to i64, which is exact only up to 2^53.
   ...[1e30, Infinity, -Infinity],
 ]
 const numbersOf = (dtype: StorageDType): number[] =>

@@ -260,7 +260,7 @@ describe('exploring a scenario', () => {
     const { findings, schedules } = await explore(talks, { ranks: 2, stage, preemptions: 1, limit: 40 })
     expect(findings).toEqual([])
     expect(schedules).toBe(40)
-    // The programs of both ranks reserve space in buffers of their own, to which no other program writes.
+    // The programs of the two ranks reserve space in separate buffers, to which no other program writes.
     const writes = new Set<string>()
     const unordered = (recorded: KernelIR, shapes: Shapes): KernelIR => {
       const ir = typeof stage === 'string' ? lower(recorded) : stage(recorded, shapes)

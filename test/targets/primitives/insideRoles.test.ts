@@ -9,7 +9,7 @@ import { compileTogether, noCompiler } from '../../cuda/compile.ts'
 import { emit } from '../../cuda/emitting.ts'
 import { onWorld, range, targets } from './harness.ts'
 
-/** A kernel with two roles. In the second role, the first two programs do other work than the remaining ones. */
+/** A kernel with two roles. In the second role, the first two programs do other work than the remaining programs. */
 const sorted = kernel('sorted', { out: tensor('i32', 2), all: tensor('i32', 1) }, (t, { out, all }) => {
   const mark = (team: number, from: number) => () => {
     t.store(out.at([t.program.add(from), 0]), t.program.add(100 * team))

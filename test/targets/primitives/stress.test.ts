@@ -1,7 +1,7 @@
 /**
- * Stress tests: a million atomic adds lose none, and none of a million passed tiles has a stale byte. The checker runs
- * few atomic adds and tiles. Real targets run as many as fit into a few seconds. ARKE_STRESS=1 requests all million
- * tiles, and ARKE_TILES any number.
+ * Stress tests: of a million atomic additions, no addition is lost, and of a million passed tiles, no tile has a stale
+ * byte. The checker runs few atomic adds and tiles. Real targets run as many as fit into a few seconds. ARKE_STRESS=1
+ * requests all million tiles, and ARKE_TILES any number.
  */
 import { describe, expect, it } from 'vitest'
 import { flags, kernel, scalar, tensor, type Ref } from '../../../src/index.ts'

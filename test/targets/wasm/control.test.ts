@@ -1,5 +1,5 @@
 /**
- * Tests control flow, calls, and locals that share slots: hand-written programs, and random ones compared with an
+ * Tests control flow, calls, and locals that share slots: hand-written programs, and random programs compared with an
  * interpreter.
  */
 import fc from 'fast-check'

@@ -1,6 +1,6 @@
 /**
- * Shows the timelines of the variants of one point. The timelines share one view, so that all timelines move and zoom
- * together, and one time axis above them.
+ * Shows the timelines of the variants of one benchmark point. The timelines share one view, so that all timelines move
+ * and zoom together, and one time axis above them.
  */
 import type { PackedPoint } from '../../runs/pictures.ts'
 import type { Tooltip } from '../dom.ts'
@@ -11,7 +11,7 @@ import { View } from '../view.ts'
 import { listenToVariant } from './input.ts'
 import { VariantTracks } from './variantTracks.ts'
 
-/** The state that all canvases of a point have in common. */
+/** The state that all canvases of one benchmark point share. */
 export interface Frame {
   readonly view: View
   readonly labels: readonly string[]

@@ -1,7 +1,7 @@
 /**
- * Draws one execution of a variant on a canvas. Each worker of each rank has one lane, and the colours of each pixel
- * show the share of each category of time. The names of wide spans, the end of the execution, and the end of `bsp` are
- * drawn on top.
+ * Draws one execution of a variant on a canvas. Each worker of each rank has one timeline row (lane), and the colours
+ * of each pixel show the share of each category of time. The names of wide spans, the end of the execution, and the end
+ * of `bsp` are drawn on top.
  */
 import { runPartNames, type RunPart } from '../../../runs/results.ts'
 import { categoryCount, WAIT } from '../../categories.ts'
@@ -35,9 +35,9 @@ export interface Row {
   readonly track: PackedTrack
   readonly segments: Segments
   readonly top: number
-  /** True for the first lane of each rank. */
+  /** True for the first timeline row (lane) of each rank. */
   readonly first: boolean
-  /** True if the rank of the lane has no other lane. */
+  /** True if the timeline row (lane) is the only row of its rank. */
   readonly alone: boolean
 }
 
@@ -124,8 +124,8 @@ export class VariantTracks implements Plot {
   }
 
   /**
-   * The span that is within three pixels of a point on the canvas. If several spans are within three pixels, returns
-   * the longest span and the number of spans.
+   * The time span that is within three pixels of a position on the canvas. If several spans are within three pixels,
+   * returns the longest span and the number of spans.
    */
   hit(x: number, y: number): (Place & { readonly spans: number }) | null {
     const row = this.rows.findIndex(({ top }) => y >= top && y < top + this.lane + this.apart)

@@ -27,7 +27,7 @@ interface Walk {
   readonly column: Local
   /** Appends the finished loop nest to the function's code. */
   close(): void
-  /** Appends the inner loop to the body of the outer loop, so that code after the inner loop can be emitted there. */
+  /** Appends the inner loop to the outer loop's body; code emitted next follows the inner loop in this body. */
   closeInner(): void
 }
 

@@ -38,7 +38,7 @@ function polynomial(x: Local, coefficients: readonly number[]): Expression {
 /** The first 192 bits of 2 / pi after the binary point. */
 export const twoOverPi = 0xa2f9836e4e441529fc2757d1f534ddc0db6295993c439041n
 const bitsOfTwoOverPi = 192n
-/** The 32 bits of 2 / pi of which the last is bit 8 (k + 1) after the binary point. */
+/** The 32 bits of 2 / pi that end with bit 8 (k + 1) after the binary point. */
 const word = (k: number): number =>
   Number(BigInt.asUintN(32, twoOverPi >> (bitsOfTwoOverPi - 8n * BigInt(k + 1))))
 
@@ -110,7 +110,7 @@ const cosineCoefficients = [
   -0.49999999725103100312, 0.0416666233237390631894, -0.00138867637746099294692, 2.43904487962774090654e-5,
 ]
 
-/** Computes the sine, or the cosine if `turn` is 1: a cosine is the sine of a quadrant later. */
+/** Computes the sine, or the cosine if `turn` is 1: the cosine of x is the sine of x plus one quadrant (pi / 2). */
 const circular = (name: string, turn: 0 | 1): CodeFunction =>
   codeFunction(
     name,

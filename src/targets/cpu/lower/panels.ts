@@ -7,8 +7,8 @@
  * needs no copy: within a panel, its rows are contiguous, in the order in which a matrix product reads them.
  *
  * A copy `t.copy(w.tile([k, j], [BK, BN]), shared)` from a packed tensor `w` can be omitted if `readsPacked` is true
- * and only matrix products read the shared tile, as their right operand. Such a product, `t.dot(a, shared, acc)`, is
- * lowered by `emitPackedDot` with the result of `packedTile`.
+ * and only matrix products read the shared tile, as their right operand. A matrix product `t.dot(a, shared, acc)` with
+ * a copy that is omitted is lowered by `emitPackedDot`, with the result of `packedTile`.
  */
 import { dtypes, type StorageDType } from '../../../ir/dtype.ts'
 import {

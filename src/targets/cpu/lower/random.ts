@@ -7,8 +7,8 @@ type Counter = readonly [Operand, Operand, Operand, Operand]
 type Key = readonly [Operand, Operand]
 
 /**
- * Computes the 32-bit word number `word` of the block of random bits that belongs to a counter (Philox). The file
- * src/ir/philox.ts defines the random numbers of the language.
+ * Computes the 32-bit word number `word` of the Philox block of random bits for a counter. The file src/ir/philox.ts
+ * defines the random numbers of the language.
  */
 export function philoxWord(writer: Writer, word: number, counter: Counter, key: Key): Expression {
   const type = use(counter[0]).type as 'i32' | 'vi32'

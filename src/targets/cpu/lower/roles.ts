@@ -20,8 +20,8 @@ import { leaveIfStopped } from './sync.ts'
 import { view } from './views.ts'
 
 /**
- * A start count that is larger than any real one. The leader writes this count to show that no further start of roles
- * follows in this launch.
+ * A number that is larger than any real start count. The leader writes this count to show that no further start of
+ * roles follows in this launch.
  */
 const noMore = 1 << 30
 

@@ -158,7 +158,7 @@ function lookAgain(writer: Writer, seen: Local, flag: Operand, isEarly: () => Ex
   })
 }
 
-/** Runs `body`, and records its start and its end if the world records. */
+/** Runs `body`, and logs its start and its end if the world records events. */
 export function recorded(
   l: Lowering,
   kind: number,

@@ -71,7 +71,7 @@ interface Class {
    * determines the number of elements per vector access.
    */
   bytes: number
-  /** True if the class contains a fragment with one axis, which cannot have a matrix layout. */
+  /** True if a class (fragments of one layout) contains a vector, which cannot have a matrix layout. */
   flat: boolean
 }
 

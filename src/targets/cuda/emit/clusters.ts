@@ -7,7 +7,7 @@
  *
  * All programs of a cluster make the same copies only if, along each axis, the number of tiles is a multiple of the
  * number of programs per cluster. The stage derives such multiples from the known divisors of the extents. If a number
- * of tiles is not known to be a multiple, every program copies its own tiles.
+ * of tiles is not known to be such a multiple, every program copies its own tiles.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { clusterOf, extentsOf } from '../../../ir/clusters.ts'

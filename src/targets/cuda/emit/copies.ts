@@ -54,7 +54,7 @@ export interface TensorPlan {
   /** Tensor maps with boxes of 8 rows and of 1 row, if the tile may cross the end of a window of rows. */
   readonly ragged?: { readonly eight: MapPlan; readonly one: MapPlan }
 }
-/** The plan of a copy by cp.async, which threads start and later wait for. */
+/** The plan of a copy by cp.async, which threads start, and for whose completion the same threads wait. */
 export interface ChunksPlan {
   readonly how: 'chunks'
   /** The number of bytes that one cp.async of a thread copies: 4, 8 or 16. */

@@ -29,7 +29,7 @@ export interface EarlyPlan {
   readonly reads: readonly string[]
   /**
    * The number of threads in the warps of the role that starts early, including threads of other roles in these warps.
-   * None of these threads waits for other threads during the setup of the program.
+   * None of the threads in these warps waits for other threads during the setup of the program.
    */
   readonly threads: number
 }

@@ -74,7 +74,7 @@ export interface RolesPlan {
 const SOLO_REGISTERS = 56
 /**
  * The registers per thread for addresses and counters, in addition to the registers of fragments. 56 such registers are
- * too few for some kernels that record.
+ * too few for some kernels that record events.
  */
 const BESIDE_FRAGMENTS = 72
 /**

@@ -32,7 +32,7 @@ export interface Layout {
   readonly spread: Spread | undefined
   /** The coordinates of the element in register `i`, one expression per axis. */
   place(i: Code): readonly Code[]
-  /** The condition under which register `i` holds an element, or undefined if the register always holds one. */
+  /** The condition under which register `i` holds an element, or undefined if the register always holds an element. */
   exists(i: Code): Code | undefined
   /**
    * A condition that is true in exactly one of the threads that hold the same element; undefined if elements are not

@@ -22,8 +22,8 @@ export interface LoopPlan {
    */
   readonly polling: ReadonlyMap<Node, number>
   /**
-   * The `until` loops (repeated loads of flag-in-data words) that all threads of the group repeat together. Each thread
-   * repeats any other `until` loop on its own.
+   * The `until` loops (repeated loads of flag-in-data words) that all threads of the group repeat together. Any other
+   * `until` loop is repeated by each thread independently of the other threads.
    */
   readonly together: ReadonlySet<Node>
 }

@@ -217,7 +217,7 @@ describe('the header', () => {
     )
   })
 
-  it('alone differs between kernels whose facts have no effect on the code, and such kernels are compiled once', () => {
+  it('is the only difference between kernels whose facts have no effect on the code, and such kernels are compiled once', () => {
     const emitted = (rows: number): EmittedKernel =>
       emitCuda(lower(two.record({ world: 4 })), { tensors: { a: factsOf([rows, 4096]), b: factsOf([16]) } })
     expect(emitted(48).source).not.toBe(emitted(1024).source)

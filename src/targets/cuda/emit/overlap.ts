@@ -1,6 +1,6 @@
 /**
  * Finds matrix products that may overlap: loops over a ring of tiles that may start the next matrix product before the
- * previous one has completed.
+ * previous matrix product has completed.
  *
  * The matched pattern is the lowered form of `pipeline`: a loop nest that carries the accumulator. The innermost loop
  * contains one `dot` on a slot of a ring, followed by arrivals that release the slot. The arrivals of an iteration may

@@ -49,8 +49,8 @@ const usualDevice: DeviceLimits = limitsOf(describedGpu())
 export const deviceOf = ({ device = usualDevice }: Pick<EmitFacts, 'device'>): DeviceLimits => device
 
 /**
- * True if flag-in-data words may replace flags (words.ts). A kernel that records keeps its waits for flags, because its
- * log shows each wait.
+ * True if flag-in-data words may replace flags (words.ts). A kernel that records events keeps its waits for flags,
+ * because its log shows each wait.
  */
 export const mayCarryEpochs = ({ record = false }: Pick<EmitFacts, 'record'>): boolean => !record
 

@@ -1,7 +1,7 @@
 /**
- * Emits the recording code of a kernel. While the world records, the kernel logs when its programs ran, when they were
- * blocked at flags, and which copies they made from and to other ranks. `log.ts` defines the log. One thread per group
- * records, and it keeps its state in shared memory so that recording occupies no registers between events.
+ * Emits the recording code of a kernel. While the world records events, the kernel logs when its programs ran, when
+ * they were blocked at flags, and which copies they made from and to other ranks. `log.ts` defines the log. One thread
+ * per group records, and it keeps its state in shared memory so that recording occupies no registers between events.
  *
  * - A wait is recorded if the first poll of the flag failed. The log entry of the wait is allocated while the thread
  *   waits.

@@ -9,7 +9,7 @@ import { flagPlaceOf } from './views.ts'
 /**
  * Returns the signal or wait of a loop that has no other effect, and undefined for other loops. A loop that only
  * signals or waits usually iterates over ranks. The iterations of a loop that only signals or waits are divided among
- * the threads, so that all flags are signalled or awaited at the same time. In a kernel that records, one thread
+ * the threads, so that all flags are signalled or awaited at the same time. In a kernel that records events, one thread
  * executes all waits of a loop.
  */
 export function dealtOut(loop: Node, isRecorded: boolean): Node | undefined {

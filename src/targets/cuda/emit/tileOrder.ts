@@ -105,8 +105,8 @@ function isOrderSeen(loop: Node, fromProgram: ReadonlySet<Node>): boolean {
 }
 
 /**
- * True if an iteration can observe earlier tiles through the loop's carried state. Positions in a ring of buffers are
- * ignored, although loops carry these positions as state.
+ * True if an iteration can observe the tiles of previous iterations through the loop's carried state. Positions in a
+ * ring of buffers are ignored, although loops carry these positions as state.
  */
 function isCarried(loop: Node): boolean {
   const [body] = loop.blocks
@@ -115,7 +115,7 @@ function isCarried(loop: Node): boolean {
   const carried = reachedFrom(body, state)
   /**
    * True if the node only computes or carries the position of a slot of the ring, selects the slot, or waits or arrives
-   * at the barrier of the slot. Any other node may use the position to observe earlier tiles.
+   * at the barrier of the slot. Any other node may use the position to observe the tiles of previous iterations.
    */
   const isOfRing = (node: Node): boolean => {
     const { state, scope, meets } = opOf(node)

@@ -2,8 +2,9 @@
  * Plans flag-in-data words (as in NCCL's LL protocol): f32 words whose two lowest bits hold the epoch of the launch
  * that sent them. Flag-in-data words replace a flag. The sender needs no fence and no signal, and the receiver does not
  * poll a flag before it loads the data. The two lowest bits of a word are 1, 2 or 3, depending on the epoch. The value
- * 0 is not used, because memory is initially zero. A word in a slot belongs to the current epoch, to the epoch two
- * launches ago, or to the epoch four launches ago, and three different values of the bits distinguish these epochs.
+ * 0 is not used, because memory is initially zero. A flag-in-data word in a slot belongs to the current epoch, to the
+ * epoch two launches ago, or to the epoch four launches ago, and three different values of the bits distinguish these
+ * epochs.
  *
  *   sender:    words.post(x)               replaces store(x); signal(flag)
  *   receiver:  until { x = words.take() }  replaces wait(flag); x = load()

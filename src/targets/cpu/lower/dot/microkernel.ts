@@ -1,8 +1,8 @@
 /**
  * Generates the innermost loop of a matrix product: a few rows times a few vectors of columns over `depth` steps of the
  * inner axis, with the sums in local variables. Each shape of microkernel has its own function, marked `hot`, so that a
- * WebAssembly engine allocates registers for it alone. Sums start at zero and are added to memory at the end, so that
- * no step waits for the old values. If `fresh` is set, the sums replace the values in memory.
+ * WebAssembly engine allocates registers for each microkernel separately. Sums start at zero and are added to memory at
+ * the end, so that no step waits for the old values. If `fresh` is set, the sums replace the values in memory.
  *
  * In a microkernel with fewer rows than the machine's maximum, the free registers hold separate sums for several steps,
  * so that memory limits the speed, and not the latency of the additions.
