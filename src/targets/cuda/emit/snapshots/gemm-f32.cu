@@ -4,7 +4,7 @@
 //   b: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024]; 1 to 2^31 - 1 elements
 //   c: starts at a multiple of 16 bytes; extents are multiples of [1024, 1024]; 1 to 2^31 - 1 elements
 //   ranks: may be on several devices; recording: off; flag-in-data words may replace flags
-// note: src/ops/gemm.ts:29:22: this product of f32 values does not use the matrix unit on sm_90a, which multiplies bf16 and f16 here; it becomes scalar multiply-adds. Use bf16 or f16 operands
+// note: src/ops/gemm.ts:39:22: this product of f32 values does not use the matrix unit on sm_90a, which multiplies bf16 and f16 here; it becomes scalar multiply-adds. Use bf16 or f16 operands
 extern "C" __global__ void __launch_bounds__(256, 1) gemm(
     i32 a_dim1,
     i32 c_dim0,
@@ -21,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
     tma_prefetch(a_map);
     tma_prefetch(b_map);
     tma_prefetch(c_map);
-    for (u32 i = 0; i < 2; ++i) barrier_init(shared + 49152 + i * 8, 1);  // src/ops/gemm.ts:23
+    for (u32 i = 0; i < 2; ++i) barrier_init(shared + 49152 + i * 8, 1);  // src/ops/gemm.ts:33
     for (u32 i = 0; i < 2; ++i) barrier_init(shared + 49168 + i * 8, 4);
     barrier_init_fence();
     fence_async_shared();
@@ -35,13 +35,13 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
   else {
     group_barrier(1, 256);
   }
-  const u32 a_tile = shared;  // src/ops/gemm.ts:18
-  const u32 b_tile = shared + 16384;  // src/ops/gemm.ts:19
-  const u32 full = shared + 49152;  // src/ops/gemm.ts:23
+  const u32 a_tile = shared;  // src/ops/gemm.ts:28
+  const u32 b_tile = shared + 16384;  // src/ops/gemm.ts:29
+  const u32 full = shared + 49152;  // src/ops/gemm.ts:33
   const u32 empty = shared + 49168;
   if (threadIdx.x < 128) {  // producer
     if (threadIdx.x == 0) {
-      const i32 c_dim0_ceil_64 = (i32)((u32)(c_dim0 + 63) / 64u);  // src/ops/gemm.ts:20
+      const i32 c_dim0_ceil_64 = (i32)((u32)(c_dim0 + 63) / 64u);  // src/ops/gemm.ts:30
       const i32 c_dim1_ceil_64 = (i32)((u32)(c_dim1 + 63) / 64u);
       i32 slot = 0;
       i32 phase = 0;
@@ -50,17 +50,17 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
         if (tile / (u32)(i32)gridDim.x % 64 == 63 && abort_raised(control)) { copies_arrive(); break; }
         const TileIndex at = grouped_tile(tile, c_dim0_ceil_64, c_dim1_ceil_64, 8);
         const i32 i0 = at.row, i1 = at.column;
-        const i32 a_dim1_ceil_32 = (i32)((u32)(a_dim1 + 31) / 32u);  // src/ops/gemm.ts:24
-        i32 slot_2 = slot;  // src/ops/gemm.ts:23
+        const i32 a_dim1_ceil_32 = (i32)((u32)(a_dim1 + 31) / 32u);  // src/ops/gemm.ts:34
+        i32 slot_2 = slot;  // src/ops/gemm.ts:33
         i32 phase_2 = phase;
         for (i32 i0_2 = 0; i0_2 < a_dim1_ceil_32; ++i0_2) {
           if (!barrier_await(empty + slot_2 * 8, (phase_2 - 1) & 1, control)) break;
-          fence_async_shared();  // src/ops/gemm.ts:27
+          fence_async_shared();  // src/ops/gemm.ts:37
           barrier_expect_bytes(full + slot_2 * 8, 8192);
           tma_load_2d(a_tile + slot_2 * 8192, a_map, full + slot_2 * 8, i0_2 * 32, i0 * 64);
-          barrier_expect_bytes(full + slot_2 * 8, 8192);  // src/ops/gemm.ts:28
+          barrier_expect_bytes(full + slot_2 * 8, 8192);  // src/ops/gemm.ts:38
           tma_load_2d(b_tile + slot_2 * 8192, b_map, full + slot_2 * 8, i1 * 64, i0_2 * 32);
-          barrier_arrive(full + slot_2 * 8);  // src/ops/gemm.ts:23
+          barrier_arrive(full + slot_2 * 8);  // src/ops/gemm.ts:33
           const i32 slot_2_plus_1 = slot_2 + 1;
           const bool eq = slot_2_plus_1 == 2;
           slot_2 = eq ? 0 : slot_2_plus_1;
@@ -72,7 +72,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
     }
   } else if (threadIdx.x < 256) {  // consumer
     const u32 thread = threadIdx.x - 128;
-    const i32 c_dim0_ceil_64 = (i32)((u32)(c_dim0 + 63) / 64u);  // src/ops/gemm.ts:20
+    const i32 c_dim0_ceil_64 = (i32)((u32)(c_dim0 + 63) / 64u);  // src/ops/gemm.ts:30
     const i32 c_dim1_ceil_64 = (i32)((u32)(c_dim1 + 63) / 64u);
     i32 slot = 0;
     i32 phase = 0;
@@ -81,16 +81,16 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
       if (tile / (u32)(i32)gridDim.x % 64 == 63 && group_any(2, 128, thread == 0 && abort_raised(control))) { copies_arrive(); break; }
       const TileIndex at = grouped_tile(tile, c_dim0_ceil_64, c_dim1_ceil_64, 8);
       const i32 i0 = at.row, i1 = at.column;
-      const i32 a_dim1_ceil_32 = (i32)((u32)(a_dim1 + 31) / 32u);  // src/ops/gemm.ts:24
-      float acc[32];  // src/ops/gemm.ts:23
+      const i32 a_dim1_ceil_32 = (i32)((u32)(a_dim1 + 31) / 32u);  // src/ops/gemm.ts:34
+      float acc[32];  // src/ops/gemm.ts:33
       #pragma unroll
-      for (u32 i = 0; i < 32; ++i) acc[i] = 0.0f;  // src/ops/gemm.ts:25
-      i32 slot_2 = slot;  // src/ops/gemm.ts:23
+      for (u32 i = 0; i < 32; ++i) acc[i] = 0.0f;  // src/ops/gemm.ts:35
+      i32 slot_2 = slot;  // src/ops/gemm.ts:33
       i32 phase_2 = phase;
       for (i32 i0_2 = 0; i0_2 < a_dim1_ceil_32; ++i0_2) {
         barrier_await(full + slot_2 * 8, phase_2 & 1, control);
         #pragma unroll 2
-        for (u32 step = 0; step < 32; ++step) {  // src/ops/gemm.ts:29
+        for (u32 step = 0; step < 32; ++step) {  // src/ops/gemm.ts:39
           float left[2], right[16];
           #pragma unroll
           for (u32 i = 0; i < 2; ++i) left[i] = shared_load<float>(a_tile + slot_2 * 8192 + ((i / 2 * 64 + fragment_row(i % 2 * 2, thread)) * 32 + step) * 4);
@@ -99,7 +99,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
           #pragma unroll
           for (u32 i = 0; i < 32; ++i) acc[i] = fmaf(left[i / 2 % 2], right[i / 4 * 2 + i % 2], acc[i]);
         }
-        __syncwarp();  // src/ops/gemm.ts:23
+        __syncwarp();  // src/ops/gemm.ts:33
         if (thread % 32 == 0) barrier_arrive(empty + slot_2 * 8);
         const i32 slot_2_plus_1 = slot_2 + 1;
         const bool eq = slot_2_plus_1 == 2;
@@ -107,7 +107,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
         phase_2 = eq ? (phase_2 + 1) : phase_2;
       }
       #pragma unroll
-      for (u32 box = 0; box < 2; ++box) {  // src/ops/gemm.ts:33
+      for (u32 box = 0; box < 2; ++box) {  // src/ops/gemm.ts:43
         const u32 staging = shared + 32768 + box % 2 * 8192;
         if (thread % 128 == 0) tma_store_wait_read<1>();  // TMA has read the previous box in this staging buffer
         group_barrier(3, 128);

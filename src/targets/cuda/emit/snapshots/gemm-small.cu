@@ -20,7 +20,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
     tma_prefetch(a_map);
     tma_prefetch(b_map);
     tma_prefetch(c_map);
-    for (u32 i = 0; i < 3; ++i) barrier_init(shared + 40960 + i * 8, 1);  // src/ops/gemm.ts:23
+    for (u32 i = 0; i < 3; ++i) barrier_init(shared + 40960 + i * 8, 1);  // src/ops/gemm.ts:33
     for (u32 i = 0; i < 3; ++i) barrier_init(shared + 40984 + i * 8, 4);
     barrier_init_fence();
     fence_async_shared();
@@ -34,13 +34,13 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
   else {
     group_barrier(1, 256);
   }
-  const u32 a_tile = shared;  // src/ops/gemm.ts:18
-  const u32 b_tile = shared + 12288;  // src/ops/gemm.ts:19
-  const u32 full = shared + 40960;  // src/ops/gemm.ts:23
+  const u32 a_tile = shared;  // src/ops/gemm.ts:28
+  const u32 b_tile = shared + 12288;  // src/ops/gemm.ts:29
+  const u32 full = shared + 40960;  // src/ops/gemm.ts:33
   const u32 empty = shared + 40984;
   if (threadIdx.x < 128) {  // producer
     if (threadIdx.x == 0) {
-      const i32 c_dim0_ceil_64 = (i32)((u32)(c_dim0 + 63) / 64u);  // src/ops/gemm.ts:20
+      const i32 c_dim0_ceil_64 = (i32)((u32)(c_dim0 + 63) / 64u);  // src/ops/gemm.ts:30
       const i32 c_dim1_ceil_64 = (i32)((u32)(c_dim1 + 63) / 64u);
       i32 slot = 0;
       i32 phase = 0;
@@ -49,16 +49,16 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
         if (tile / (u32)(i32)gridDim.x % 64 == 63 && abort_raised(control)) { copies_arrive(); break; }
         const TileIndex at = grouped_tile(tile, c_dim0_ceil_64, c_dim1_ceil_64, 8);
         const i32 i0 = at.row, i1 = at.column;
-        const i32 a_dim1_ceil_32 = (i32)((u32)(a_dim1 + 31) / 32u);  // src/ops/gemm.ts:24
-        i32 slot_2 = slot;  // src/ops/gemm.ts:23
+        const i32 a_dim1_ceil_32 = (i32)((u32)(a_dim1 + 31) / 32u);  // src/ops/gemm.ts:34
+        i32 slot_2 = slot;  // src/ops/gemm.ts:33
         i32 phase_2 = phase;
         for (i32 i0_2 = 0; i0_2 < a_dim1_ceil_32; ++i0_2) {
           if (!barrier_await(empty + slot_2 * 8, (phase_2 - 1) & 1, control)) break;
-          barrier_expect_bytes(full + slot_2 * 8, 4096);  // src/ops/gemm.ts:27
+          barrier_expect_bytes(full + slot_2 * 8, 4096);  // src/ops/gemm.ts:37
           tma_load_2d(a_tile + slot_2 * 4096, a_map, full + slot_2 * 8, i0_2 * 32, i0 * 64);
-          barrier_expect_bytes(full + slot_2 * 8, 4096);  // src/ops/gemm.ts:28
+          barrier_expect_bytes(full + slot_2 * 8, 4096);  // src/ops/gemm.ts:38
           tma_load_2d(b_tile + slot_2 * 4096, b_map, full + slot_2 * 8, i1 * 64, i0_2 * 32);
-          barrier_arrive(full + slot_2 * 8);  // src/ops/gemm.ts:23
+          barrier_arrive(full + slot_2 * 8);  // src/ops/gemm.ts:33
           const i32 slot_2_plus_1 = slot_2 + 1;
           const bool eq = slot_2_plus_1 == 3;
           slot_2 = eq ? 0 : slot_2_plus_1;
@@ -70,7 +70,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
     }
   } else if (threadIdx.x < 256) {  // consumer
     const u32 thread = threadIdx.x - 128;
-    const i32 c_dim0_ceil_64 = (i32)((u32)(c_dim0 + 63) / 64u);  // src/ops/gemm.ts:20
+    const i32 c_dim0_ceil_64 = (i32)((u32)(c_dim0 + 63) / 64u);  // src/ops/gemm.ts:30
     const i32 c_dim1_ceil_64 = (i32)((u32)(c_dim1 + 63) / 64u);
     i32 slot = 0;
     i32 phase = 0;
@@ -79,17 +79,17 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
       if (tile / (u32)(i32)gridDim.x % 64 == 63 && group_any(2, 128, thread == 0 && abort_raised(control))) { copies_arrive(); break; }
       const TileIndex at = grouped_tile(tile, c_dim0_ceil_64, c_dim1_ceil_64, 8);
       const i32 i0 = at.row, i1 = at.column;
-      const i32 a_dim1_ceil_32 = (i32)((u32)(a_dim1 + 31) / 32u);  // src/ops/gemm.ts:24
+      const i32 a_dim1_ceil_32 = (i32)((u32)(a_dim1 + 31) / 32u);  // src/ops/gemm.ts:34
       u32 to_hand_back = 0;
-      float acc[32];  // src/ops/gemm.ts:23
+      float acc[32];  // src/ops/gemm.ts:33
       #pragma unroll
-      for (u32 i = 0; i < 32; ++i) acc[i] = 0.0f;  // src/ops/gemm.ts:25
-      i32 slot_2 = slot;  // src/ops/gemm.ts:23
+      for (u32 i = 0; i < 32; ++i) acc[i] = 0.0f;  // src/ops/gemm.ts:35
+      i32 slot_2 = slot;  // src/ops/gemm.ts:33
       i32 phase_2 = phase;
       fragment_fence(acc);
       for (i32 i0_2 = 0; i0_2 < a_dim1_ceil_32; ++i0_2) {
         barrier_await(full + slot_2 * 8, phase_2 & 1, control);
-        wgmma_fence();  // src/ops/gemm.ts:29
+        wgmma_fence();  // src/ops/gemm.ts:39
         {
           const u64 right0 = wgmma_operand<128>(b_tile + slot_2 * 4096, 4096, 1024);
           const u64 left0 = wgmma_operand<64>(a_tile + slot_2 * 4096, 16, 512);
@@ -100,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
         }
         wgmma_commit();
         wgmma_wait<1>();  // waits until the previous matrix product has read its slot
-        if (thread % 32 == 0 && to_hand_back != 0) barrier_arrive(to_hand_back);  // src/ops/gemm.ts:23
+        if (thread % 32 == 0 && to_hand_back != 0) barrier_arrive(to_hand_back);  // src/ops/gemm.ts:33
         to_hand_back = empty + slot_2 * 8;
         const i32 slot_2_plus_1 = slot_2 + 1;
         const bool eq = slot_2_plus_1 == 3;
@@ -110,7 +110,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm(
       wgmma_wait<0>();
       fragment_fence(acc);
       if (thread % 32 == 0 && to_hand_back != 0) barrier_arrive(to_hand_back);
-      u32 as_bf16[16];  // src/ops/gemm.ts:33
+      u32 as_bf16[16];  // src/ops/gemm.ts:43
       #pragma unroll
       for (u32 p = 0; p < 16; ++p) as_bf16[p] = pack_bf16(acc[2 * p], acc[2 * p + 1]);
       if (thread % 128 == 0) tma_store_wait_read<0>();

@@ -20,7 +20,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) gemm(
     tma_prefetch(a_map);
     tma_prefetch(b_map);
     tma_prefetch(c_map);
-    for (u32 i = 0; i < 4; ++i) barrier_init(shared + 229376 + i * 8, 1);  // src/ops/gemm.ts:23
+    for (u32 i = 0; i < 4; ++i) barrier_init(shared + 229376 + i * 8, 1);  // src/ops/gemm.ts:33
     for (u32 i = 0; i < 4; ++i) barrier_init(shared + 229408 + i * 8, 8);
     barrier_init_fence();
     fence_async_shared();
@@ -34,14 +34,14 @@ extern "C" __global__ void __launch_bounds__(384, 1) gemm(
   else {
     group_barrier(1, 384);
   }
-  const u32 a_tile = shared;  // src/ops/gemm.ts:18
-  const u32 b_tile = shared + 65536;  // src/ops/gemm.ts:19
-  const u32 full = shared + 229376;  // src/ops/gemm.ts:23
+  const u32 a_tile = shared;  // src/ops/gemm.ts:28
+  const u32 b_tile = shared + 65536;  // src/ops/gemm.ts:29
+  const u32 full = shared + 229376;  // src/ops/gemm.ts:33
   const u32 empty = shared + 229408;
   if (threadIdx.x < 128) {  // producer
     registers_lower<56>();
     if (threadIdx.x == 0) {
-      const i32 c_dim0_ceil_128 = (i32)((u32)(c_dim0 + 127) / 128u);  // src/ops/gemm.ts:20
+      const i32 c_dim0_ceil_128 = (i32)((u32)(c_dim0 + 127) / 128u);  // src/ops/gemm.ts:30
       const i32 c_dim1_ceil_256 = (i32)((u32)(c_dim1 + 255) / 256u);
       i32 slot = 0;
       i32 phase = 0;
@@ -50,19 +50,19 @@ extern "C" __global__ void __launch_bounds__(384, 1) gemm(
         if (tile / (u32)(i32)gridDim.x % 64 == 63 && abort_raised(control)) { copies_arrive(); break; }
         const TileIndex at = grouped_tile(tile, c_dim0_ceil_128, c_dim1_ceil_256, 8);
         const i32 i0 = at.row, i1 = at.column;
-        const i32 a_dim1_ceil_64 = (i32)((u32)(a_dim1 + 63) / 64u);  // src/ops/gemm.ts:24
-        i32 slot_2 = slot;  // src/ops/gemm.ts:23
+        const i32 a_dim1_ceil_64 = (i32)((u32)(a_dim1 + 63) / 64u);  // src/ops/gemm.ts:34
+        i32 slot_2 = slot;  // src/ops/gemm.ts:33
         i32 phase_2 = phase;
         for (i32 i0_2 = 0; i0_2 < a_dim1_ceil_64; ++i0_2) {
           if (!barrier_await(empty + slot_2 * 8, (phase_2 - 1) & 1, control)) break;
-          barrier_expect_bytes(full + slot_2 * 8, 16384);  // src/ops/gemm.ts:27
+          barrier_expect_bytes(full + slot_2 * 8, 16384);  // src/ops/gemm.ts:37
           tma_load_2d(a_tile + slot_2 * 16384, a_map, full + slot_2 * 8, i0_2 * 64, i0 * 128);
-          barrier_expect_bytes(full + slot_2 * 8, 32768);  // src/ops/gemm.ts:28
+          barrier_expect_bytes(full + slot_2 * 8, 32768);  // src/ops/gemm.ts:38
           tma_load_2d(b_tile + slot_2 * 32768, b_map, full + slot_2 * 8, i1 * 256, i0_2 * 64);
           tma_load_2d(b_tile + slot_2 * 32768 + 8192, b_map, full + slot_2 * 8, i1 * 256 + 64, i0_2 * 64);
           tma_load_2d(b_tile + slot_2 * 32768 + 16384, b_map, full + slot_2 * 8, i1 * 256 + 128, i0_2 * 64);
           tma_load_2d(b_tile + slot_2 * 32768 + 24576, b_map, full + slot_2 * 8, i1 * 256 + 192, i0_2 * 64);
-          barrier_arrive(full + slot_2 * 8);  // src/ops/gemm.ts:23
+          barrier_arrive(full + slot_2 * 8);  // src/ops/gemm.ts:33
           const i32 slot_2_plus_1 = slot_2 + 1;
           const bool eq = slot_2_plus_1 == 4;
           slot_2 = eq ? 0 : slot_2_plus_1;
@@ -75,7 +75,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) gemm(
   } else if (threadIdx.x < 384) {  // consumer
     registers_raise<224>();
     const u32 thread = threadIdx.x - 128;
-    const i32 c_dim0_ceil_128 = (i32)((u32)(c_dim0 + 127) / 128u);  // src/ops/gemm.ts:20
+    const i32 c_dim0_ceil_128 = (i32)((u32)(c_dim0 + 127) / 128u);  // src/ops/gemm.ts:30
     const i32 c_dim1_ceil_256 = (i32)((u32)(c_dim1 + 255) / 256u);
     i32 slot = 0;
     i32 phase = 0;
@@ -84,17 +84,17 @@ extern "C" __global__ void __launch_bounds__(384, 1) gemm(
       if (tile / (u32)(i32)gridDim.x % 64 == 63 && group_any(2, 256, thread == 0 && abort_raised(control))) { copies_arrive(); break; }
       const TileIndex at = grouped_tile(tile, c_dim0_ceil_128, c_dim1_ceil_256, 8);
       const i32 i0 = at.row, i1 = at.column;
-      const i32 a_dim1_ceil_64 = (i32)((u32)(a_dim1 + 63) / 64u);  // src/ops/gemm.ts:24
+      const i32 a_dim1_ceil_64 = (i32)((u32)(a_dim1 + 63) / 64u);  // src/ops/gemm.ts:34
       u32 to_hand_back = 0;
-      float acc[128];  // src/ops/gemm.ts:23
+      float acc[128];  // src/ops/gemm.ts:33
       #pragma unroll
-      for (u32 i = 0; i < 128; ++i) acc[i] = 0.0f;  // src/ops/gemm.ts:25
-      i32 slot_2 = slot;  // src/ops/gemm.ts:23
+      for (u32 i = 0; i < 128; ++i) acc[i] = 0.0f;  // src/ops/gemm.ts:35
+      i32 slot_2 = slot;  // src/ops/gemm.ts:33
       i32 phase_2 = phase;
       fragment_fence(acc);
       for (i32 i0_2 = 0; i0_2 < a_dim1_ceil_64; ++i0_2) {
         barrier_await(full + slot_2 * 8, phase_2 & 1, control);
-        wgmma_fence();  // src/ops/gemm.ts:29
+        wgmma_fence();  // src/ops/gemm.ts:39
         {
           const u64 right0 = wgmma_operand<128>(b_tile + slot_2 * 32768, 8192, 1024);
           const u64 left0 = wgmma_operand<128>(a_tile + slot_2 * 16384 + (thread / 128 * 64) * 128, 16, 1024);
@@ -105,7 +105,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) gemm(
         }
         wgmma_commit();
         wgmma_wait<1>();  // waits until the previous matrix product has read its slot
-        if (thread % 32 == 0 && to_hand_back != 0) barrier_arrive(to_hand_back);  // src/ops/gemm.ts:23
+        if (thread % 32 == 0 && to_hand_back != 0) barrier_arrive(to_hand_back);  // src/ops/gemm.ts:33
         to_hand_back = empty + slot_2 * 8;
         const i32 slot_2_plus_1 = slot_2 + 1;
         const bool eq = slot_2_plus_1 == 4;
@@ -115,7 +115,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) gemm(
       wgmma_wait<0>();
       fragment_fence(acc);
       if (thread % 32 == 0 && to_hand_back != 0) barrier_arrive(to_hand_back);
-      u32 as_bf16[64];  // src/ops/gemm.ts:33
+      u32 as_bf16[64];  // src/ops/gemm.ts:43
       #pragma unroll
       for (u32 p = 0; p < 64; ++p) as_bf16[p] = pack_bf16(acc[2 * p], acc[2 * p + 1]);
       #pragma unroll
