@@ -13,6 +13,7 @@ import { shapesOf } from '../../src/targets/cuda/facts.ts'
 import { gpuStages, lower } from '../../src/targets/cuda/stages.ts'
 import { opProbes } from '../golden/opProbes.ts'
 import { exampleLaunches } from '../golden/shippedLaunches.ts'
+import { itForSome, long } from '../long.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '')
 
@@ -30,11 +31,11 @@ function expectAgreement(recorded: KernelIR, options: Omit<EmitFacts, 'tensors'>
   expect(after, recorded.name).toEqual(before)
 }
 
-it.each([{}, { record: true }])('for examples: %j', async (options) => {
+itForSome([{}, { record: true }], ({ record }) => record !== true)('for examples: %j', async (options) => {
   for (const { kernel, ranks, meta } of await exampleLaunches(root))
     expectAgreement(kernel.record({ world: ranks, meta }), options)
 })
 
-it('for probes', () => {
+it('for probes', long, () => {
   for (const { kernel, ranks } of opProbes()) expectAgreement(kernel.record({ world: ranks }), {})
 })

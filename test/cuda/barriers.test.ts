@@ -16,6 +16,7 @@ import { shapesOf } from '../../src/targets/cuda/facts.ts'
 import { gpuStages, lower } from '../../src/targets/cuda/stages.ts'
 import { opProbes } from '../golden/opProbes.ts'
 import { exampleLaunches } from '../golden/shippedLaunches.ts'
+import { itForSome, long } from '../long.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '')
 
@@ -52,7 +53,7 @@ function expectStated(recorded: KernelIR, options: Omit<EmitFacts, 'tensors'>): 
   expect(text(inText.length, votesInText.length)).toBe(text(inStage, votesInStage))
 }
 
-it.each([{}, { record: true }])(
+itForSome([{}, { record: true }], ({ record }) => record !== true)(
   'the last stage states all thread barriers of examples: %j',
   async (options) => {
     for (const { kernel, ranks, meta } of await exampleLaunches(root))
@@ -60,6 +61,6 @@ it.each([{}, { record: true }])(
   },
 )
 
-it.each([{}, { record: true }])('the last stage states all thread barriers of probes: %j', (options) => {
+it.for([{}, { record: true }])('the last stage states all thread barriers of probes: %j', long, (options) => {
   for (const { kernel, ranks } of opProbes()) expectStated(kernel.record({ world: ranks }), options)
 })

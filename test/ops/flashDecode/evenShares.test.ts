@@ -8,6 +8,7 @@ import { flashDecode, flashDecodeOperation } from '../../../src/ops/flashDecode/
 import { splitsOfShares } from '../../../src/ops/flashDecode/parts.ts'
 import { expectClose } from '../../../src/world/world.ts'
 import { expectClean, repeated } from '../clean.ts'
+import { long } from '../../long.ts'
 import { partlyFilled, withLengths } from './lengths.ts'
 
 const numRuns = Number(process.env.ARKE_KERNELS ?? 8)
@@ -42,7 +43,7 @@ const setting = fc.record({
   filled: fc.array(fc.constantFrom(0, 0.01, 0.3, 0.9, 1), { minLength: 1, maxLength: 7 }),
 })
 
-it('computes correct results in wasm, in every variant', async () => {
+it('computes correct results in wasm, in every variant', long, async () => {
   await fc.assert(
     fc.asyncProperty(setting, async ({ ranks, programs, choice, BN, filled, ...extents }) => {
       const shape = { ...extents, queryHeads: 2 * extents.kvHeads, D: 8 }

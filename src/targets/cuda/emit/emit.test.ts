@@ -24,6 +24,7 @@ import { pullKernel } from '../../../ops/allGatherGemm/pullInPlace.ts'
 import { gemm, gemmKernel } from '../../../ops/gemm.ts'
 import { decodeToOwners } from '../../../../examples/13-decode-to-owners.ts'
 import type { EmittedKernel } from './recipe.ts'
+import { long } from '../../../../test/long.ts'
 
 const pull = pullKernel({ dtype: 'bf16', shard: 'K' })
 const fewRows = { BM: 16, BN: 128, BK: 64, stages: 4 }
@@ -508,7 +509,7 @@ describe.skipIf(noCompiler)('compiled for sm_90a', () => {
 
   it(
     'compiles every sample kernel without register spills and with the expected matrix instruction',
-    { timeout: 240_000 },
+    long,
     () => {
       const compiled = compileTogether(names.map((name) => emitted[name]()))
       const found = names.map((name, i) => ({
