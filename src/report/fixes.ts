@@ -179,7 +179,7 @@ function words(
         'the devices idle while the host waits for them',
         'remove this synchronisation (.item(), .cpu(), printing a tensor, synchronize()), or read the value a step later' +
           (fix.followingUs !== undefined && fix.followingUs > fix.us / 10
-            ? `; the fix also saves the ${duration(fix.followingUs / context.ranks.length)} of idle time per rank until the host has launched the next work`
+            ? `; the fix also saves the ${duration(fix.followingUs / context.ranks.length)} of idle time per rank in which the device waits for the host's next launch`
             : ''),
       ]
     case 'hostAbsent':

@@ -127,8 +127,8 @@ export function fakeDriver({
     })
 
   /**
-   * Device attributes: warp size, multiprocessors, L2 bytes, compute capability 9.0, shared bytes per program; and per
-   * multiprocessor threads, shared bytes, registers, programs, and the shared bytes that are reserved for each program.
+   * The CUDA device attributes that the target reads, by code. First the warp size, the number of multiprocessors, the
+   * bytes of the L2 cache, and the compute capability (9.0). Then the limits of shared memory, threads and registers.
    */
   const attributes: Readonly<Record<number, number>> = {
     ...{ 10: 32, 16: sms, 38: 50 * 2 ** 20, 75: 9, 76: 0 },

@@ -31,7 +31,7 @@ function completed(ir: KernelIR, staysInFlight: (copy: Node) => boolean): Kernel
   return { ...ir, body: copier.copyBlock(ir.body) }
 }
 
-/** The role that executes each node: the block of a role, or the body of the kernel. */
+/** Maps each node to the block of the role that executes the node, or to the kernel's body if the node is in no role. */
 function rolesOf(body: Block): ReadonlyMap<Node, Block> {
   const roles = new Map<Node, Block>()
   const visit = (block: Block, role: Block): void => {
