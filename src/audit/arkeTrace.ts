@@ -1,7 +1,7 @@
 /**
  * Reads Chrome traces that Arke itself wrote (src/timeline/chrome.ts), from its own runs or from an audit, and rebuilds
- * the timeline they were written from. Damaged events are left out and reported in the warnings. A damaged event causes
- * no loss of links between other events.
+ * the timeline they were written from. Damaged events are left out and reported in the warnings. If an event is
+ * damaged, the links between all other events are kept.
  */
 import { RankBuilder, TimelineBuilder } from '../timeline/builder.ts'
 import { categories, CHROME_VERSION, COMMUNICATION_EVENT, isRole } from '../timeline/chrome.ts'

@@ -14,7 +14,7 @@ interface Library {
   readonly name: string
   /** Matches the qualified name of a kernel, without its return type, template arguments and parameters. */
   readonly kernels: RegExp
-  /** The projects and files in which the kernels are defined. */
+  /** The open-source projects, with file names, that define the communication kernels of the library. */
   readonly sources: readonly string[]
 }
 

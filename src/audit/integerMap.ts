@@ -9,7 +9,7 @@ import { Column, int32 } from '../timeline/columns.ts'
 const PAGE = 1 << 7
 /**
  * The maximum number of page entries per stored key. The first `FEW` pages are added even if the map then has more page
- * entries than that.
+ * entries per stored key than the maximum.
  */
 const SPARSEST = 8
 const FEW = 1 << 11

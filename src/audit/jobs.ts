@@ -7,7 +7,7 @@
  * state no rank and have no collective belong to one job only if they were recorded at the same time.
  *
  * One job may have several recordings of a rank, since `torch.profiler` with a schedule writes one file per window.
- * Only one window of the profiler schedule is audited. The audited window is the same on all ranks, as far as the
+ * Only one window of the profiler schedule is audited. The same profiler window is audited on all ranks, as far as the
  * number or the times of the windows identify it.
  */
 import { basename, dirname, join } from 'node:path'
@@ -28,7 +28,7 @@ interface Recording extends FileRank {
   readonly processes: ReadonlySet<number>
 }
 
-/** A recording that is not audited, with the reason. */
+/** A recording that the audit leaves out, with the reason. */
 export interface LeftOut {
   readonly file: number
   readonly message: string

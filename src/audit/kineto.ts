@@ -1,9 +1,9 @@
 /**
  * Reads PyTorch profiler traces (Kineto, 2021 to 2026, CUDA and ROCm) into the timeline. A trace is an object with
  * `traceEvents`, or a bare array of events. An event has a duration (phase X) or is written as a begin and an end
- * (phases B and E). One file is usually one rank. Each JSON document in a file becomes a rank. If a document has
- * kernels on several devices, each device becomes a rank. Bad input never causes an exception: unreadable data is left
- * out and reported in the warnings.
+ * (phases B and E). One trace file usually contains one rank. Each JSON document in a file becomes a rank. If a
+ * document has kernels on several devices, each device becomes a rank. Bad input never causes an exception: unreadable
+ * data is left out and reported in the warnings.
  *
  * The rank number is `distributedInfo.rank`, else the number in the name of the file or of its folder, else
  * `options.rank`, else 0.

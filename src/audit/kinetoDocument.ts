@@ -22,8 +22,8 @@ type Role =
   'kernel' | 'memcpy' | 'memset' | 'wait' | 'call' | 'operator' | 'annotation' | 'device annotation' | 'frame'
 
 /**
- * The minimum duration of a Python frame, in nanoseconds. Shorter frames are left out. A trace with stacks has far more
- * frames than kernels, and only long frames explain why a device is idle.
+ * The minimum duration of a Python function call (frame), in nanoseconds. Shorter Python frames are left out. A trace
+ * with stacks has far more frames than kernels, and only long frames explain why a device is idle.
  */
 export const SHORTEST_FRAME = 500_000
 
@@ -129,7 +129,7 @@ export class KinetoDocument {
     if (kind === Kind.operator) this.operands.set(added, event)
   }
 
-  /** Links the events. No event can be added after this call. */
+  /** Links the events. After a call of `finish`, no event can be added. */
   finish(metadata: TraceMetadata): RankBuilder {
     const origin = Number.isNaN(this.origin) ? 0n : BigInt(this.origin) * 1000n
     this.rank.base = (metadata.baseTimeNanoseconds ?? 0n) + origin

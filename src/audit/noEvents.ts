@@ -64,7 +64,8 @@ export async function whyNoEvents(
   const recording = otherRecordings.find(([name]) => name.test(path))
   if (recording) return `it is ${recording[1]}`
   const isSqlite = head.startsWith(SQLITE_MAGIC)
-  // A file whose first bytes do not belong to a trace is a file of another kind, no matter whether the file is cut off.
+  // If the first bytes of a file are not those of a trace, the file counts as another kind of file, even if it is cut
+  // off.
   const isForeign = warnings[0]?.class === 'garbage' && !isSqlite
   const isHollow = bytes === 0 && !isSqlite && !has('unreadable')
   const isCut =

@@ -295,7 +295,7 @@ class NsysReader {
     return record
   }
 
-  /** Adds an event and returns its index, or warns and returns -1. */
+  /** Adds an event and returns its index. If the event is invalid, warns and returns -1. */
   private add(kind: Kind, track: number, name: number, start: SqlValue, end: SqlValue): number {
     if (typeof start !== 'number' || typeof end !== 'number') {
       this.warnings.add('time', () => 'a table row has no readable time; left out')

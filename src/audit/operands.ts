@@ -22,7 +22,10 @@ const MALFORMED = -2
 
 export class OperandRecords {
   private readonly records = new IntegerMap()
-  /** Parsed types, keyed by text id. Operator calls that differ only in their shapes have the same types. */
+  /**
+   * Parsed types, keyed by text id. Operator calls that differ only in the shapes of their operands have equal type
+   * texts, so each text is parsed once.
+   */
   private readonly types = new Map<number, readonly string[] | null>()
   private readonly rank: RankBuilder
   private readonly warnings: Warnings

@@ -1,7 +1,7 @@
 /**
  * A Chrome trace may write an event as a begin and an end (phases B and E). This module turns the begin and the end
- * into one event with a duration. Pairs nest on each thread: an end event closes the latest open begin event of its
- * thread.
+ * into one event with a duration. On each thread, pairs of begin and end are nested: an end event closes the latest
+ * open begin event of its thread.
  */
 import type { TraceEvent } from './json/event.ts'
 import type { ByteStrings } from './json/strings.ts'

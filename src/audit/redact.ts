@@ -1,7 +1,7 @@
 /**
  * Removes names that identify people and machines from traces before the traces are audited: the names of hosts, users,
- * files and folders, Python frames, and annotations. All outputs are made from the redacted traces, so none of them can
- * contain these names.
+ * files and folders, Python frames, and annotations. All outputs are made from the redacted traces, so no output can
+ * contain a removed name.
  *
  * Redaction keeps the names of kernels, runtime calls and operators, and all times, shapes and numbers. Equal names get
  * equal replacements, so that groups and repeated work are still recognised.
@@ -10,7 +10,7 @@ import { type Communication, Kind, type RankTimeline, type Timeline } from '../t
 import type { Warning, WarningClass } from '../timeline/warnings.ts'
 import type { Traces } from './open.ts'
 
-/** The classes of warnings that consist of fixed words and numbers after the file name has been removed. */
+/** The classes of warnings that, apart from a file name, consist of fixed words and numbers. */
 const plainWarnings: ReadonlySet<WarningClass> = new Set(['correlation', 'missing-ranks', 'truncated'])
 
 export function redact(traces: Traces): Traces {
@@ -56,7 +56,9 @@ function redactRank(rank: RankTimeline, labels: Labels): RankTimeline {
   }
 }
 
-/** An operator of a library: a namespace and a name, a backward function, or a fixed name of the profiler. */
+/**
+ * Matches operator names that a library defines: namespace and name, backward function, or fixed name of the profiler.
+ */
 const operator =
   /^(?:[A-Za-z_]\w*(?:::[A-Za-z_~][\w.]*)+|\w+Backward\d*|nccl:\w+|Optimizer\.(?:step|zero_grad)#\w+\.(?:step|zero_grad)|enumerate\(DataLoader\)#\w+\.__next__|Torch-Compiled Region: [\d/]+)$/
 const pythonFrame = /\.pyx?\b|^<(?:built-in|frozen|string|module)|^nn\.Module: /
@@ -66,7 +68,7 @@ class Labels {
   readonly names: string[] = []
   private readonly ids = new Map<string, number>()
   private readonly old: readonly string[]
-  /** For each old name and each kind of event: the new name. */
+  /** For each original name and each kind of event: the name that replaces it. */
   private readonly known = new Map<number, number>()
   private readonly numbers = new Map<string, Map<string, number>>()
 

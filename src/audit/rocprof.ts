@@ -138,7 +138,7 @@ class RocprofReader {
   }
 
   finish(): RankTimeline[] {
-    // Truncated input may end inside a process. The complete records of such a process are added.
+    // If truncated input ends inside a process, the complete records of that process are added.
     this.add()
     const { rank } = this
     if (rank.length === 0) return []
@@ -213,7 +213,7 @@ class RocprofReader {
     else this.missing++
   }
 
-  /** Adds an event and returns its index, or warns and returns -1. */
+  /** Adds an event and returns its index. If the event is invalid, warns and returns -1. */
   private event(kind: Kind, track: number, name: string, { start, end }: RecordRow): number {
     if (!Number.isSafeInteger(start) || !Number.isSafeInteger(end)) {
       this.warnings.add('time', () => `${calledEvent(name)} has no readable time; left out`)
@@ -238,7 +238,10 @@ class RocprofReader {
   }
 }
 
-/** The kind of a kernel. The HIP runtime implements copies and fills by kernels of its own, named `__amd_rocclr_…`. */
+/**
+ * Returns whether a kernel is a copy, a fill or an ordinary kernel. The HIP runtime implements copies and fills by
+ * kernels of its own, named `__amd_rocclr_…`.
+ */
 const blitKind = (name: string): Kind =>
   !name.startsWith('__amd_rocclr_')
     ? Kind.kernel

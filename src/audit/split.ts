@@ -29,7 +29,7 @@ export function splitByDevice(
   { expected = false }: { expected?: boolean } = {},
 ): RankTimeline[] {
   const { tracks, events } = recording
-  /** For each thread its devices, for each process its devices, and for each device its processes. */
+  /** Three maps: the devices of each thread, the devices of each process, and the processes of each device. */
   const devicesOf = new Map<number, Set<number>>()
   const devicesOfProcess = new Map<number, Set<number>>()
   const processesOf = new Map<number, Set<number>>()

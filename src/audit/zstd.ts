@@ -1,6 +1,6 @@
 /**
- * Decompresses zstd with Node's own decoder, which exists since Node 22.15. Arke does not contain its own zstd decoder.
- * With an older version of Node, Arke rejects zstd files with an error that says what to do.
+ * Decompresses zstd with Node's own decoder, which Node has had since version 22.15. Arke does not contain its own zstd
+ * decoder. With an older version of Node, Arke rejects zstd files with an error that says what to do.
  */
 import { open } from 'node:fs/promises'
 import type { Transform } from 'node:stream'

@@ -150,7 +150,8 @@ export async function auditCommand(
       said.push(`${command.trace} (open it in ui.perfetto.dev)`)
     }
   } catch (error) {
-    // An interrupt keeps the text that is already printed. Each output file is either complete or missing.
+    // After an interrupt, the text that was already printed stays visible. Each output file is either complete or
+    // missing.
     if (!interrupt?.aborted) throw error
   }
   progress.clear()
@@ -250,7 +251,7 @@ async function auditPaths(
     rank: command.rank,
     communication: command.comm,
     unpackLimit: command.unpackLimit === undefined ? undefined : command.unpackLimit * 1e9,
-    // All host events are needed only if the trace is written out again.
+    // The reader keeps all host events only if the audit also writes a merged trace.
     detail: command.trace === undefined ? 'needed' : 'all',
     onProgress: (done, all, path) => progress.show(() => `${bar(done, all)} ${bytes(all)}  ${path}`),
   })

@@ -43,7 +43,9 @@ export interface CheckOptions {
   readonly target?: StagedTarget
   readonly severalDevices?: boolean
   readonly record?: boolean
-  /** Limits of a GPU that is not present; by default those of an H200. */
+  /**
+   * The limits of the GPU for which kernels are lowered, which need not be present; by default the limits of an H200.
+   */
   readonly sharedBytes?: number
   readonly registers?: number
   /** An abort signal that ends the check after the current schedule, with the findings so far. */
@@ -57,12 +59,16 @@ export interface Run {
   readonly ranks: number
   readonly stage: Stage
   /**
-   * The target, and the facts for which the kernels were specialised. The target is absent for the stage `recorded`.
+   * The target, and the properties of a launch (facts) for which the kernels were specialised. The target is absent for
+   * the stage `recorded`.
    */
   readonly facts?: string
   /** The target of the stage. The target is absent for the stage `recorded`. */
   readonly target?: StagedTarget
-  /** The command-line options that select the facts of the target. */
+  /**
+   * The command-line options that select the target, and the properties of a launch (facts) for which it specialises
+   * kernels.
+   */
   readonly factOptions?: readonly string[]
   readonly search?: Search
   readonly random?: { readonly seed: number; readonly schedules: number; readonly cuts: readonly Cut[] }
@@ -262,8 +268,8 @@ function problemOf(error: unknown, scenario: Scenario, seen: Call | undefined): 
 }
 
 /**
- * Lowers a recorded kernel to the stage after which pipelines are roles. The lowered kernel depends on no facts of a
- * launch.
+ * Lowers a recorded kernel up to the stage that turns pipelines into roles. The lowered kernel does not depend on
+ * properties of a launch, such as the number of ranks.
  */
 const lowered = (recorded: KernelIR): KernelIR => forms[usualTarget].ir(recorded, LOWERED, {})
 
@@ -273,7 +279,10 @@ const lowered = (recorded: KernelIR): KernelIR => forms[usualTarget].ir(recorded
  */
 type Refused = Map<string, string>
 
-/** Returns a function that transforms the recorded kernels of a scenario to a stage, for the facts of each launch. */
+/**
+ * Returns a function that lowers the recorded kernels of a scenario to a stage, for the properties (facts) of each
+ * launch.
+ */
 const formOf =
   (stage: Stage, options: CheckOptions, refused: Refused) =>
   (recorded: KernelIR, shapes: Shapes, hostSignals: boolean): KernelIR => {
@@ -297,7 +306,7 @@ const givenBy = ({ severalDevices, record, sharedBytes, registers }: CheckOption
   device: { sharedBytes, registers },
 })
 
-/** The facts for which the kernels of a run are specialised, as text. */
+/** The properties of a launch (facts) for which the kernels of a run are specialised, as text. */
 function factsAt(stage: Stage, options: CheckOptions): Pick<Run, 'facts' | 'factOptions' | 'target'> {
   if (stage === RECORDED) return {}
   const { target = usualTarget, severalDevices, record, sharedBytes, registers } = options
@@ -378,9 +387,9 @@ function notesOf(kernel: Kernel, specialisation: Specialisation): readonly strin
 }
 
 /**
- * Wraps a scenario in a function that observes its launches. The wrapper notes the launched kernels and yields to the
- * event loop now and then, so that the process can handle signals. The wrapper throws an error if a promise of an
- * earlier run was rejected.
+ * Wraps a scenario in a function that observes its launches. The wrapper remembers which kernels were launched, and
+ * yields to the event loop now and then, so that the process can handle signals. The wrapper throws an error if a
+ * promise of an earlier run was rejected.
  */
 function watch(
   file: string,

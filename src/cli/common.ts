@@ -30,7 +30,7 @@ export const mostRanks = 64
 export const ranks = whole(1, mostRanks)
 /**
  * Enables source maps, so that errors and findings show positions in the author's source and not in compiled code.
- * Source maps cost time for each loaded module.
+ * With source maps, loading each module takes longer.
  */
 export function showSourcePositions(): void {
   process.setSourceMapsEnabled(true)
@@ -39,8 +39,8 @@ export function showSourcePositions(): void {
 }
 
 /**
- * Prepares the process for code of the author: errors show source positions, and that code cannot print into a JSON
- * document on stdout.
+ * Prepares the process to run the author's code: errors show source positions, and output of the author's code cannot
+ * get into a JSON document on stdout.
  */
 export function prepareForAuthor({ json }: { readonly json?: boolean }): void {
   showSourcePositions()

@@ -48,7 +48,9 @@ export interface EmitOptions extends PrintOptions {
    */
   readonly hostSignals?: boolean
   readonly record?: boolean
-  /** Limits of a GPU that is not present; by default those of an H200. */
+  /**
+   * The limits of the GPU for which kernels are lowered, which need not be present; by default the limits of an H200.
+   */
   readonly sharedBytes?: number
   readonly registers?: number
   /** The variant of an operation. */
@@ -101,7 +103,7 @@ function expectApplicable(options: EmitOptions): void {
   refuse(options, unlike, `${target} kernels do not depend on this option; leave it out`)
 }
 
-/** A kernel to print, with the facts of its launch. */
+/** A kernel to print, with the properties (facts) of the launch for which it is specialised. */
 interface Item extends Given {
   readonly recorded: KernelIR
 }

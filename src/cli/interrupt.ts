@@ -67,7 +67,7 @@ function end({ message, signal }: Interrupted, results: string): never {
   try {
     writeSync(process.stderr.fd, `${process.stderr.isTTY ? '\r\u001b[2K' : ''}arke: ${message}; ${results}\n`)
   } catch {
-    // The stream stderr may be closed when the process ends. If stderr is closed, the message is lost.
+    // The stream stderr may be closed when the process ends. If stderr is closed, the message of the interrupt is lost.
   }
   process.exit(codes[signal])
 }

@@ -49,8 +49,8 @@ const ofOperations = [
 const mostRuns = 50
 
 /**
- * The scenarios of a file that exports no operation, with the options for scenarios. If the argument names no such
- * file, the result is undefined.
+ * The scenarios of a file that exports no operation, with the options for scenarios. If the argument does not name a
+ * file of scenarios without an operation, the result is undefined.
  */
 async function scenariosFor(
   argument: string,

@@ -15,7 +15,9 @@ export interface Found {
   readonly file?: string
 }
 
-/** Loads a file that exports scenarios and no operations. For any other argument, the result is undefined. */
+/**
+ * Loads a file that exports scenarios and no operations. If the argument names no such file, the result is undefined.
+ */
 export async function findScenarios(argument: string): Promise<Source | undefined> {
   if (!isFileName(argument) || argument.includes('#')) return undefined
   const source = await load(argument)

@@ -18,7 +18,10 @@ export type Outputs = Readonly<Record<string, string | undefined>>
 let hasOutputs = false
 let resultsPlace = 'above'
 
-/** The place at which a user finds the results of an interrupted command: `above`, or `in FILE` with `--out`. */
+/**
+ * Where a user finds the results of an interrupted command: `above` on the terminal, or `in FILE` with the option
+ * `--out`.
+ */
 export const placeOfResults = (): string => resultsPlace
 
 /**

@@ -27,7 +27,7 @@ export class Progress {
   }
 }
 
-/** Prints what kernels print on stderr, in place of the line that shows the progress. */
+/** Prints a line of kernel output on stderr, in place of the line that shows the progress. */
 export const printAbove =
   (progress: Progress): OnPrint =>
   (line) => {

@@ -1,6 +1,6 @@
 /**
- * Reads the recording that ships with Arke: an output of `arke bench --json`, made on a GPU. The demo draws its
- * timelines, with the machine, the day and the commit of the recording. docs/reproduce.md states the command that makes
+ * Reads the recording that ships with Arke: an output of `arke bench --json`, made on a GPU. The demo draws the
+ * timelines of the recording, and states its machine, day and commit. docs/reproduce.md states the command that makes
  * the file.
  */
 import { readFileSync } from 'node:fs'

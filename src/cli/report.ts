@@ -58,8 +58,8 @@ const isIncomplete = ({ search, random, interrupted }: Run): boolean =>
   interrupted === true || (search?.cuts.length ?? 0) + (random?.cuts.length ?? 0) > 0
 
 /**
- * Describes the extent of a search for a reader. Equivalent interleavings are tried only once, so a complete search may
- * try a single one.
+ * Describes for a reader how many interleavings a search has covered. Equivalent interleavings are tried only once, so
+ * a complete search may try a single one.
  */
 function searchPart({ complete, cuts, schedules, preemptions }: Search, isFound: boolean): string {
   const tried = plural(schedules, 'distinct interleaving')
@@ -166,7 +166,10 @@ export function quoted(site: Site): string[] | undefined {
   return [`${number} | ${text}`, `${' '.repeat(number.length)} | ${blank}^`]
 }
 
-/** The outcome of the check as plain data for `--json`. Older programs read the field `version` in place of `arke`. */
+/**
+ * The outcome of the check as plain data for `--json`. Programs that were written for older versions of Arke read the
+ * field `version` instead of `arke`.
+ */
 export function toJson(checked: Checked, version: string): unknown {
   return {
     arke: version,

@@ -52,7 +52,7 @@ export interface ScenarioRun {
   readonly ranks: number
   /** The wall time of each recorded run, in order. */
   readonly walls: readonly number[]
-  /** The number of kernels on the busiest rank. */
+  /** The number of kernels that ran on the rank with the most kernels. */
   readonly launches: number
   readonly stretches: number
   /**

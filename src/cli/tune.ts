@@ -51,7 +51,10 @@ export interface TuneCommand {
 /** The result of tuning one benchmark point, with notes for the author about the chosen kernels on a GPU. */
 export interface TunedPoint extends Tuned {
   readonly notes?: readonly string[]
-  /** The mean ledgers over all ranks, with the default tiles and with the best tiles. Absent after an interrupt. */
+  /**
+   * Two ledgers, each averaged over all ranks: with the default tiles, and with the best tiles. Absent after an
+   * interrupt.
+   */
   readonly ledgers?: { readonly fallback: RunLedger; readonly best: RunLedger }
 }
 
@@ -66,7 +69,10 @@ export interface TuneResult {
   readonly arke: string
   readonly target: string
   readonly tuned: readonly TunedPoint[]
-  /** The path of the file with the tuned tiles, or null. If no candidate is faster, the default tiles are stored. Tile sizes of an interrupted point are not stored. */
+  /**
+   * The path of the file with the tuned tiles, or null. If no candidate is faster, the default tiles are stored. If
+   * tuning of a benchmark point was interrupted, no tile sizes are stored for the point.
+   */
   readonly kept: string | null
   /** True if a signal ended tuning before all points were complete. */
   readonly interrupted?: true

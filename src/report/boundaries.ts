@@ -11,7 +11,7 @@ interface Lane {
 
 /**
  * The maximum number of lanes (rows of a timeline) whose event boundaries are used: the lanes with the most events.
- * More lanes would save only few bytes.
+ * Using the event boundaries of more lanes would save only a few bytes.
  */
 const LANES = 4
 

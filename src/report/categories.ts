@@ -128,7 +128,8 @@ export function categoryOfKind(kind: number): number {
       return WAIT
     case Kind.transfer:
       return TRANSFER
-    // A host thread dispatches while it is in operators and calls. In other host events, the thread does not dispatch.
+    // A host thread dispatches while it is in operators and calls. In host events of any other kind, such as
+    // annotations, the thread does not dispatch.
     case Kind.launch:
     case Kind.runtime:
     case Kind.operator:

@@ -133,7 +133,10 @@ function* linesOf(of: Table<never>, document: AuditDocument): Generator<string> 
     yield `${of.columns.map(([, value]) => field(value(row))).join(',')}\r\n`
 }
 
-/** A field in quotes if it contains a separator. A text that a spreadsheet would run as a formula gets an apostrophe. */
+/**
+ * A field in quotes if it contains a separator. If a spreadsheet would run the text of a field as a formula, an
+ * apostrophe is put before the text.
+ */
 function field(value: Value): string {
   if (value === null) return ''
   if (typeof value === 'number') return String(Math.round(value * 1e6) / 1e6)

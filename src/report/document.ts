@@ -25,10 +25,10 @@ export interface AuditDocument {
   readonly doubtful?: { readonly collectives: number; readonly commUs: number }
   /**
    * The ranks without recorded work that take part in collectives of several recorded ranks. `unlisted` counts ranks
-   * whose numbers the traces do not list. `collectives` counts the collectives with ranks without recorded work, in
-   * which waiting is a lower bound and transfer an upper bound; `complete` counts the other collectives of several
-   * ranks. The field `untraced` is missing if there is no collective of several recorded ranks and a rank without
-   * recorded work.
+   * whose numbers the traces do not list. `collectives` counts the collectives in which ranks without recorded work
+   * take part, so that waiting is a lower bound and transfer an upper bound; `complete` counts all other collectives of
+   * several ranks. The field `untraced` is missing if there is no collective of several recorded ranks and a rank
+   * without recorded work.
    */
   readonly untraced?: {
     readonly ranks: readonly number[]
@@ -123,8 +123,9 @@ export interface RankDocument {
     readonly otherUs: number
   }
   /**
-   * The time of one-off idle intervals in each category of idle time. The means in sentences do not include one-off
-   * intervals. The field `once` is missing in documents of earlier versions and in the figures of single steps.
+   * The time of one-off idle intervals in each category of idle time. The mean times in the report's sentences do not
+   * include one-off idle intervals. The field `once` is missing in documents of earlier versions and in the figures of
+   * single steps.
    */
   readonly once?: {
     readonly dispatchUs: number
@@ -244,9 +245,10 @@ export interface StragglerDocument {
     readonly lateUs: number
   }[]
   /**
-   * Why the rank took longer than the second-latest rank since their previous common collective: more work, slower at
-   * equal work, compute whose amount of work is unknown, and time without compute. The field `because` is null if the
-   * ranks share no earlier collective, and missing in documents of earlier versions.
+   * Divides the additional time that the late rank took, compared with the second-latest rank, since the previous
+   * collective of these two ranks. The causes are more work, slower compute at equal work, compute whose amount of work
+   * is unknown, and time without compute. The field `because` is null if the ranks share no earlier collective, and
+   * missing in documents of earlier versions.
    */
   readonly because?: {
     readonly moreWorkUs: number
@@ -259,8 +261,8 @@ export interface StragglerDocument {
       readonly slowerUs: number
       readonly unknownUs: number
       /**
-       * The late rank's amount of work, and time per amount of work, relative to the second-latest rank; null if
-       * unknown.
+       * The late rank's amount of work, and its time per unit of work, as multiples of those of the second-latest rank;
+       * null if unknown.
        */
       readonly work: number | null
       readonly pace: number | null
@@ -315,7 +317,7 @@ export interface CandidateDocument {
   /** An Arke operation whose shapes match, or null if there is none. */
   readonly operation: {
     readonly name: string
-    /** The shapes of the chain's costliest occurrence. */
+    /** The tensor shapes in the costliest occurrence of the chain. */
     readonly shapes: string
     /** The number of other shapes with which the chain occurs. */
     readonly otherShapes: number

@@ -66,7 +66,7 @@ export function describeFix(fix: FixFigures, context: FixContext): FixDocument {
   }
 }
 
-/** Returns the time for which the other ranks waited for a late rank at its worst collective. */
+/** Returns the time for which other ranks waited for a late rank at the collective at which they waited longest. */
 function lastSeen(straggler: StragglerDocument | undefined): FixDocument['example'] {
   const [worst] = straggler?.worst ?? []
   if (!straggler || !worst) return null
@@ -130,7 +130,7 @@ export const FUSE = 'fuse '
 const fusionSaves = (fix: FixFigures, candidate: CandidateDocument): number =>
   Math.min(savingIn(fix.cause, candidate), fix.us)
 
-/** The end of advice to fuse kernels. A fusion rarely saves all the time that a cause costs. */
+/** The last words of advice to fuse kernels. A fusion rarely saves all the time that a cause costs. */
 export const fusionSaving = (us: number, ranks: number): string =>
   `, which saves at most ${duration(us / ranks)} of the cost per rank`
 

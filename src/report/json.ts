@@ -1,8 +1,8 @@
 /** Writes JSON in chunks, since the text of a large document exceeds the maximum length of a string. */
 
 /**
- * The maximum nesting depth at which objects are split into chunks. Arrays are written several elements at a time,
- * since their elements are small.
+ * The maximum nesting depth at which objects are split into chunks. Each chunk holds several elements of an array,
+ * since the elements of arrays are small.
  */
 const DEPTH = 4
 const ELEMENTS = 32

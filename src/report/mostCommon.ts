@@ -1,7 +1,7 @@
 /**
- * Computes the row that the page draws for a rank. For a rank with several processors, each instant of the row shows
- * the category in which most processors are. Among equally common categories, the row shows the first in the order of
- * the ledger.
+ * Computes the row of coloured categories that the page draws for a rank. For a rank with several processors, each
+ * instant of the row shows the category in which most processors are. Among equally common categories, the row shows
+ * the first in the order of the ledger.
  */
 import { type Part, partNames, type ProcessorTime } from '../taxes/ledger.ts'
 import { type Intervals, SetWriter } from '../timeline/intervals.ts'

@@ -1,7 +1,7 @@
 /**
  * Packs a timeline for the page. The data contains the stream events as columns of small integers on the common clock,
- * the partition of each rank's time, and the collectives with their member events. The data format is described in
- * packed.ts.
+ * the division of each rank's time into categories (partition), and the collectives with their member events. The data
+ * format is described in packed.ts.
  */
 import { toCommon, type Clock } from '../taxes/collective.ts'
 import { isForeignFrame } from '../taxes/hostActivity.ts'
@@ -162,7 +162,7 @@ interface Times {
 }
 
 interface Members {
-  /** The events of collectives in order, and the member index of each event. */
+  /** The events that belong to collectives, in order, and for each event its index among the members of collectives. */
   readonly starts: Float64Array
   readonly durations: Float64Array
   readonly members: Uint32Array
@@ -174,8 +174,8 @@ const isShown =
     isDeviceWork(kind[event]) || kind[event] === Kind.wait || kind[event] === Kind.transfer
 
 /**
- * Packs the threads that enqueue work. If the threads have more than `most` events, only the longest events are packed,
- * so that the page of a large job does not become too large.
+ * Packs the events of the host threads that enqueue work. If the threads have more than `most` events, only the longest
+ * events are packed, so that the page of a large job does not become too large.
  */
 function packHosts(
   rank: RankTimeline,
@@ -370,7 +370,7 @@ function packPartition(
   return { from, length: codes.length }
 }
 
-/** The number of boundaries from `now` to `to`, or 0 if `to` is none of the next `STEPS` boundaries. */
+/** The number of event boundaries from time `now` to time `to`, or 0 if `to` is none of the next `STEPS` boundaries. */
 function stepsTo(boundaries: Boundaries, now: number, to: number): number {
   let time = now
   for (let steps = 1; steps <= STEPS; steps++) {
@@ -431,7 +431,7 @@ function packCollectives(
   return { bytes: out.take(), labels, members, byRank: byRank.map((own) => own.inOrder()) }
 }
 
-/** The collective members of one rank. */
+/** The members of collectives that are events of one rank. */
 class RankMembers {
   private readonly members = new Column(uint32)
   private readonly starts = new Column(float64)

@@ -9,8 +9,8 @@
 import type { RankDocument, StepDocument } from './document.ts'
 
 /**
- * A lane (a timeline row) holds events of one stream, or of one host thread, that do not overlap. Concurrent events of
- * a stream and nested events of a thread are in further lanes.
+ * A lane (a timeline row) holds events of one stream, or of one host thread, that do not overlap. If events of a stream
+ * overlap or events of a thread are nested, additional lanes hold them.
  */
 export interface PackedLane {
   readonly device: number
@@ -19,7 +19,7 @@ export interface PackedLane {
   /** True for Python frames, which have separate lanes (timeline rows), since their stacks are deep. */
   readonly frames?: boolean
   readonly events: number
-  /** The number of events that belong to a collective. */
+  /** The number of events in the lane (timeline row) that belong to a collective. */
   readonly members: number
   /** The number of events that are omitted because too many events overlap. */
   readonly hidden: number
@@ -33,10 +33,10 @@ export interface PackedLane {
 /**
  * The block of data for one rank. For each lane, the block contains the columns `gap`, `duration`, `kind`, `name`,
  * `operator` (0 for none, otherwise the name plus 1) and `delay` (0 for none, otherwise twice the folded launch delay
- * plus 1), then `event` and `member` of its collectives as distances. The partition comes after the lanes. For each
- * segment of the partition, the block contains the number of event boundaries up to the end of the segment, or 0
- * followed by its duration. The column `part` is the last column of the partition. The lanes (timeline rows) of the
- * host threads come after the partition.
+ * plus 1), then `event` and `member` of its collectives as distances. The partition of the rank's time into categories
+ * comes after the lanes. For each segment of the partition, the block contains the number of event boundaries up to the
+ * end of the segment, or 0 followed by its duration. The column `part` is the last column of the partition. The lanes
+ * (timeline rows) of the host threads come after the partition.
  */
 export interface PackedRank {
   readonly rank: number
@@ -77,7 +77,7 @@ export interface PackedHeader {
   readonly steps: readonly StepDocument[]
 }
 
-/** The code in the partition for time that belongs to no category. */
+/** The code that stands for time that belongs to no category. */
 export const UNCLAIMED = 255
 
 export const blockOfRank = (index: number): string => `arke-rank-${index}`

@@ -296,7 +296,7 @@ export const kernelName = (name: string): Markup =>
         <code>${name}</code>
       </details>`
 
-/** The savings of a candidate in each tax. Columns without values are omitted. */
+/** The savings of a fusion candidate in each tax. Columns without values are omitted. */
 const savings: readonly [label: string, value: (candidate: CandidateDocument) => number | null][] = [
   ['Launch', ({ saves }) => saves.launchUs],
   ['Wait', ({ saves }) => saves.waitUs],

@@ -71,7 +71,7 @@ const mean = (ranks: readonly RankDocument[], of: (rank: RankDocument) => number
 interface Cost {
   readonly name: string
   readonly isTax: boolean
-  /** The value by which costs are sorted. The locality tax is sorted by the middle of its interval. */
+  /** The value by which the costs of the taxes are sorted. The locality tax is sorted by the middle of its interval. */
   readonly us: number
   readonly amount: string
   readonly detail: string
@@ -305,7 +305,7 @@ const repeated = (count: number): string => (count === 1 ? '' : ` (${count} time
 export const shapesOf = ({ shapes, otherShapes = 0 }: NonNullable<CandidateDocument['operation']>): string =>
   otherShapes > 0 ? `${shapes}, and ${plural(otherShapes, 'other shape')}` : shapes
 
-/** The saving of a candidate in each tax, per rank and with the largest saving first. */
+/** The saving of a fusion candidate in each tax, per rank, with the largest saving first. */
 export function savingsOf({ saves }: CandidateDocument, ranks: number): string {
   const all: readonly (readonly [string, number | null])[] = [
     ['launches', saves.launchUs],

@@ -22,8 +22,8 @@ const readKernel = kernel(
 )
 
 /**
- * The minimum duration of a run in seconds, if the machine record states the bandwidth. The time of a launch is small
- * compared with this duration.
+ * The minimum duration of a run in seconds, if the machine record states the bandwidth. A launch takes little time
+ * compared with the minimum duration.
  */
 const seconds = 1e-3
 

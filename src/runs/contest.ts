@@ -17,7 +17,7 @@ import type { Deviation } from './results.ts'
 const mostWork = 4e9
 /** The largest number of input sets, which is reached if each set is small. */
 const mostSets = 32
-/** The name of the lower bound among the contestants. No variant has the name of the lower bound. */
+/** The name of the lower bound, which is executed like a variant. No variant has the name of the lower bound. */
 export const limitName = ' limit'
 
 export interface ContestOptions<Options extends OperationOptions> {

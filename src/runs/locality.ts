@@ -5,8 +5,8 @@
  *
  * Bytes are counted per rank and per tensor allocation, over the rank's kernels in order of their start:
  *
- * - Written bytes: bytes that a launch stores in the rank's copy, by its own programs and by programs of other ranks. A
- *   put into the rank's copy counts only if the rank takes part in the launch.
+ * - Written bytes: bytes that a launch stores in the rank's copy of the tensor, by programs of any rank. A put by
+ *   another rank into the rank's copy counts only if the rank takes part in the launch.
  * - Bytes read back: bytes that the rank's own programs read, at most as many as earlier kernels have written and no
  *   kernel has read back yet. Loads by another rank are transfers and do not count as bytes read back. A kernel's reads
  *   of its own writes do not count as bytes read back.

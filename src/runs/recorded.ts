@@ -1,10 +1,10 @@
 /**
  * Computes the ledger of a user's host program from the timeline of a world that records events.
  *
- * The launches of the host program are divided into stretches. A stretch consists of the launches that the host
- * enqueues without waiting for the device in between. A stretch lasts from its first launch call to the end of its last
- * kernel. The time between stretches, in which the host reads results or computes, is not counted. The locality tax
- * counts only data that is written and read within one stretch. Stretches overlap if the host waited for one stream
+ * The launches of the host program are divided into groups (stretches). A stretch consists of the launches that the
+ * host enqueues without waiting for the device in between. A stretch lasts from its first launch call to the end of its
+ * last kernel. The time between stretches, in which the host reads results or computes, is not counted. The locality
+ * tax counts only data that is written and read within one stretch. Stretches overlap if the host waited for one stream
  * only; overlapping stretches are merged.
  */
 import { countBefore } from '../timeline/search.ts'

@@ -2,8 +2,9 @@
  * Pairs the communication calls of two ranks. The calls of each rank are in order, but a rank may lack some calls, and
  * the clocks of the two ranks may differ by any amount. All ranks leave a collective at nearly the same time. The
  * distance between the end times on two ranks is therefore nearly constant for true pairs of calls, and scattered for
- * false pairs. `align` searches for the constant distance among the pairs of calls that result from shifting the order
- * by a few calls. `align` then walks along both sequences of calls and adjusts the distance as the clocks drift.
+ * false pairs. `align` searches for the constant distance among pairs of calls that result if one sequence of calls is
+ * shifted against the other by a few calls. `align` then walks along both sequences of calls and adjusts the distance
+ * as the clocks drift.
  */
 import { lowerBound } from '../timeline/search.ts'
 
@@ -57,8 +58,8 @@ const VOTERS = 256
 /** The longest time span of the votes, in nanoseconds. Over a longer span, clock drift would scatter the votes. */
 const VOTING_SPAN = 2e9
 /**
- * By how much the end times of one collective may differ between ranks, in nanoseconds. The smallest tolerance at which
- * the votes agree is used.
+ * By how much the end times of one collective may differ between ranks, in nanoseconds. Of these tolerances, the
+ * smallest one at which the votes of the call pairs agree is used.
  */
 const SCALES = [4e3, 4e4, 4e5] as const
 /** The upper bound on clock drift, as a fraction of the elapsed time. */
@@ -83,8 +84,8 @@ export function align(a: Spans, b: Spans, hint: Hint | null): Alignment {
 }
 
 /**
- * The clock distance on which most pairs of calls agree. The tolerance is the smallest one at which at least half of
- * the calls agree.
+ * The clock distance on which most pairs of calls agree. Two distances agree up to a tolerance, which is the smallest
+ * one at which at least half of the calls agree.
  */
 function vote(a: Spans, b: Spans, hint: Hint | null): { distance: number; scale: number } | null {
   const [na, nb] = [a.ends.length, b.ends.length]
@@ -221,8 +222,8 @@ class Walk {
   }
 
   /**
-   * True if the next call of one rank agrees much better with the current call of the other rank than the current call
-   * does.
+   * True if the end of one rank's next call agrees much better with the end of the other rank's current call than the
+   * end of the first rank's current call does.
    */
   private betterElsewhere(
     i: number,

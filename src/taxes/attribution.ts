@@ -3,10 +3,11 @@
  * category (listed in ledger.ts). In a trace that Arke did not record, a rank is one processor. In a run of Arke, a
  * rank has several processors, which are workers or multiprocessors (processors.ts).
  *
- * An instant of a processor belongs to the first category of the ledger that claims the instant. An unclaimed instant
- * is vacant if another processor of the rank is busy. If no processor is busy, all processors get the same category. If
- * a kernel runs while no processor is busy, the category is `gap`, since the kernel is starting or ending. If no
- * processor is busy and no kernel runs, the rank is idle, and the cause of the idle time determines the category.
+ * An instant of a processor belongs to the first category of the ledger that claims the instant. An instant that no
+ * category claims is vacant if another processor of the rank is busy. If no processor is busy, all processors get the
+ * same category. If a kernel runs while no processor is busy, the category is `gap`, since the kernel is starting or
+ * ending. If no processor is busy and no kernel runs, the rank is idle, and the cause of the idle time determines the
+ * category.
  */
 import { clip, complement, difference, type Intervals, union } from '../timeline/intervals.ts'
 import { type BusyPart, busyParts, type IdlePart, type Part } from './ledger.ts'

@@ -1,7 +1,8 @@
 /**
- * Sorts communication calls into lanes, one per communicator, process group or stream. A lane holds calls of all ranks,
- * in the order in which each rank made them. A call can match only calls of its own lane. A lane is a communicator or a
- * process group if the trace names one. If the trace names no group, a lane is a stream with communication kernels.
+ * Sorts communication calls into lanes, one per communicator, process group or stream. A lane (the calls of one
+ * communicator, process group or stream) holds calls of all ranks, in the order of each rank. A call can match only
+ * calls of its own lane (communicator, process group or stream). A lane is a communicator or a process group if the
+ * trace names one. If the trace names no group, a lane is a stream with communication kernels.
  */
 import {
   type Communication,
@@ -109,8 +110,8 @@ export function lanesOf(timeline: Timeline): Lane[] {
   ranks.forEach((rank, index) => {
     const { kind, communication } = rank.events
     /**
-     * A cache with two lanes per communication record: one for calls with a sequence number and one for calls without.
-     * An entry is null if the communication record names no group.
+     * A cache with two lanes (lists of calls) per communication record: one for calls with a sequence number and one
+     * for calls without. An entry is null if the communication record names no group.
      */
     const byRecord: (Draft | null | undefined)[] = []
     rank.tracks.forEach((track, trackIndex) => {

@@ -4,9 +4,9 @@
  * feeds it and the compute that uses it (chains.ts), runs of small kernels (runs.ts), and kernels that pass data to
  * each other through memory (handovers.ts). Equal chains of operators count as one candidate across steps and ranks.
  *
- * A saving of a tax is time that the ledger counts as that tax. Each saving is an upper bound, since a fused kernel
- * still moves the data and takes at least as long as its slowest step. No nanosecond counts twice within one candidate,
- * or in two candidates of the same kind.
+ * The saving in a tax is part of the time that the ledger counts as that tax. Each saving is an upper bound, since a
+ * fused kernel still moves the data and takes at least as long as its slowest step. No nanosecond counts twice within
+ * one candidate, or in two candidates of the same kind.
  */
 import { union } from '../timeline/intervals.ts'
 import type { Timeline } from '../timeline/timeline.ts'

@@ -13,8 +13,8 @@ import type { Straggler } from './stragglers.ts'
 
 /**
  * Returns the stragglers, or none if the worst straggler is uncertain. If the worst straggler is uncertain, the last
- * rank of every collective whose ranks the trace does not list becomes unknown. `missing` is true if some ranks of the
- * job have no trace.
+ * rank of every collective whose ranks the trace does not list becomes unknown. The argument `missing` is true if some
+ * ranks of the job have no trace.
  */
 export function certainStragglers(
   timeline: Timeline,

@@ -25,7 +25,8 @@ import { recognised, type Recogniser } from './recognition.ts'
 
 /**
  * The largest launch tax of one idle interval that fusion can save: one millisecond, in nanoseconds, the cost of about
- * a hundred launches. A longer launch tax has another cause than the launch of the next kernel.
+ * a hundred launches. If the launch tax of an idle interval exceeds one millisecond, its cause is not just the launch
+ * of the next kernel.
  */
 export const FAR = 1_000_000
 

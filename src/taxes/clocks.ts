@@ -3,7 +3,7 @@
  * the same time, so the ends of shared collectives show the offset between two clocks. If the measured offsets agree
  * with the trace's clocks within the usual scatter of end times, the trace's clocks are kept. If the measured offsets
  * disagree with the trace's clocks, a clock is corrected by the median distance of the end times. The correction also
- * contains a drift if the end times then agree clearly better.
+ * contains a drift if the end times agree clearly better with a drift than without.
  *
  * Ranks that share no collective with the first rank are aligned through other ranks, along a spanning tree of the
  * pairs with the most shared collectives. Ranks that are not connected to the first rank keep the trace's clock. If the
@@ -74,8 +74,8 @@ interface Edge {
   readonly least: Float64Array
   readonly most: Float64Array
   /**
-   * True if a rank can leave the calls of the two ranks before the other rank has arrived. If a rank can leave early,
-   * differing end times are no evidence against the trace's clocks.
+   * True if a rank can leave the calls of the two ranks before the other rank has arrived. If a rank can leave a call
+   * before the other rank has arrived, differing end times are no evidence against the trace's clocks.
    */
   readonly loose: boolean
   /** True if neither the trace states nor an estimate shows that the two ranks are in one group. */
@@ -195,8 +195,8 @@ class GrowingEdge {
   }
 
   /**
-   * Sorts the end times, since matches arrive lane by lane and a drift is fitted along time. After a call of `inOrder`,
-   * the growing edge is empty.
+   * Sorts the end times, since matched calls are added one communicator or stream after another, but a drift is fitted
+   * along time. After a call of `inOrder`, the growing edge is empty.
    */
   inOrder(): Edge {
     const { near, far, loose, guessed, times } = this

@@ -71,7 +71,7 @@ export function collectivesOf(
   return { collectives, clocks, guessed: doubts.guessed, estimate }
 }
 
-/** The sets of ranks that the collectives so far have linked, directly or through other ranks. */
+/** The sets of ranks that earlier collectives have linked, directly or through other ranks. */
 class Met {
   private readonly parent: Int32Array
 
@@ -79,7 +79,7 @@ class Met {
     this.parent = Int32Array.from({ length: ranks }, (_, rank) => rank)
   }
 
-  /** Links the ranks. Returns true if all the ranks were linked before. */
+  /** Links the ranks. Returns true if earlier collectives have already linked all the ranks. */
   connect(members: readonly number[]): boolean {
     let known = true
     const first = this.top(members[0])
@@ -195,8 +195,8 @@ function arrivalsBefore(
 }
 
 /**
- * The largest difference between two arrivals, in nanoseconds, that counts as a tie in a collective that may really be
- * two groups. The transfers of two groups may differ by this time.
+ * If the ranks of a collective may really be two groups, arrivals that differ by at most this time, in nanoseconds,
+ * count as a tie. The transfers of two groups may differ by this time.
  */
 export const tieIn = (transfer: number): number => Math.max(6_000, 0.05 * transfer)
 

@@ -1,8 +1,8 @@
 /**
  * The memory of known devices: bandwidth and size of the last-level cache, keyed by the device name that traces use.
  * The bandwidths and sizes are from the vendors' public datasheets. No program reaches the datasheet bandwidth, so
- * times derived from it are lower bounds for moving the bytes. The user can give the bandwidth of an unlisted device as
- * an option.
+ * bytes divided by this bandwidth give a lower bound on the time to move them. The user can give the bandwidth of an
+ * unlisted device as an option.
  */
 
 export interface DeviceMemory {
@@ -63,7 +63,8 @@ export function deviceMemory(name: string): DeviceMemory | null {
 /**
  * The bandwidth of all links between devices of one machine, in GB/s and in one direction, from the vendors' public
  * datasheets: NVLink for the SXM and NVL forms, Infinity Fabric for MI300. The bus bandwidth of a collective cannot
- * exceed the link bandwidth. A device that also exists without NVLink is listed only if its name states the form.
+ * exceed the link bandwidth. A device that also exists without NVLink is listed only if its name states the form
+ * factor, such as SXM.
  */
 const links: readonly (readonly [name: RegExp, bandwidth: number])[] = [
   [/PCIe/i, 0],

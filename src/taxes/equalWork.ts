@@ -11,7 +11,7 @@ import { type Clock, toCommon } from './collective.ts'
 import { type Collectives, Unblamed } from './collectiveTable.ts'
 import { RankTraffic } from './rankTraffic.ts'
 
-/** By how much longer the late rank took than the second-latest rank, in nanoseconds, and why. */
+/** The time by which the late rank took longer than the second-latest rank, in nanoseconds, and its causes. */
 export interface Slowness {
   /** The additional time of the late rank that follows from more work. */
   readonly more: number
@@ -21,7 +21,7 @@ export interface Slowness {
   readonly unknown: number
   /** The additional time in which no kernel ran: idle time, and copies. */
   readonly other: number
-  /** The kernels with the largest differences. */
+  /** The kernels whose times differ most between the late rank and the second-latest rank. */
   readonly kernels: readonly {
     readonly name: string
     readonly more: number

@@ -178,7 +178,10 @@ const mayLeaveEarly = ({ calls }: Program): boolean =>
 /** The minimum share of the time in the calls of tied ranks that must be explained. */
 const PLAUSIBLE = 0.8
 
-/** Unties ranks whose waiting is mostly unexplained, since the ends of their calls then agree by chance. */
+/**
+ * Splits a set of tied ranks into single ranks if most of their waiting is unexplained, since their calls then end
+ * together by chance.
+ */
 function plausible(section: Section, one: Tied): Tied[] {
   if (one.rows.length < 2 || shareOf(explanationOf(section, [one])) >= PLAUSIBLE) return [one]
   return one.rows.map((row) => ({ rows: [row], offsets: [0] }))
@@ -242,8 +245,8 @@ class Joint {
   }
 
   /**
-   * Joins ranks by all ties (sets of tied ranks). If the clock offsets of a tie contradict those of other ties, divides
-   * one tie, if possible a tie that is not needed, and returns true.
+   * Joins the ranks of every tie (a set of ranks whose calls end together). If the clock offsets of a tie contradict
+   * those of other ties, divides one tie, if possible a tie that is not needed, and returns true.
    */
   private giveUpOne(): boolean {
     for (let rank = 0; rank < this.parent.length; rank++) this.parent[rank] = rank
@@ -268,8 +271,8 @@ class Joint {
   }
 
   /**
-   * Divides a set of tied ranks that another section has established, if the set joins ranks of different `sides` and
-   * waiting can be explained without it.
+   * Divides a set of tied ranks of another section, if the set joins ranks of different `sides` and is not needed to
+   * explain the waiting.
    */
   private giveUpEarlier(index: number, one: Tied, sides: readonly (readonly number[])[]): boolean {
     const sideOf = new Map<number, number>()

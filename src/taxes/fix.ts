@@ -27,7 +27,7 @@ export const causes = [
 ] as const
 export type Cause = (typeof causes)[number]
 
-/** A place in the trace. `rank` is the index of the rank in the timeline. */
+/** A position in the trace: a rank and a time interval. `rank` is the index of the rank in the timeline. */
 export interface Place {
   readonly rank: number
   readonly from: number
@@ -81,7 +81,7 @@ export const SHOWN = 8
 /** A one-off event takes at least this many times as long as the average of the other occurrences. */
 export const OUTLIER = 20
 
-/** A fix to which observations are still being added, and its observations by name. */
+/** A draft of a fix: observations are still being added to it and are stored by name. */
 export class Draft {
   time = 0
   count = 0

@@ -1,8 +1,9 @@
 /**
- * Finds kernels on one rank that pass their results to each other through memory. Each pair found by the locality
- * analysis is a link, and linked pairs are joined to chains. A chain may begin with a matrix product, because the
- * product's epilogue could do the work of the next kernels. A kernel that writes an operand of a matrix product or
- * collective is not joined with that product or collective, since the tensor core reads its operands from memory.
+ * Finds kernels on one rank that pass their results to each other through memory. Each pair of kernels in which the
+ * locality analysis finds that one reads the other's result is a link, and connected links form chains. A chain may
+ * begin with a matrix product, because the product's epilogue could do the work of the next kernels. A kernel that
+ * writes an operand of a matrix product or collective is not joined with that product or collective, since the tensor
+ * core reads its operands from memory.
  *
  * One fused kernel would save the bytes between the kernels, and the launch tax between direct successors. If most
  * kernels of a chain are small, launching is the main cost of the chain, and runs.ts handles the chain instead.

@@ -3,8 +3,9 @@
  * annotation or Python frame on the threads that enqueue work. Idle time in which the threads recorded nothing is
  * listed separately, so the listed times add up to the time of each category.
  *
- * The caller can set intervals apart, such as one-off events. The time of an interval that was set apart is listed
- * under the number of the interval and is not included in the times of the categories.
+ * The caller can set intervals apart, such as one-off events, so that their time is listed separately. The time of an
+ * interval that was set apart is listed under the number of the interval and is not included in the times of the
+ * categories.
  */
 import { Column, float64, uint32 } from '../timeline/columns.ts'
 import type { Intervals } from '../timeline/intervals.ts'
@@ -72,8 +73,8 @@ const foreign =
   /^<|^nn\.Module: |site-packages|dist-packages|(^|\/)torch\/|lib\/python|^(threading|contextlib|functools|selectors|queue|socket|enum|typing|copy|inspect|re|os|abc)\.py\(/
 
 /**
- * The activities of the host in the idle time of a rank, with the longest first. `apart` are disjoint intervals in
- * order.
+ * The activities of the host in the idle time of a rank, with the longest first. `apart` holds the intervals whose time
+ * is listed separately; they are disjoint and in order of time.
  */
 export function hostTimes(
   rank: RankTimeline,

@@ -53,7 +53,7 @@ export class IdleTime {
   divide(idle: Intervals, next: (time: number) => number): Record<IdlePart, Intervals> {
     const { start, duration, kind, track, launch } = this.rank.events
     const causes = byCause(() => new SetWriter())
-    /** For each thread: the idle time before its calls. */
+    /** For each thread: the device's idle time before the thread's host calls. */
     const before = new Map<number, SetWriter>()
     for (let i = 0; i < idle.length; i += 2) {
       const [from, to] = [idle[i], idle[i + 1]]

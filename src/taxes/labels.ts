@@ -1,7 +1,7 @@
 /**
- * Names the device work of a chain. The label of device work is the name of its operator, or otherwise the kernel's
- * name without arguments. The operator of a CUDA graph only launched the graph and says nothing about the kernels, so
- * the kernels of a CUDA graph are labelled with their own names.
+ * Gives names (labels) to the device work of a chain of kernels. The label of device work is the name of its operator,
+ * or otherwise the kernel's name without arguments. The operator of a CUDA graph only launched the graph and says
+ * nothing about the kernels, so the kernels of a CUDA graph are labelled with their own names.
  */
 import { type Events, NONE, type RankTimeline } from '../timeline/timeline.ts'
 

@@ -1,9 +1,9 @@
 /**
- * Divides the exposed waiting of each rank according to the change that would end it. At a collective, the last rank
- * costs the other ranks the time from the arrival of the second-latest rank to its own arrival: if only the last rank
- * were faster, the other ranks would still wait for the second-latest rank. Waiting in the first collective of a
- * recording is counted separately, since it depends on when the ranks began recording. All remaining waiting would end
- * only if several ranks arrived sooner.
+ * Divides the exposed waiting of each rank by the change in the job that would end the waiting. At a collective, the
+ * last rank costs the other ranks the time from the arrival of the second-latest rank to its own arrival: if only the
+ * last rank were faster, the other ranks would still wait for the second-latest rank. Waiting in the first collective
+ * of a recording is counted separately, since it depends on when the ranks began recording. All remaining waiting would
+ * end only if several ranks arrived sooner.
  *
  * No instant of a rank's exposed waiting counts twice, even if the rank waits in two collectives at once.
  */
@@ -31,7 +31,7 @@ export interface Lateness {
   readonly longestFirst: { readonly rank: number; readonly from: number; readonly to: number } | null
 }
 
-/** The number that is used in place of a rank to blame for a wait in a first collective. */
+/** Stands in place of the rank to blame for a wait in a first collective, because no rank is to blame. */
 const FIRST = -2
 
 export function latenessOf(

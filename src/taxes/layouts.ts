@@ -13,7 +13,10 @@ import { explanationOf, isProven, type Section, shareOf, type Tied } from './tie
 /** A layout may explain less of the time than the tied ranks that it replaces, but by at most this fraction. */
 const LESS = 0.02
 
-/** Returns the groups of the first layout that fits, or the tied rows if they are regular or no layout fits. */
+/**
+ * Returns the groups of the first regular layout that fits. If the tied ranks are already regular or no layout fits,
+ * returns the tied ranks.
+ */
 export function regular(
   section: Section,
   tied: readonly Tied[],

@@ -53,7 +53,10 @@ export type BusyPart = (typeof busyParts)[number]
 
 /** The time of one processor in a window. */
 export interface ProcessorTime {
-  /** Disjoint sets whose union is the window. All processors of a rank have the same idle time. */
+  /**
+   * Disjoint sets of time, one per category, whose union is the window. All processors of a rank have the same idle
+   * time.
+   */
   readonly parts: Readonly<Record<Part, Intervals>>
   /** The time in which the processor waits for other ranks, whether compute or a transfer hides it or not. */
   readonly waiting: Intervals

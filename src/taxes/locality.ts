@@ -180,7 +180,7 @@ interface Operation {
   readonly communicates: boolean
   readonly start: number
   end: number
-  /** The last kernel of the operation. The results of the operation are complete when this kernel ends. */
+  /** The last kernel of the operation. The results of an operation are complete when its last kernel ends. */
   last: number
   readonly traffic: Traffic | null
   /**

@@ -14,7 +14,10 @@ import { type Estimate, estimateGroups } from './estimate.ts'
 import { GrowingMatches, type GroupSource, Matches } from './matches.ts'
 import { takeEstimated, takeMessages } from './unlisted.ts'
 
-/** Lanes (communicators or streams) with fewer calls are matched last, when the clocks are known from other lanes. */
+/**
+ * Lanes (communicators or streams) in which each rank has fewer than `SHORT` calls are matched last, when the clocks
+ * are known from other lanes.
+ */
 const SHORT = 16
 /** The maximum number of ranks for which all pairs of ranks are compared to find groups whose calls look alike. */
 const ALL_PAIRS = 16
@@ -291,7 +294,7 @@ function matchOrder(
     for (const match of order) growing.finish(match, lane.by, source, matches)
 }
 
-/** True if an alignment matches clearly more calls, or about as many calls whose end times agree better. */
+/** True if one alignment matches clearly more calls than the other, or about as many calls with closer end times. */
 const isBetter = (one: Alignment, other: Alignment): boolean =>
   one.matched > 1.1 * other.matched || (one.matched > 0.9 * other.matched && one.skew < other.skew)
 

@@ -27,8 +27,8 @@ export interface Match {
   /** If the trace does not list the ranks of the group, the match may be wrong. */
   readonly source: GroupSource
   /**
-   * True if the ranks are certainly one group. Otherwise the ranks may be several groups that end all of their calls at
-   * the same time.
+   * True if the ranks are certainly one group. If the value is false, the ranks may be several groups that end all of
+   * their calls at the same time.
    */
   readonly single: boolean
 }

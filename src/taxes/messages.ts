@@ -40,7 +40,7 @@ const FEWEST = 4
  * A rank counts as waiting in a message if its call takes longer than the shortest message by more than this fraction.
  */
 const UNEVEN = 0.25
-/** The number of pairs of calls above which messages are not searched for. */
+/** If there are more pairs of calls than this number, no search for messages takes place. */
 const MOST_LOOKUPS = 1e8
 
 interface Times {

@@ -13,7 +13,7 @@ const HOLES = 3
 /** A one-off event takes at least the fraction `LARGE` of the wall time, and at least `LONG` nanoseconds. */
 const LARGE = 0.02
 const LONG = 1_000_000
-/** A one-off event occurs in at most one of this many steps. */
+/** If a kind of event occurs more often than once in this many steps, it is not a one-off event. */
 const RECURS = 8
 
 /** The minimum duration of a one-off event of a rank, in nanoseconds. */

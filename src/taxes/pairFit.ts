@@ -30,7 +30,10 @@ const MAXIMUM_DRIFT = 1e-4
 /** A drift is fitted only to at least `DRIFT_CALLS` calls over at least `DRIFT_SPAN` nanoseconds. */
 const DRIFT_CALLS = 12
 const DRIFT_SPAN = 2e7
-/** The number of calls whose distances are compared first. The few calls suffice to reject most pairs of ranks. */
+/**
+ * The number of calls whose distances are compared first. Comparing so few calls suffices to reject most pairs of
+ * ranks.
+ */
 const PROBES = 6
 
 /** Compares many pairs of ranks with reused arrays, because a job of 512 ranks has 130,000 pairs. */

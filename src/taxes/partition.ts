@@ -12,9 +12,9 @@ import { allWork, type CommunicationTime, windowTime } from './processors.ts'
 
 /**
  * The window of a whole recording goes from the first device work with a recorded launch to the last end of device
- * work. Device work before this window was enqueued before the recording began, and the reason for its timing is
- * unknown. If the device work before the first recorded launch is more than half of the recorded time, the launches are
- * missing from the trace, and the whole trace is used.
+ * work. Device work before the audited window was enqueued before the recording began, so the trace does not show why
+ * it ran when it did. If the device work before the first recorded launch is more than half of the recorded time, the
+ * launches are missing from the trace, and the whole trace is used.
  */
 export function recordedSpan(rank: RankTimeline): readonly [from: number, to: number] | null {
   const { start, kind, launch } = rank.events

@@ -45,8 +45,8 @@ export interface WindowTime {
 }
 
 /**
- * Attributes the time of a rank from `from` to `to`. `communication` follows from the traces of all ranks and is used
- * if the rank's programs recorded no events.
+ * Attributes the time of a rank between `from` and `to` to categories. `communication` follows from the traces of all
+ * ranks and is used if the rank's programs recorded no events.
  */
 export function windowTime(
   rank: RankTimeline,

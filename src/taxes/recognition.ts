@@ -43,7 +43,7 @@ export interface Recogniser {
   readonly recognise: (chain: FoundChain) => Recognised | null
 }
 
-/** The recognised operation as it appears in a candidate. */
+/** The recognised operation in the form in which a fusion candidate stores it. */
 export interface RecognisedOperation {
   readonly name: string
   readonly shapes: string

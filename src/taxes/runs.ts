@@ -1,9 +1,9 @@
 /**
  * Finds runs of small kernels on one rank: at least three kernels or fills that follow each other on a stream, each
  * shorter than 10 microseconds. Ten microseconds is about twice the cost of a launch, so launching such a kernel costs
- * as much as its computation. A run ends at other device work, at a wait for the host or for another stream, and at an
- * interval with more than a millisecond of launch tax, since in such an interval the host did more than launch the next
- * kernel. Time in which the host is absent does not end a run.
+ * as much as its computation. A run of small kernels ends at any other device work, at a wait for the host or for
+ * another stream, and at an interval with more than a millisecond of launch tax, since in such an interval the host did
+ * more than launch the next kernel. Time in which the host is absent does not end a run.
  *
  * Kernels are labelled by their operator. The kernels of an operator with three or more kernels are labelled by their
  * own names. A sequence that repeats within a run, such as the layers of a model, is one chain, and each repetition is
@@ -28,7 +28,9 @@ const FEWEST = 3
 /** The largest number of kernels in one chain. A fused kernel for a longer chain is not realistic. */
 const LONGEST = 128
 
-/** One occurrence of a chain within a run. Positions are indices into the stream's kernels. */
+/**
+ * One occurrence of a chain of kernels within a run of small kernels. Positions are indices into the stream's kernels.
+ */
 interface Piece {
   readonly from: number
   readonly to: number

@@ -1,9 +1,9 @@
 /**
  * Computes the tensors that an operator reads from and writes to device memory, from the shapes and types of its
- * operands. For each operator there is one rule. A rule leaves out tensors that are not certain: the result of a
- * reduction, since the trace does not record the reduced dimensions; the result of a conversion, since its type is not
- * recorded; and lists of tensors, since they have no type. The traffic of an operator without a rule is unknown (null)
- * and never guessed.
+ * operands. Each operator has one rule, which determines the tensors that the operator reads and writes. A rule leaves
+ * out tensors that are not certain: the result of a reduction, since the trace does not record the reduced dimensions;
+ * the result of a conversion, since its type is not recorded; and lists of tensors, since they have no type. The
+ * traffic of an operator without a rule is unknown (null) and never guessed.
  */
 import type { Communication, Operands } from '../timeline/timeline.ts'
 import { boolean, elementType, type ElementType, float32, isNarrower, promote } from './dtypes.ts'
@@ -203,8 +203,8 @@ const broadcastShapes = (a: readonly number[], b: readonly number[]): number[] |
   broadcast([tensor(a, float32), tensor(b, float32)])
 
 /**
- * The indices of the dimensions that count heads and tokens. The first dimension is the batch, and the last dimension
- * has the elements of a head.
+ * The indices of the dimensions that count heads and tokens. In the operands of attention, the first dimension is the
+ * batch, and the last dimension has the elements of a head.
  */
 interface HeadLayout {
   readonly heads: number
@@ -269,8 +269,8 @@ const normalisation: Rule = (inputs) => {
 }
 
 /**
- * A normalisation. The weights follow the list of normalised extents. The shape of the weights shows whether only the
- * last dimension is normalised.
+ * A normalisation. Among the operands, the weights follow the list of normalised extents. The shape of the weights
+ * shows whether only the last dimension is normalised.
  */
 const norm =
   (norm: Norm['norm']): Rule =>

@@ -16,7 +16,7 @@ import type { Warnings } from '../timeline/warnings.ts'
 export interface Step {
   readonly name: string
   readonly number: number
-  /** The window of the step on the rank's device. */
+  /** The time window of the step on the device of a rank. */
   readonly from: number
   readonly to: number
 }

@@ -68,8 +68,8 @@ export interface Meanwhile {
 const WORST = 10
 
 /**
- * The stragglers, with the worst one first. `partitions` has one entry per rank of the timeline, or null for a rank
- * without a ledger.
+ * The stragglers, with the worst one first. `partitions` has one entry per rank of the timeline; the entry is null for
+ * a rank without a ledger.
  */
 export function stragglersOf(
   timeline: Timeline,

@@ -14,7 +14,7 @@ import { PairFits, type Row } from './pairFit.ts'
 
 /** Ranks that end their calls together. */
 export interface Tied {
-  /** The rows of the ranks in the section. */
+  /** The indices of the tied ranks among the rows of the section. */
   readonly rows: number[]
   /**
    * For each row (the calls of one rank): the nanoseconds to add to its end times to get the end times of the first
@@ -43,8 +43,8 @@ const UNEVEN = 0.25
 /** The time in the calls of a section, in nanoseconds. */
 export interface Explanation {
   /**
-   * The time in calls of ranks that are tied to no other rank, and the time for which all tied ranks wait at once, so
-   * that none of them is the last.
+   * The sum of two times: the time that ranks tied to no other rank spend in calls, and the time for which all tied
+   * ranks wait at once, so that none of them is the last.
    */
   readonly unexplained: number
   readonly total: number

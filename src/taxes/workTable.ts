@@ -8,8 +8,7 @@ import { isDeviceWork, type Kind, NONE, type RankTimeline } from '../timeline/ti
 import type { Partition } from './ledger.ts'
 
 /**
- * Times are in nanoseconds, summed over ranks. Time in which two kernels run concurrently counts for each of the two
- * kernels.
+ * Times are in nanoseconds, summed over ranks. If two kernels run at the same time, the time counts for each of them.
  */
 export interface WorkRow {
   readonly name: string

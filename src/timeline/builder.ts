@@ -300,7 +300,7 @@ export class RankBuilder {
   }
 
   /**
-   * Writes the index of each event's communication record into the column. Returns the sequence numbers of the
+   * Fills a column with the index of each event's communication record. Returns the sequence numbers of the
    * communications.
    */
   private settle(communication: Signed, position: Int32Array): Sequence {

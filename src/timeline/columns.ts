@@ -95,8 +95,8 @@ export class Column<T extends Numbers> {
   }
 
   /**
-   * Adds space at the end of the column. The first chunk of a column grows by doubling, which saves memory for columns
-   * that stay small. All chunks after the first are allocated at their full size.
+   * Allocates space for more values at the end of the column. The first chunk of a column grows by doubling, which
+   * saves memory for columns that stay small. All chunks after the first are allocated at their full size.
    */
   private grow(): void {
     if (this.last.length < PIECE) {

@@ -58,13 +58,14 @@ export const isStreamWait = (name: string): boolean => /stream\s?wait/i.test(nam
 /** The display name of an event, for use in a sentence. */
 export const calledEvent = (name: string): string => name.trim().slice(0, 60) || 'an event without a name'
 
-/** The value that stands for no event, no communication or no sequence number. */
+/** The value of an index or number if there is no event, no communication or no sequence number. */
 export const NONE = -1
 
 export interface Track {
   /**
-   * The role of the track in its rank. Device annotations span several events of a stream, so they have a separate
-   * track. A worker runs the programs of Arke's own kernels (see workers.ts).
+   * What the track shows: a device stream, a host thread, device annotations, or a worker. Device annotations span
+   * several events of a stream, so they have a separate track. A worker runs the programs of Arke's own kernels (see
+   * workers.ts).
    */
   readonly role: 'stream' | 'thread' | 'annotations' | 'worker'
   /** The number of the device (for a stream), or the id of the process (for a thread). */

@@ -43,7 +43,7 @@ export interface Warning {
   readonly count: number
 }
 
-/** The ranks to which one warning applies, and the totals of the warning. */
+/** The ranks to which one warning applies, and the numbers that the message of the warning can state. */
 export interface Tally {
   /** The numbers of the ranks to which the warning applies, in ascending order. */
   readonly ranks: readonly number[]

@@ -40,8 +40,8 @@ export const workerPlace = (id: number): WorkerPlace => ({
 })
 
 /**
- * One processor of a rank, with its workers. Leaders with the same number share a core or are one multiprocessor,
- * whatever their stream.
+ * One processor of a rank, with its workers. Leaders (workers that run programs) with the same number share a core or
+ * are one multiprocessor, whatever their stream.
  */
 export interface Processor {
   /** The number of the processor's leader, the worker that runs programs. */

@@ -1,7 +1,7 @@
 /**
- * A file inside an archive, and the limits on unpacking. Names of members are never used as paths, so no member is
- * written to disk under its name. Members whose names lead out of the archive's folder are refused all the same, since
- * an archive of traces has no reason to hold such members.
+ * A file inside an archive, and the limits on unpacking. The names of an archive's members are never used as paths, so
+ * no member is written to disk under its name. Members whose names lead out of the archive's folder are refused all the
+ * same, since an archive of traces has no reason to hold such members.
  */
 import { AuditError } from '../auditError.ts'
 
@@ -42,7 +42,7 @@ export class UnpackBudget {
     this.limits = limits
   }
 
-  /** Counts a piece. `total` bytes of this stream have been unpacked from `packed` bytes so far. */
+  /** Counts `length` unpacked bytes. So far, `packed` bytes of the stream have been unpacked to `total` bytes. */
   add(archive: string, length: number, total: number, packed: number): void {
     this.unpacked += length
     if (this.unpacked > this.limits.bytes)

@@ -2,8 +2,9 @@
  * Reads the traces inside an archive, one after the other, without unpacking the archive to disk. Only a database is
  * written to a temporary file, because its pages are read in any order.
  *
- * An archive is refused with an `AuditError` if a member is a link, leads out of the archive or is an archive itself,
- * and if it unpacks to more than the limits allow. Damage of the archive is reported in the warnings.
+ * An archive is refused with an `AuditError` if the archive unpacks to more bytes than the limits allow, or if a member
+ * is a link, is an archive itself or has a path that leads out of the archive. Damage of the archive is reported in the
+ * warnings.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { open } from 'node:fs/promises'

@@ -171,8 +171,8 @@ class ByteReader {
   }
 
   /**
-   * Yields the next bytes in chunks. If several loops read the chunks, each loop continues where the previous loop
-   * stopped.
+   * Yields the next bytes in chunks. If several loops read the chunks one after another, each loop continues where the
+   * previous loop stopped.
    */
   piecesOf(length: number): AsyncIterable<Uint8Array> {
     let left = length

@@ -1,7 +1,7 @@
 /**
- * Reads the members of a zip archive, in the order of their data. The central directory at the end of the file lists the
- * members with their sizes, so data descriptors need not be read. Zip64 is supported. Encrypted members, links and
- * members that share data (as in zip bombs) are refused.
+ * Reads the members of a zip archive in the order in which their data is stored. The central directory at the end of
+ * the file lists the members with their sizes, so data descriptors need not be read. Zip64 is supported. Encrypted
+ * members, links and members that share data (as in zip bombs) are refused.
  */
 import { type FileHandle, open } from 'node:fs/promises'
 import { crc32, createInflateRaw } from 'node:zlib'
@@ -104,7 +104,7 @@ async function read(file: FileHandle, offset: number, length: number): Promise<D
   return bytesRead === length ? new DataView(buffer.buffer, buffer.byteOffset, length) : null
 }
 
-/** A 64-bit number, or NaN beyond 2^53. */
+/** Reads a 64-bit number, or returns NaN if the number is too large for a double (beyond 2^53). */
 const long = (view: DataView, at: number): number => {
   const value = view.getBigUint64(at, true)
   return value <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(value) : NaN

@@ -38,7 +38,7 @@ export function demoTraces(options: DemoOptions = {}): DemoTrace[] {
   return tracesOf(layOut(demoJob(options)), options.write)
 }
 
-/** The result that an audit of `demoTraces(options)` must find. */
+/** The result that a correct audit of the traces from `demoTraces(options)` finds. */
 export const demoTruth = (options: DemoOptions = {}): Truth => truthOf(layOut(demoJob(options)))
 
 export function tracesOf(laid: Laid, write: WriteOptions = {}): DemoTrace[] {

@@ -1,6 +1,6 @@
 /**
- * The layout of a job on the timelines of its ranks. `layOut` produces it. The expected results and the traces are both
- * derived from this layout.
+ * The layout of a generated job: the time of every event on the timeline of its rank, as `layOut` computes it. The
+ * expected audit results and the generated traces are both derived from the layout.
  */
 import type { CollectiveWork, Group, Job, Operator } from './workload.ts'
 

@@ -1,8 +1,8 @@
 /**
- * Lays a job out on the timelines of its ranks: device work, host calls, operators, links and steps, all on one clock.
- * `layOut` throws an error if the job description is impossible or ambiguous. For example, a launch for which there is
- * no time, or an idle interval with two possible reasons, is an error. Job descriptions are part of this code base, not
- * user input.
+ * Computes when each event of a generated job takes place, and links the events: device work, host calls, operators and
+ * steps, all on one clock. `layOut` throws an error if the job description is impossible or ambiguous. For example, a
+ * launch for which there is no time, or an idle interval with two possible reasons, is an error. Job descriptions are
+ * part of this code base, not user input.
  */
 import type { Laid, LaidCollective, LaidEvent, LaidRank, Span, SpanWork } from './laid.ts'
 import type { AnyWork, Idle, Job, Operator } from './workload.ts'
@@ -318,7 +318,7 @@ class RankLayout {
     operator: Operator,
     waiting: unknown,
   ): { correlation: number; externalId: number } {
-    // The work starts after everything that any thread has enqueued before it.
+    // The host begins to enqueue the work when no thread is occupied with earlier work.
     const from = Math.max(...this.taken)
     const to = from + Math.min(deadline - from, Math.ceil(this.cost / this.unit) * this.unit)
     return this.enqueue(from, to, to - this.unit, thread, work, operator, waiting)

@@ -1,8 +1,8 @@
 /**
  * Computes the ledger of a laid-out job: the time in each category. The computation reads the layout span by span and
  * uses none of the audit's analysis code. The traces of some ranks may be missing. If traces are missing, the last
- * arrival at a collective means the last known arrival. If only one rank of a collective is known, its time cannot be
- * split into wait and transfer.
+ * arrival at a collective means the last known arrival. If only one rank of a collective is known, the rank's time in
+ * the collective cannot be split into wait and transfer.
  */
 import { type Part, partNames } from '../../taxes/ledger.ts'
 import type { Laid, LaidRank, Span } from './laid.ts'
@@ -52,8 +52,8 @@ export interface Truth {
   readonly collectives: readonly CollectiveTruth[]
   /**
    * Waiting time, indexed by the rank that arrived last and then by the rank that waited. If several ranks arrive last
-   * at the same time, the lowest of these ranks counts as the last. No rank is charged for waiting in a collective that
-   * is the first to link its ranks, directly or through other ranks.
+   * at the same time, the lowest of these ranks counts as the last. No rank is blamed for the waiting in a collective
+   * whose ranks no earlier collectives link, directly or through other ranks.
    */
   readonly keptWaiting: readonly (readonly number[])[]
 }

@@ -40,9 +40,9 @@ export type HostActivity =
 export interface Idle {
   readonly phase: 'idle'
   /**
-   * Host activities in order. The last activity with a non-zero duration must be an operator, and the launch is at the
-   * end of the operator. If there are no host activities, the next work was enqueued while the previous work was
-   * running.
+   * Host activities in order. The last host activity with a non-zero duration must be an operator, which launches the
+   * next device work at its end. If there are no host activities, the next work was enqueued while the previous work
+   * was running.
    */
   readonly host?: readonly (readonly [activity: HostActivity, duration: PerRank])[]
   /**
@@ -73,7 +73,10 @@ interface Enqueued {
   readonly stream?: number
   /** The host thread: 0 is the main thread, and 1 is the thread of the backward pass. */
   readonly thread?: number
-  /** The delay of the work after the beginning of its phase. Only work in the phase `together` can have a delay. */
+  /**
+   * The delay of the work after the beginning of its phase. Only the kernels and copies of a phase `together` can have
+   * a delay.
+   */
   readonly offset?: PerRank
 }
 

@@ -26,11 +26,11 @@ export interface WriteOptions {
    * `2026`.
    */
   metadata?: boolean
-  /** True if the steps are annotated on the host. */
+  /** True if the trace has a host annotation for each step. */
   steps?: boolean
   /** The number of Python function events around each operator. */
   python?: number
-  /** The number of times that the job is written; the repetitions follow one after the other. */
+  /** How often the job is written to the trace; the repetitions follow one after the other. */
   repeat?: number
 }
 

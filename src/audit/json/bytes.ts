@@ -17,8 +17,8 @@ export const OPEN_ARRAY = 0x5b
 export const CLOSE_ARRAY = 0x5d
 
 /**
- * The deepest nesting of values that is accepted. No trace event nests deeper, and damaged input must not turn the
- * whole file into one value.
+ * The maximum depth to which JSON values may be nested. No trace event is nested more deeply than the maximum, and
+ * damaged input must not turn the whole file into one value.
  */
 export const DEPTH_LIMIT = 64
 
@@ -32,7 +32,8 @@ STRUCTURE[OPEN_OBJECT] = STRUCTURE[OPEN_ARRAY] = OPEN
 STRUCTURE[CLOSE_OBJECT] = STRUCTURE[CLOSE_ARRAY] = CLOSE
 
 /**
- * True for white space. Control characters count as white space too, because a single comparison then replaces four.
+ * True for white space. All control characters count as white space, because one comparison can then find white space
+ * instead of four.
  */
 const isSpace = (byte: number): boolean => byte <= 0x20
 

@@ -87,7 +87,7 @@ export class EventReader {
   private readonly span = new Microseconds()
   /**
    * For each event name: the name and the category of the event that followed the last event with this name. The reader
-   * first compares the next event with this name and category.
+   * expects this name and category for the next event and compares them first.
    */
   private readonly nameAfter: number[] = []
   private readonly categoryAfter: number[] = []
@@ -258,8 +258,8 @@ export class EventReader {
   }
 
   /**
-   * Reads the name or the category of an event. Programs repeat the same sequences of events, so the string that
-   * followed the previous name last time is tried first.
+   * Reads the name or the category of an event. Programs repeat sequences of events, so the reader first tries the
+   * string that followed the previous event's name last time.
    */
   private string(field: number, data: Uint8Array, at: number, end: number): number {
     const { view, strings, lastName } = this

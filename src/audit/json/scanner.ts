@@ -3,9 +3,10 @@
  * bare array of events. Bytes are pushed in chunks of any size. Wanted events are passed to a callback while they are
  * read; metadata is available at the end. Unwanted values are skipped without being parsed.
  *
- * The scanner never throws on bad input. After a damaged event it searches for the next `{ "ph"`. If the input is
- * truncated, the scanner yields all events before the cut. Damage and truncation each cause a warning. The scanner
- * holds one event or one metadata value at a time, and gives up on values of more than `VALUE_LIMIT` bytes.
+ * The scanner never throws on bad input. After a damaged event, the scanner searches for `{ "ph"`, the beginning of the
+ * next event. If the input is truncated, the scanner yields all events before the cut. Damage and truncation each cause
+ * a warning. The scanner holds one event or one metadata value at a time, and gives up on values of more than
+ * `VALUE_LIMIT` bytes.
  */
 import type { Warnings } from '../../timeline/warnings.ts'
 import {
@@ -57,7 +58,7 @@ type State = 'outside' | 'object' | 'events' | 'skip' | 'lost'
 
 export class TraceScanner {
   readonly strings = new ByteStrings()
-  /** The metadata of each document. */
+  /** The metadata of each JSON document in the input. */
   readonly documents: TraceMetadata[] = []
   /** The number of all events in the input, whether they are wanted or not. */
   events = 0

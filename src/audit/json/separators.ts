@@ -5,13 +5,16 @@
  */
 
 /**
- * The maximum number of distinct separators that are stored. Separators beyond this number, and separators of more than
- * `LONGEST` bytes, are never guessed.
+ * The maximum number of distinct separators that are stored. Separators beyond the maximum number, and separators of
+ * more than `LONGEST` bytes, are never guessed.
  */
 const MOST = 250
 const LONGEST = 64
 const SHORTEST = 4
-/** The largest number of guesses per separator; guesses are tried in the order in which they were first seen. */
+/**
+ * After each separator, at most this many guesses for the next separator are tried, in the order in which they were
+ * first seen.
+ */
 const GUESSES = 4
 const NONE = 0
 /** The state before the first value of an object. */

@@ -106,8 +106,8 @@ function* pieces(bytes: Uint8Array): Generator<Uint8Array> {
 }
 
 /**
- * If zlib finds damage, it drops the output of the whole write call. Writes are small for small files, so that damage
- * loses less of their data.
+ * If zlib finds damage, it drops the output of the whole write call. Small files are passed to zlib in small parts, so
+ * that damage loses less of their data.
  */
 const SLICE = 1 << 16
 const FIRST_SLICES = 1 << 12

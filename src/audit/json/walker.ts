@@ -38,8 +38,8 @@ export class JsonWalker {
   private readonly warnings: Warnings
   private readonly path: string[] = []
   /**
-   * The objects and arrays that are open at the current position. For an array, the entry is the action for the array's
-   * elements; for an object, the entry is null.
+   * The objects and arrays that are open at the current position. The entry of an open array is the action for the
+   * array's elements; the entry of an open object is null.
    */
   private readonly open: (Visit | null)[] = []
   private expect: 'value' | 'key' | 'next' | 'end' | 'lost' = 'value'
@@ -177,7 +177,7 @@ function keyOf(text: string): string {
     try {
       return JSON.parse(text) as string
     } catch {
-      // A key with a damaged escape is never a wanted key.
+      // A JSON key with a damaged escape sequence never equals a wanted key.
     }
   return text.slice(1, -1)
 }

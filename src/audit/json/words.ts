@@ -1,7 +1,7 @@
 /**
- * Scans JSON strings four bytes at a time. As in `bytes.ts`, functions return the position after the scanned text, or
- * `MORE`, or `BAD`. Functions take a `DataView` besides the byte array, because only a view can read four unaligned
- * bytes.
+ * Scans JSON strings four bytes at a time. As in `bytes.ts`, functions return the position after the scanned text,
+ * `MORE` if the bytes end inside it, or `BAD` if it is damaged. Functions take a `DataView` besides the byte array,
+ * because only a view can read four unaligned bytes.
  */
 import { BACKSLASH, BAD, CLOSE_ARRAY, CLOSE_OBJECT, MORE, OPEN_ARRAY, OPEN_OBJECT, QUOTE } from './bytes.ts'
 import { DEPTH_LIMIT, skipString } from './bytes.ts'
@@ -35,8 +35,8 @@ function mixed(hash: number, word: number): number {
 }
 
 /**
- * The hash of the bytes. If fewer than four bytes are left at the end, they are padded with zeros before they are
- * hashed.
+ * The hash of the bytes of `view` between `from` and `to`. If fewer than four bytes are left at the end, they are
+ * padded with zeros before they are hashed.
  */
 export function hashOf(view: DataView, from: number, to: number): number {
   let hash = 0

@@ -27,15 +27,18 @@ export interface Layout {
   readonly height: number
 }
 
-/** Which rows of a rank are shown: only its partition, its busiest streams, or all streams. */
+/**
+ * Which rows of a rank are shown: only the row of its time by category (partition), the busiest streams, or all
+ * streams.
+ */
 export type Extent = 'folded' | 'busy' | 'all'
 
 const PARTITION = 14
 const STREAM = 18
 const SPACE = 12
 /**
- * The number of streams of a rank that count as busy. If the rank has only a few more streams, all its streams are
- * shown.
+ * The number of streams of a rank that count as busy. If a rank has only a few streams more than that, all its streams
+ * are shown.
  */
 const BUSY = 8
 const FEW = 3

@@ -14,7 +14,7 @@ export class Panel {
   private readonly empty: readonly Node[]
   private readonly model: Model
   private readonly tracks: Tracks
-  /** The index of the selected collective, in the order of the model. */
+  /** The index of the selected collective in the page's list of collectives. */
   private at = -1
 
   constructor(model: Model, tracks: Tracks) {

@@ -24,7 +24,7 @@ export interface Plot {
   readonly ink: Ink
   /** The interval that the user is selecting, relative to the left edge of the time axis, or null if there is none. */
   band: readonly [number, number] | null
-  /** Redraws the plot with the next frame. */
+  /** Redraws the plot when the browser draws its next frame. */
   invalidate(): void
 }
 

@@ -78,7 +78,8 @@ export class Segments {
     for (let column = 0; column < columns && i < this.length; column++) {
       const right = from + (column + 1) * width
       if (this.start[i] >= right) {
-        // The window is empty up to the next interval, so painting continues at the column of that interval.
+        // There is a gap before the next interval, so painting continues at the column in which the next interval
+        // starts.
         column = Math.max(column, Math.floor((this.start[i] - from) / width) - 1)
         continue
       }

@@ -1,4 +1,7 @@
-/** Manages the light or dark theme. The page uses the theme of the system until the reader chooses another one. */
+/**
+ * Manages the light or dark theme. The page uses the theme of the operating system until the reader chooses the light
+ * or the dark theme.
+ */
 import { byId } from './dom.ts'
 
 const system = matchMedia('(prefers-color-scheme: dark)')

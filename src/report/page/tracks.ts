@@ -1,6 +1,6 @@
 /**
- * Draws the tracks of all ranks on one canvas, aligned in time. A frame is drawn only if something has changed, and at
- * most once per display frame. The cost of a frame depends on the number of pixels, not on the number of events.
+ * Draws the tracks of all ranks on one canvas, aligned in time. The canvas is redrawn only after a change, and at most
+ * once per display frame. The cost of drawing depends on the number of pixels, not on the number of events.
  */
 import { categoryCount, WAIT } from '../categories.ts'
 import { byId, element } from './dom.ts'

@@ -18,7 +18,10 @@ export interface Collectives {
   readonly endSkew: Float64Array
   /** The members of collective i have the indices from `first[i]` up to `first[i + 1]` (excluded). */
   readonly first: Uint32Array
-  /** The arrays from `collective` to `transfer` have one entry per member. An unknown wait or transfer is −1. */
+  /**
+   * The arrays from `collective` to `transfer` have one entry per member of a collective. An unknown wait or transfer
+   * is −1.
+   */
   readonly collective: Uint32Array
   readonly rank: Uint32Array
   readonly start: Float64Array
@@ -41,7 +44,8 @@ export interface Lane extends PackedLane {
   /** The index of each event among the members of collectives, or −1; the array is null for a lane without members. */
   readonly member: Int32Array | null
   /**
-   * The coloured segments to paint. Events of collectives are split into two segments at the arrival of the last rank.
+   * The coloured segments that the page paints in the timeline row. Events of collectives are split into two segments
+   * at the arrival of the last rank.
    */
   readonly segments: Segments
 }
@@ -50,7 +54,7 @@ export interface Rank {
   readonly rank: number
   readonly device: string | null
   readonly lanes: readonly Lane[]
-  /** The timeline rows (lanes) of the host threads, and all rows. */
+  /** The timeline rows (lanes) of the host threads, and the rows of streams and host threads together. */
   readonly hosts: readonly Lane[]
   readonly all: readonly Lane[]
   readonly leftOut: PackedRank['leftOut']

@@ -34,7 +34,7 @@ export class View {
     this.to = this.from + span
   }
 
-  /** Zooms. The time that is shown at the fraction `share` of the width keeps its position on the screen. */
+  /** Zooms so that the time at the fraction `share` of the width keeps its position on the screen. */
   zoom(factor: number, share: number): void {
     const span = Math.min(Math.max(this.span / factor, LEAST), this.last - this.first)
     const from = this.from + (this.span - span) * share

@@ -1,6 +1,6 @@
 /**
- * Defines the names and colours of the categories of time of an execution. The names and colours equal the names and
- * colours of the same taxes on the page of the audit.
+ * Defines names and colours for the categories into which the time of an execution is divided. The names and colours
+ * equal the names and colours of the same taxes on the page of the audit.
  */
 import { runPartNames, type RunPart } from '../../runs/results.ts'
 import { codeOf, type CategoryName } from '../categories.ts'
@@ -19,5 +19,5 @@ export const localityMeaning =
 /** The category of the audit page whose colour is used for a category of an execution. */
 export const categoryOf = (part: RunPart): CategoryName => (part === 'useful' ? 'compute' : part)
 
-/** The code of the category whose colour is used, indexed like `runPartNames`. */
+/** For each entry of `runPartNames`: the code of the audit category whose colour is used. */
 export const categoryCodes: readonly number[] = runPartNames.map((part) => codeOf(categoryOf(part)))

@@ -48,8 +48,8 @@ export const ratioInterval = ({ interval: [low, high] }: Quantity): string =>
 
 /**
  * How many times faster than `bsp` a variant is in the recorded executions. The field `median` is the time ratio of the
- * two executions that the page draws. Each timeline shows the median execution of its variant. The interval is derived
- * from the 95 % intervals of both medians.
+ * two executions that the page draws. Each timeline shows the median execution of its variant. The confidence interval
+ * of the speed-up is derived from the 95 % intervals of both medians.
  */
 export function drawnRatio(bulk: VariantResult, own: VariantResult): Quantity {
   const [before, after] = [bulk.recorded, own.recorded]
@@ -65,8 +65,8 @@ export type Verdict = 'faster' | 'slower' | 'alike' | 'disputed'
 /**
  * The result of comparing a variant with `bsp`. A variant counts as faster or slower than `bsp` only under two
  * conditions: the 95 % interval of its speed-up excludes 1, and the recorded executions that a page shows (as timelines
- * and bars) give the same result. No page can therefore claim what its own timelines contradict. The result is
- * `disputed` if the timelines would contradict it.
+ * and bars) give the same result. No page can therefore claim what its own timelines contradict. The comparison with
+ * `bsp` is `disputed` if the timelines on the page would contradict it.
  */
 export function verdict(bulk: VariantResult, own: Compared): Verdict {
   const [low, high] = own.speedup.interval

@@ -22,7 +22,7 @@ export interface ReportRun {
   /** The name of the run in headings. */
   readonly name: string
   readonly run: Picture
-  /** A sentence about the run. */
+  /** A sentence about the run for the page. */
   readonly note?: string
   /** The name of the run that is shown above its timeline. The default is `name`. */
   readonly label?: string
@@ -85,7 +85,7 @@ function* body(report: RecordedReport, arke: string): Generator<Markup | string,
   }
 }
 
-/** The runs of an entry, each with the name above its timeline. */
+/** The run and the run that is drawn next to it, if any, each with the name above its timeline. */
 const picturesOf = ({ name, label = name, run, beside }: ReportRun): (readonly [string, Picture])[] => [
   [label, run],
   ...(beside ? [[beside.label, beside.run] as const] : []),

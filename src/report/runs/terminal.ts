@@ -1,6 +1,6 @@
 /**
- * Prints a measured point in a terminal. The output is a headline, and a table of the variants that fits into 100
- * columns.
+ * Prints the measurements of one benchmark point in a terminal. The output is a headline, and a table of the variants
+ * that fits into 100 columns.
  */
 import { runPartNames, type Point, type Quantity, type VariantResult } from '../../runs/results.ts'
 import type { UnfinishedPoint } from '../../runs/measure.ts'
@@ -28,8 +28,8 @@ export function benchTable(point: Point, style: Style = plain): string {
 }
 
 /**
- * If the measurement of a point was interrupted, the table contains only the times that were measured before, without
- * recorded executions.
+ * If the measurement of a point was interrupted, the table contains only the times that were measured before the
+ * interrupt, and nothing from recorded executions.
  */
 export function unfinishedTable(
   operation: string,

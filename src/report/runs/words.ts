@@ -38,7 +38,7 @@ const partWords: Readonly<Record<RunPart, PartWords>> = {
   other: { doing: 'having no work', name: 'other' },
 }
 
-/** The minimum share of the wall time of `bsp` that a change of a tax must have to be mentioned. */
+/** A sentence mentions the change of a tax only if the change is at least this share of the wall time of `bsp`. */
 const WORTH_A_WORD = 0.01
 
 const listed = (things: readonly string[]): string =>
@@ -136,8 +136,8 @@ export function headlineOf(points: readonly Point[]): Headline {
 }
 
 /**
- * The findings for each operation. The findings of an operation include a headline if there are several operations, the
- * range of speed-ups over its points, and the taxes that fell.
+ * Returns the findings of a measurement for each operation. The findings of an operation include a headline if there
+ * are several operations, the range of speed-ups over its points, and the taxes that fell.
  */
 export function findings(
   points: readonly Point[],
@@ -189,7 +189,7 @@ function headlineOfMany(points: readonly Point[]): Headline {
   }
 }
 
-/** Counts the benchmark points at which the best variant is faster than `bsp`, slower, and so on. */
+/** Counts the benchmark points for each result of comparing the best variant with `bsp`, such as faster or slower. */
 function verdictsOf(compared: readonly Comparison[]): string {
   const verdicts = compared.map(({ bulk, best }) => verdict(bulk, best))
   return listed(
@@ -200,7 +200,7 @@ function verdictsOf(compared: readonly Comparison[]): string {
   )
 }
 
-/** The benchmark points at which the best variant gains the least and the most. */
+/** The two benchmark points at which the speed-up of the best variant over `bsp` is smallest and largest. */
 function rangeOf(compared: readonly Comparison[]): string {
   const sorted = [...compared].sort((a, b) => a.best.speedup.median - b.best.speedup.median)
   const points = compared.map(({ point }) => point)
