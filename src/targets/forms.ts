@@ -100,8 +100,8 @@ const cuda: Forms = {
 }
 
 /**
- * By default, the printed code does not depend on the computer on which `arke emit` runs: it is for a processor with
- * AVX2.
+ * By default, the printed code does not depend on the computer on which `arke emit` runs: the code is for a processor
+ * with AVX2.
  */
 const avx2 = machineOf('#define __AVX2__ 1\n#define __FMA__ 1', defaultCaches)
 

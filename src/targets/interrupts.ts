@@ -37,7 +37,8 @@ function listenNoMore(): void {
 
 /**
  * Registers handlers. `stop` is called when a signal asks the process to end, before the process ends. The function
- * `exiting` is called when the process exits, and must not wait. Returns a function that removes both handlers.
+ * `exiting` is called when the process exits, and must not wait. Returns a function that removes the handlers `stop`
+ * and `exiting`.
  */
 export function onInterrupt(stop: () => Promise<void>, exiting: () => void): () => void {
   const ending: Ending = { stop, exiting }

@@ -6,7 +6,7 @@
 export const inline = '__device__ __forceinline__'
 
 export interface Declaration {
-  /** The lines of the comment that emitted code has above the declaration. */
+  /** The lines of the comment that the emitter writes above the declaration. */
   readonly note?: readonly string[]
   /** The names of the other declarations that the text of this declaration uses. */
   readonly uses: readonly string[]

@@ -1,12 +1,15 @@
 /**
  * Describes the cuda target (../description.ts). If kernels are emitted without a world, the cuda target assumes an
- * H200, or an H200 with other limits.
+ * H200, some of whose limits the user may have changed.
  */
 import { oneEach, sharedOut, type DeviceDescription } from '../../world/machine.ts'
 import type { GivenDevice, TargetDescription } from '../description.ts'
 import { h200 } from './machines.ts'
 
-/** The device memory for all worlds of a measurement, and the granularity of its allocations, in bytes. */
+/**
+ * The bytes of device memory for all worlds of a measurement together. Each heap size is a multiple of `granularity`
+ * bytes.
+ */
 const memory = 64 * 2 ** 30
 const granularity = 2 ** 21
 
@@ -30,7 +33,7 @@ export function describedGpu({ sharedBytes, registers }: GivenDevice = {}): Devi
     perProcessor: {
       ...perProcessor,
       ...(registers !== undefined && { registers }),
-      // A multiprocessor has room for one program of the largest size.
+      // A multiprocessor is assumed to have room for one program that uses the given amount of shared memory.
       ...(sharedBytes !== undefined && { sharedBytes: sharedBytes + perProcessor.reservedBytes }),
     },
   }

@@ -93,7 +93,7 @@ const SIGNATURES = {
 
 export type DriverFunction = keyof typeof SIGNATURES
 
-/** Every driver function by its exported name. A driver function that fails throws a CudaError. */
+/** The functions of the CUDA driver, by their exported names. A driver function that fails throws a CudaError. */
 export type Driver = { readonly [F in DriverFunction]: (...args: Argument[]) => void }
 
 /**
@@ -214,7 +214,7 @@ export function readInt(call: (out: Int32Array) => void): number {
   return out[0]
 }
 
-/** True if a driver query reports that the work has ended. */
+/** Returns true if a driver query reports that the queried work has ended. */
 export function isReady(query: () => void): boolean {
   try {
     query()

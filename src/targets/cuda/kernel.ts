@@ -21,8 +21,8 @@ export class Kernel implements gpu.Kernel {
   ) {}
 
   /**
-   * Returns the function handle in a context, valid for the life of the context. If a launch got the kernel handle and
-   * not the function handle, the driver would look up the function in every launch.
+   * Returns the function handle in a context, valid for the life of the context. If a launch received the kernel handle
+   * instead of the function handle, the driver would look up the function in every launch.
    */
   functionIn(context: bigint): bigint {
     this.device.makeCurrent(context)

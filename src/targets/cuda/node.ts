@@ -64,13 +64,13 @@ export function openLibrary(names: readonly string[], folders: readonly string[]
         },
       }
     } catch {
-      // The library file is missing, or is built for another machine. The loop tries to load the next path.
+      // If the library file is missing, or is built for another machine, the loop tries the next path.
     }
   }
   return undefined
 }
 
-/** Opens the libraries in the folder of `libraryPath` whose names match. */
+/** Opens the libraries that are in the same folder as `libraryPath` and whose file names match `names`. */
 export function openCompanions(libraryPath: string, names: RegExp): void {
   if (!isAbsolute(libraryPath)) return
   const folder = dirname(libraryPath)

@@ -14,7 +14,7 @@ export class Stream implements gpu.Stream {
     readonly device: Device,
     readonly handle: bigint,
     readonly context: bigint,
-    /** The number of multiprocessors that work on the stream may use. */
+    /** The number of multiprocessors on which kernels of the stream can run. */
     readonly processors: number,
   ) {}
 

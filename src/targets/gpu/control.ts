@@ -28,7 +28,9 @@ export interface WaitRecord {
  * that failed (0 if no assertion failed), and the program in which it failed.
  */
 const HEAD_WORDS = 4
-/** The value of `owner` if the program waited in a loop or at a barrier of its own program, and not for a flag. */
+/**
+ * The value of `owner` in a wait record if the program waited in a loop or at one of its barriers, and not for a flag.
+ */
 export const NO_FLAG = 0xffff_ffff
 const RECORD_WORDS = 4
 const BLOCKS_A_PIECE = 128

@@ -8,8 +8,9 @@
  *   - Addresses are device addresses as kernels use them. Host memory from `allocateHost` has the same address on the
  *     host and the device.
  *   - Objects own their driver resources until `close`. Every call that fails throws a `DeviceError`.
- *   - Allocating, freeing, loading code and creating streams may block until no kernel runs. Of all other calls, only
- *     `synchronize` and `copyOut` block. A caller that has launched kernels that wait must not make a blocking call
+ * - Allocating, freeing, loading code and creating streams may block until no kernel runs. Apart from allocating,
+ *   freeing, loading code and creating streams, only `synchronize` and `copyOut` block. A caller that has launched
+ *   kernels that wait must not make a blocking call
  *     before these kernels have ended.
  */
 import type { ProcessorLimits } from '../../world/machine.ts'

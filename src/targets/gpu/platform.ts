@@ -100,7 +100,7 @@ export interface Emitted {
    * a kernel writes must not overlap with the memory of any other parameter.
    */
   readonly writes: readonly string[]
-  /** The source lines of the waits. Entry i - 1 of the source lines belongs to site i of a wait record. */
+  /** The source lines of the waits. A wait record with the site number i refers to entry i - 1 of `waitSites`. */
   readonly waitSites: readonly string[]
   /**
    * The assertions of the kernel. `assertions` is undefined if the kernel has no assertions. Entry i - 1 of the list of

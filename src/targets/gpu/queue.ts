@@ -55,9 +55,9 @@ export class Queue implements Line {
   readonly #events: StreamEvent[] = []
   launched = 0
   settled = 0
-  /** The value of `launched` when the last event of the queue was recorded. */
+  /** The number of launches of the queue (`launched`) when its last event was enqueued. */
   #marked = 0
-  /** The value of `launched` when a graph last waited for the queue. */
+  /** The number of launches of the queue (`launched`) when a graph last waited for it. */
   joined = 0
   /** A callback for a launch that has ended with a failed assertion. */
   onFailure: (step: Step, failure: Failure) => void = () => {}
@@ -106,7 +106,7 @@ export class Queue implements Line {
     if (this.launched % launchesAnEvent === 0) this.mark()
   }
 
-  /** Records an event after the launches so far, so that `settle` can detect their end. */
+  /** Enqueues an event after all launches so far, so that `settle` can detect when these launches have ended. */
   mark(): void {
     if (this.settled === this.launched || this.#marks.at(-1)?.launched === this.launched) return
     const event = this.#events.pop() ?? this.stream.createEvent()

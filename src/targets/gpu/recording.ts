@@ -34,8 +34,8 @@ export interface RecordedKernel {
   /** The flag sets of the launch, by kernel parameter. */
   readonly flags: Readonly<Record<string, { readonly name: string }>>
   /**
-   * The group on which the kernel was launched. The events of the kernel contain rank numbers within this group. The
-   * field is undefined if the kernel was launched on the whole world.
+   * The group on which the kernel was launched. The events of the kernel contain rank numbers within this group.
+   * `members` is undefined if the kernel was launched on the whole world.
    */
   readonly members?: Members
 }

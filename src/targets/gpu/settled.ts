@@ -44,7 +44,9 @@ export interface Line {
   readonly settled: number
   /** True if the last launch polls or only handles flags, so that the next launch must not read tensors early. */
   readonly barsEarlyReads: boolean
-  /** Records an event after the launches so far, unless an event after the first `launched` launches exists. */
+  /**
+   * Enqueues an event after the launches so far, unless there is already an event after the first `launched` launches.
+   */
   markBehind(launched: number): void
   /**
    * Makes later launches of this sequence start after the first `launched` launches of another sequence. The sequence
@@ -83,7 +85,7 @@ interface Reading {
   kernel: string
   /** The number of launches of the sequence up to and including the early reader. */
   launched: number
-  /** Sequences of launches whose later launches run after the early reader. */
+  /** The sequences of launches in which all later launches must run after the early reader. */
   readonly followedBy: Set<Line>
 }
 
@@ -102,7 +104,7 @@ function heldBack(part: Accesses, { line, launched, kernel }: Reading): Held {
 
 export class Settled {
   readonly #written = new Set<object>()
-  /** Counts how often the world was idle. */
+  /** The number of times that the world has become idle. */
   #times = 0
   /** The early readers of each tensor memory, with at most one entry per sequence of launches. */
   readonly #readings = new Map<object, Reading[]>()
@@ -129,9 +131,9 @@ export class Settled {
   }
 
   /**
-   * Makes the given launches run after all launches that read early any tensor that the given launches write. The world
-   * calls `holdBack` before the given launches are enqueued, each on its own sequence or all on the sequence `on`. The
-   * result is a delayed launch, or undefined if no launch is delayed.
+   * Makes the given launches run after all early readers of the tensors that the given launches write. The world calls
+   * `holdBack` before the given launches are enqueued, each on its own sequence or all on the sequence `on`. The result
+   * is a delayed launch, or undefined if no launch is delayed.
    */
   holdBack(parts: readonly Accesses[], on?: Line): Held | undefined {
     if (this.#readings.size === 0) return undefined
@@ -171,7 +173,7 @@ export class Settled {
   }
 
   /**
-   * Records an event after every early reader before the first writing launch is enqueued. If the event for a second
+   * Enqueues an event after every early reader, before the first writing launch is enqueued. If the event for a second
    * writing launch were recorded only when that launch is enqueued, the event could follow the first writing launch in
    * the stream of the reader. The second writing launch would then wait for the first, although the first may wait for
    * the second.
@@ -181,7 +183,9 @@ export class Settled {
       for (const { line, launched } of readings) line.markBehind(launched)
   }
 
-  /** Adds the tensors that launches write to the set of written tensors. The world calls `note` for all launches. */
+  /**
+   * Extends the set of written tensors by those that the given launches write. The world calls `note` for all launches.
+   */
   note(parts: readonly Pick<Accesses, 'writes' | 'noted'>[]): void {
     for (const part of parts) {
       if (part.noted === this.#times) continue

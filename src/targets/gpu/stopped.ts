@@ -85,7 +85,7 @@ function describe(
   }
 }
 
-/** Returns the first node on a source line that satisfies a condition. */
+/** Returns the first IR node that belongs to the given source line and satisfies a condition. */
 const nodeAt = ({ executable }: Part, line: string, isWanted: (node: Node) => boolean): Node | undefined =>
   [...walk(executable.ir.body)].find((node) => isWanted(node) && node.site?.line === line)
 

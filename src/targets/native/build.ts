@@ -20,10 +20,10 @@ const targetFlags: readonly string[] = ['-std=c++17', '-O3', '-march=native']
 const meaningFlags = ['-fwrapv', '-ffp-contract=off', '-fno-math-errno', '-fno-trapping-math']
 
 /**
- * A kernel's vectors fill the widest registers. Functions that have no vector form in the compiler (fused multiply-add,
- * square root) are written as loops over lanes, and the compiler must turn each such loop into one instruction. Without
- * the flag `-mprefer-vector-width=512`, gcc avoids 64-byte registers if it tunes for an Intel processor, and computes
- * each lane by itself.
+ * The vectors of a kernel are as wide as the processor's widest registers. Functions that have no vector form in the
+ * compiler (fused multiply-add, square root) are written as loops over lanes, and the compiler must turn each such loop
+ * into one instruction. Without the flag `-mprefer-vector-width=512`, gcc avoids 64-byte registers if it tunes for an
+ * Intel processor, and computes each lane by itself.
  */
 const vectorFlags = (macros: string): string[] =>
   has(macros, '__x86_64__', '__AVX512F__') ? ['-mprefer-vector-width=512'] : []

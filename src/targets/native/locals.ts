@@ -1,7 +1,8 @@
 /**
  * Decides where the local variables of a C++ function are declared. A local variable is declared at the statement that
  * first sets it, if all its uses follow in the same block or in nested blocks. All other local variables are declared
- * as 0 at the head of the function, because a loop may carry their value from one iteration to the next.
+ * at the head of the function with the initial value 0, because a loop may carry their value from one iteration to the
+ * next.
  */
 import type { CodeFunction, Expression, Local, Statement } from '../cpu/code.ts'
 import { bodiesOf, childrenOf, operandsOf, resultOf } from '../cpu/walk.ts'

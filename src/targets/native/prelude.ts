@@ -28,7 +28,7 @@ const byLane = (head: string, each: string) => (lanes: number) => `static inline
 
 /**
  * Computes the minimum or maximum, where -0 is less than 0. If one operand is NaN, the result is the other operand. The
- * argument `join` combines zeros of different sign.
+ * bit operator `join` (or for the minimum, and for the maximum) yields the right zero for zeros of different sign.
  */
 const bound = (name: 'min' | 'max', type: string, integer: string) => {
   const [order, join] = name === 'min' ? ['<', '|'] : ['>', '&']

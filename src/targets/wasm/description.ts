@@ -4,7 +4,8 @@ import { cpuHeap } from '../cpu/description.ts'
 import type { TargetDescription } from '../description.ts'
 
 /**
- * The number of steps along K for which a panel of a matrix product fills half of the L1 cache (src/world/machine.ts).
+ * The number of steps along K for which a panel of a matrix product's right operand fills half of the L1 cache
+ * (src/world/machine.ts).
  */
 export const panelSteps = 512
 

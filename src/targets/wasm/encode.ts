@@ -73,7 +73,10 @@ export class Bytes {
  * `local.tee`.
  */
 export class Instructions extends Bytes {
-  /** The position of the last instruction if it is a local.set (otherwise -1), and the local that it sets. */
+  /**
+   * The position of the last instruction if this instruction is a `local.set` (otherwise -1), and the local that is
+   * set.
+   */
   private lastSet = -1
   private lastLocal = -1
 

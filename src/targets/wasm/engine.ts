@@ -70,8 +70,8 @@ function hash(bytes: Uint8Array): number {
 
 /**
  * The engine that compiles Code on the host. Rendering takes less time than reading a file, so the engine caches
- * nothing on disk. Two modules with equal contents return the same array, so that callers can recognise executables
- * that workers already have.
+ * nothing on disk. For two modules with equal contents, the engine returns the same byte array, so that callers can
+ * recognise executables that workers already have.
  */
 export function wasmEngine(features: WasmFeatures = wasmFeatures()): Engine {
   for (const [has, what] of [

@@ -32,8 +32,8 @@ const [firstHalves, secondHalves] = [byTurns(0), byTurns(2)]
 const isVector = (expression: Expression): boolean => wasmType(expression.type) === 'v128'
 
 /**
- * The size in bytes of the control page, the first page of a world's memory. Valid indexed addresses are above the
- * page.
+ * The size in bytes of the control page, the first page of a world's memory. Valid indexed addresses are above this
+ * control page.
  */
 const foldable = control.bytes
 

@@ -2,7 +2,7 @@
  * Assigns WebAssembly locals to the local variables of a function. A local variable is live from its first mention to
  * its last. Two local variables of the same type share a WebAssembly local if their live ranges do not overlap. A live
  * range that enters a loop from outside is extended to the end of the loop. A local variable whose first mention does
- * not dominate all others may carry a value from an earlier iteration, so it is live in the whole function.
+ * not dominate its other mentions may carry a value from an earlier iteration, so it is live in the whole function.
  */
 import type { CodeFunction, CodeType, Expression, Local, Statement } from '../cpu/code.ts'
 import { bodiesOf, childrenOf, operandsOf, resultOf } from '../cpu/walk.ts'
@@ -90,7 +90,8 @@ function livesOf(code: CodeFunction): Life[] {
       life.last = position
       continue
     }
-    // Inner loops come first, so that outer loops see a range that an inner loop has extended.
+    // Inner loops are processed first, because a live range that an inner loop has extended may reach into an outer
+    // loop.
     for (const loop of loops)
       if (life.first < loop.start && life.last >= loop.start && life.last < loop.end) life.last = loop.end
   }

@@ -31,8 +31,8 @@ const scalarStore: Record<MemoryKind, Access> = {
 }
 
 /**
- * Shuffle indices that gather the low one or two bytes of each 4-byte lane. In a narrow store, the bytes after the
- * gathered bytes are not stored.
+ * Shuffle indices that gather the low one or two bytes of each 4-byte lane. A store of 1 or 2 bytes per lane stores
+ * only the gathered bytes.
  */
 const lowBytes = [0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12]
 const lowHalves = [0, 1, 4, 5, 8, 9, 12, 13, 0, 1, 4, 5, 8, 9, 12, 13]
@@ -302,8 +302,8 @@ export class StatementRenderer {
   }
 
   /**
-   * Pushes the condition of a branch onto the stack. A test against zero needs no instruction if the branch can be
-   * inverted or if its condition already tests for zero.
+   * Pushes the condition of a branch onto the stack. If `inverted` is true, the negated condition is pushed; the
+   * negation of an i32 test for zero is the tested value itself.
    */
   private condition(condition: Expression, inverted: boolean): void {
     const { kind } = condition

@@ -8,10 +8,11 @@ import { inline, type MadeDeclaration } from '../declaration.ts'
 import { registerTypeName } from './spell.ts'
 
 /**
- * Returns a device function for a TMA copy of a tensor with the given number of axes. The function takes coordinates in
- * elements, innermost axis first. TMA reads out of bounds return zeros, and their bytes still count towards the
- * mbarrier. TMA writes out of bounds are dropped. A multicast copy writes to the same shared address in each program of
- * the cluster whose bit is set in `places`, and its bytes count towards the mbarrier of each of these programs.
+ * Returns a device function for a TMA copy of a tensor with the given number of axes. The device function takes
+ * coordinates in elements, innermost axis first. TMA reads out of bounds return zeros, and their bytes still count
+ * towards the mbarrier. TMA writes out of bounds are dropped. A multicast copy writes to the same shared address in
+ * each program of the cluster whose bit is set in `places`, and the copied bytes count towards the mbarrier of each of
+ * these programs.
  */
 export function tensorCopy(kind: 'load' | 'multicast' | 'store', axes: number): MadeDeclaration {
   const name = `tma_${kind}_${axes}d`

@@ -1,8 +1,9 @@
 /**
- * Tests that the decisions by which the last IR stage becomes text agree with that stage. The attribute `by` of a node
- * says whether an engine (TMA or the matrix unit) accesses memory. The checker explores the kernel with the attribute
- * `by`, so the CUDA text must use the same engine for the same nodes. The start of the program initialises each barrier
- * for a number of arrivals, so the text must make as many.
+ * Tests that the IR of the last stage agrees with the decisions by which this IR is rendered as CUDA text. The
+ * attribute `by` of a node says whether an engine (TMA or the matrix unit) accesses memory. The checker explores the
+ * kernel with the attribute `by`, so the CUDA text must use the same engine for the same nodes. The start of the
+ * program initialises each barrier for a number of arrivals, so the emitted text must arrive at the barrier exactly as
+ * often.
  */
 import { attribute, walk, type Node } from '../../../ir/node.ts'
 import { isLoop, opOf, type Completion } from '../../../ir/ops/index.ts'
@@ -43,14 +44,17 @@ export function expectAgreement(decisions: Decisions): void {
   }
 }
 
-/** Throws an error if the decisions say that a loop polls or repeats otherwise than the IR states. */
+/**
+ * Throws an error if the decisions and the IR differ in how often a loop polls the abort word, or in whether the
+ * threads of a group execute the loop together.
+ */
 function expectPolls(loop: Node, { ir, loops }: Decisions): void {
   const { polls, together = false } = loop.attributes
   if (polls !== loops.polling.get(loop) || together !== loops.together.has(loop))
     throw new KernelError(`${ir.name}: the decisions say that ${loop.op} polls otherwise`, loop.site)
 }
 
-/** Throws an error if a barrier is initialised for another number of arrivals than the text makes. */
+/** Throws an error if a barrier is initialised for more or fewer arrivals than the emitted text makes. */
 function expectArrivals(node: Node, decisions: Decisions): void {
   const initialised = attribute<readonly number[]>(node, 'arrivals')
   for (const [i, declared] of node.inputs.entries()) {

@@ -4,10 +4,10 @@
  * The operands and the result of an elementwise op have the same layout, and so do the values that a loop or branch
  * carries. Fragments that must have the same layout form a class. A `dot` requires the accumulator layout for its
  * accumulator, and the operand layout for a left operand in registers. Reductions, `expand` and `broadcast` relate the
- * layout of a matrix to the layouts of its rows and columns, in both directions. A class without layout requirements
- * gets the blocked layout. A class of matrices that no matrix product constrains, but whose rows or columns other
- * fragments use, gets the accumulator layout. A matrix product with few rows may swap its operands, if nothing else
- * constrains the layout of its accumulator.
+ * layout of a matrix to the layouts of its rows and columns, in both directions. A class of fragments without layout
+ * requirements gets the blocked layout. A class of matrices that no matrix product constrains, but whose rows or
+ * columns other fragments use, gets the accumulator layout. A matrix product with few rows may swap its operands, if
+ * nothing else constrains the layout of its accumulator.
  *
  * If two layout requirements contradict each other, a `Conflict` names the fragment and the node that needs the
  * fragment in another layout. The stage `layouts` (`conversions.ts`) resolves a conflict by a `convert` between the
@@ -105,7 +105,7 @@ const isCheap = (node: Node): boolean => Number(opOf(node).operations) <= mostRe
 
 /**
  * True if each element of a fragment is computed from its indices alone, so that any thread can compute it in any
- * layout. False for the result of an expensive op, which is kept in registers.
+ * layout. The function returns false for the result of an expensive op, which is kept in registers.
  */
 export function isIndexed(node: Node): boolean {
   if (node.op === 'iota') return true
@@ -128,7 +128,10 @@ export const isOneOfMany = (node: Node): boolean =>
   shapeOf(node.inputs[0]).length === 2 &&
   shapeOf(node.inputs[0]).every((extent) => extent === 1)
 
-/** True if a fragment uses the registers of another node. A broadcast fragment repeats elements of its source. */
+/**
+ * True if a fragment has no registers of its own, because it uses the registers of another node. A broadcast fragment
+ * repeats elements of its source.
+ */
 export const hasNoRegisters = (node: Node): boolean =>
   node.op === 'result' || node.op === 'combine' || opOf(node).elements === 'stretched'
 

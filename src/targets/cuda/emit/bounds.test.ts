@@ -74,7 +74,8 @@ describe('shared tiles of matrix operands', () => {
   it('divides a tile of 224 columns into panels of 32 columns', () => {
     const text = textOf({ BM: 128, BN: 224, BK: 64, stages: 4 })
     expect(text).toContain('wgmma.mma_async.sync.aligned.m64n224k16')
-    // Panels of 64 rows are 4096 bytes apart in shared memory, and groups of 8 rows are 512 bytes apart.
+    // Panels of 64 rows x 32 columns start 4096 bytes apart in shared memory, and groups of 8 rows start 512 bytes
+    // apart.
     expect(text).toMatch(/wgmma_operand<64>\([^;]*, 4096, 512\);/)
     expect(text.match(/tma_load_2d\(b_tile/g)).toHaveLength(7)
   })

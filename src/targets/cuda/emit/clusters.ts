@@ -1,9 +1,9 @@
 /**
  * Implements the stage `clusters`: the programs (thread blocks) of a cluster load a common tile only once. A multicast
  * copy of n programs is divided into n horizontal strips (attribute `parts`). Each program copies one strip into the
- * shared tiles of all n programs, and each program's full barrier completes when all strips have arrived. A slot of the
- * ring may be filled again only after all n programs have released it, so a release arrives at the empty barriers of
- * all n programs (attribute `multicast` of the arrival).
+ * shared tiles of all n programs, and in each program the barrier that marks a slot as full completes when all strips
+ * have arrived. A slot of the ring may be filled again only after all n programs have released it, so a release arrives
+ * at the empty barriers of all n programs (attribute `multicast` of the arrival).
  *
  * All programs of a cluster make the same copies only if, along each axis, the number of tiles is a multiple of the
  * number of programs per cluster. The stage derives such multiples from the known divisors of the extents. If a number
@@ -95,13 +95,13 @@ function dividedUp(node: Node, by: number): Node | undefined {
   return sum.op === 'add' && isConstant(sum.inputs[1], by - 1) ? sum.inputs[0] : undefined
 }
 
-/** Maps each copy that the programs of a cluster can share to the empty barriers of its ring. */
+/** Maps each copy that the programs of a cluster can share to the barriers that mark the slots of its ring as empty. */
 function sharedCopies(ir: KernelIR, cluster: readonly number[], facts: EmitFacts): ReadonlyMap<Node, Node> {
   const plans = copiesIn(ir, facts)
   const found = new Map<Node, Node>()
   /**
-   * Visits the copies of a block. The node `around` declares the empty barriers for which the producer waits before the
-   * block.
+   * Visits the copies of a block. If the producer waits before the block until a slot of the ring is empty, `around` is
+   * the node that declares the barriers for this wait.
    */
   const visit = (block: Block, around: Node | undefined): void => {
     let empty = around

@@ -51,7 +51,7 @@ describe('code', () => {
   it('knows its own parentheses', () => {
     const sums = plus(word('a'), word('b'))
     expect(bare(group(sums))).toBe(sums)
-    // The text begins and ends with parentheses that belong to different operands.
+    // The text begins with a parenthesis of the left operand and ends with a parenthesis of the right operand.
     const two = product(group(sums), group(sums))
     expect(bare(two).asText).toBe('(a + b) * (a + b)')
     expect(operand(two).asText).toBe('((a + b) * (a + b))')

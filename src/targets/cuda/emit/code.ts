@@ -1,12 +1,13 @@
 /**
- * Represents the code of a kernel as a tree. The class `Code` holds the subtrees, the declarations of the device
- * library that the code uses, and the form of the expression. Renderers compose code with the tag `code` and with the
- * functions of this file. A tree is converted to text only when the kernel is written (`emit.ts`), so no decision can
- * depend on the text. The form of an expression says, for example, whether the expression is a single name or a sum.
- * The width of a tree in columns is the sum of the widths of its leaves.
+ * Represents the code of a kernel as a tree. A node of the tree is a `Code` object: it consists of strings and other
+ * `Code` objects, and lists the declarations of the device library that its text uses. Renderers compose code with the
+ * tag `code` and with the functions of this file. A tree is converted to text only when the kernel is written
+ * (`emit.ts`), so no decision can depend on the text. The form of an expression says, for example, whether the
+ * expression is a single name or a sum. The width of a piece of code, in columns of text, is the sum of the widths of
+ * the strings in its tree.
  */
 
-/** The form of an expression, which determines where parentheses are necessary. */
+/** The outermost syntax of an expression, such as a sum or a cast, which determines where parentheses are necessary. */
 type Form =
   /**
    * One word: a name, or a literal without a decimal point or sign. `value` is defined if the literal is a decimal
@@ -24,9 +25,9 @@ type Form =
 
 export class Code {
   readonly #parts: readonly (string | Code)[]
-  /** The width of the code in columns. */
+  /** The width of the code, in columns of text. */
   readonly columns: number
-  /** The names of the declarations that the code mentions. */
+  /** The names of the declarations of the device library that the code mentions. */
   readonly uses: ReadonlySet<string>
   readonly form: Form
   #text: string | undefined
@@ -134,7 +135,7 @@ export function hasSum({ form }: Code): boolean {
   return form.kind === 'sum' || (form.kind === 'product' && (hasSum(form.left) || hasSum(form.right)))
 }
 
-/** True if the first operand is in parentheses or is a cast. */
+/** True if the text of an expression begins with an operand that is in parentheses or is a cast. */
 export function opensWithGroup({ form }: Code): boolean {
   if (form.kind === 'sum' || form.kind === 'product') return opensWithGroup(form.left)
   return form.kind === 'group' || form.kind === 'cast'
@@ -152,7 +153,10 @@ export function all(conditions: readonly (Code | undefined)[]): Code | undefined
   return defined.length > 0 ? joined(defined, ' && ') : undefined
 }
 
-/** The code of the register index `i` of an unrolled loop, and of the indices of the two elements of pair `p`. */
+/**
+ * The code of the register index `i` of an unrolled loop, and of the indices of the two elements in a pair with number
+ * `p`.
+ */
 export const REGISTER = word('i')
 export const EVEN = group(product(2, word('p')))
 export const ODD = group(plus(product(2, word('p')), integer(1)))

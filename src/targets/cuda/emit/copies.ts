@@ -105,8 +105,8 @@ export class CopyPlanner {
   }
 
   /**
-   * Returns the reason why neither TMA nor cp.async can make a copy in flight, so that the copy completes immediately.
-   * Returns undefined if TMA or cp.async can make the copy.
+   * Returns the reason why a copy must be synchronous, because neither TMA nor cp.async can make it. Returns undefined
+   * if TMA or cp.async can make the copy.
    */
   atOnce(node: Node): string | undefined {
     const { how } = this.ofCopy(node)
@@ -228,7 +228,8 @@ function tensorPlan(view: TileView, tile: Tile, inShared: Node, parts = 1): Tens
   const columns = shape[shape.length - 1]
   const rows = shape.length === 2 ? shape[0] : 1
   const boxRows = rows / parts
-  // One row of a larger tile must start at a multiple of 128 bytes for TMA. A row of a swizzled tile is not contiguous.
+  // TMA can copy one row of a larger shared tile only if the row starts at a multiple of 128 bytes. A row of a swizzled
+  // tile is not contiguous.
   const isRow = shape.length === 1 && inShared.op === 'pick'
   if (isRow && ((tile.columns * bytes) % 128 !== 0 || tile.span > 0)) return undefined
   if ((columns * bytes) % 16 !== 0) return undefined
@@ -240,7 +241,8 @@ function tensorPlan(view: TileView, tile: Tile, inShared: Node, parts = 1): Tens
   for (let column = 0; column < columns; column += width)
     for (let row = 0; row < boxRows; row += height)
       boxes.push({ row, column, offset: column * bytes * rows + row * width * bytes })
-  // Narrow panels with an odd number of rows may start at addresses that TMA does not accept.
+  // If panels (strips of columns) are narrow and have an odd number of rows, they may start at addresses that TMA does
+  // not accept.
   if (boxes.some(({ offset }) => offset % 128 !== 0)) return undefined
   const box = shape.length === 1 ? [width] : [width, height]
   return { how: 'tensor', map: mapOf(view, box, swizzleOf(tile)), boxes, bytes: rows * columns * bytes }

@@ -1,7 +1,7 @@
 /**
  * Makes all decisions about a kernel before it is rendered as CUDA C++. The analyses run in the order of their
  * dependencies. The stages of the CUDA target (`../stages.ts`) rewrite the IR according to some decisions, then call
- * `decide` again for the new IR. The renderers use the other decisions.
+ * `decide` again for the new IR. The renderers use the decisions that no stage has written into the IR.
  */
 
 import { analysis } from '../../../ir/analysis.ts'
@@ -78,7 +78,9 @@ function memoryOf(ir: KernelIR, facts: EmitFacts): Omit<Basis, 'roles'> {
 /** Returns the plans of the copies of a kernel. The kernel may still contain values that are needed in two layouts. */
 export const copiesIn = (ir: KernelIR, facts: EmitFacts): CopyPlanner => memoryOf(ir, facts).copies
 
-/** Finds a value of the kernel that is needed in two layouts. Returns undefined if there is none. */
+/**
+ * Finds a value of the kernel that is needed in two layouts. Returns undefined if no value is needed in two layouts.
+ */
 export const conflictIn = analysis('layout conflicts', conflictOf, (ir) => conflictOf(ir, { tensors: {} }))
 
 function conflictOf(ir: KernelIR, facts: EmitFacts): Conflict | undefined {
@@ -165,7 +167,7 @@ function decided(ir: KernelIR, facts: EmitFacts): Decisions {
   }
 }
 
-/** The group that executes each node. */
+/** Maps each IR node to the group of warps that executes it. */
 function groupsOf(ir: KernelIR, roles: RolesPlan): ReadonlyMap<Node, Group> {
   const groups = new Map<Node, Group>()
   const visit = (block: Block, group: Group): void => {
@@ -180,7 +182,7 @@ function groupsOf(ir: KernelIR, roles: RolesPlan): ReadonlyMap<Node, Group> {
 
 interface MemoryUsers {
   readonly tiles: ReadonlyMap<Node, Tile>
-  /** The stores that TMA makes if their staging buffers fit. */
+  /** Maps each store that TMA can make to its plan. TMA makes the store only if its staging buffers fit. */
   readonly stores: ReadonlyMap<Node, TensorPlan>
   readonly groupOf: ReadonlyMap<Node, Group>
   readonly roles: RolesPlan
@@ -191,13 +193,13 @@ interface MemoryPlan {
   readonly space: SharedSpace
   readonly shared: SharedPlan
   readonly record: RecordPlan | undefined
-  /** The stores that TMA makes. */
+  /** Maps each store that TMA makes to its plan. */
   readonly stores: ReadonlyMap<Node, TensorPlan>
 }
 
 /**
- * Plans the shared memory of a program. Giving each node its own scratch memory needs the fewest thread barriers. If
- * these regions do not fit into shared memory together, the nodes of a group use one region in turn.
+ * Plans the shared memory of a program. The fewest thread barriers are needed if each node has scratch memory of its
+ * own. If so much scratch memory does not fit into shared memory, the nodes of a group use one region in turn.
  */
 function planMemory(ir: KernelIR, facts: EmitFacts, users: MemoryUsers): MemoryPlan {
   const plan = (inTurn: boolean): MemoryPlan => {
@@ -305,7 +307,7 @@ function planArrivers(ir: KernelIR, groupOf: ReadonlyMap<Node, Group>): Readonly
   return arrivers
 }
 
-/** The number of hardware arrivals that complete a phase of declared barriers. */
+/** The number of hardware arrivals that complete one phase of the mbarriers that a node declares. */
 export const hardwareArrivals = (node: Node, { arrivers }: Pick<Decisions, 'arrivers'>): number =>
   attribute<number>(node, 'arrivals') * (arrivers.get(node) ?? 1)
 
@@ -326,5 +328,5 @@ function planWritten({ body, world }: KernelIR, isByEngine: (node: Node) => bool
   return (ref) => writtenWhere(ref).has(origin(ref).base)
 }
 
-/** The tensors and shared tiles that a node writes itself. */
+/** The tensors and shared tiles that a node writes, not counting the writes of nodes in its blocks. */
 export const writtenBases = (node: Node): Node[] => writtenRefs(node).map((ref) => origin(ref).base)

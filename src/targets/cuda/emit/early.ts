@@ -1,10 +1,11 @@
 /**
  * Finds copies that a kernel may start before the previous kernel of the stream has ended (programmatic dependent
  * launch). A role of one thread that only copies into shared memory depends only on the tensors from which it copies.
- * The host passes a kernel parameter that says whether any running launch writes tensors from which this role copies.
- * If no running launch writes these tensors, the role starts without waiting for the previous kernel. For example, a
- * producer can load the first tiles of weights or of a KV cache before the previous kernel has ended, so that device
- * memory is not idle between two kernels. All other threads of the kernel wait for the previous kernel.
+ * A kernel parameter, set by the host, says whether any running launch writes tensors that such a copying role reads.
+ * If no running launch writes the tensors that a role copies, the role starts without waiting for the previous kernel.
+ * For example, a producer can load the first tiles of weights or of a KV cache before the previous kernel has ended, so
+ * that device memory is not idle between two kernels. All threads outside the warps of the role that starts early wait
+ * for the previous kernel.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
@@ -29,7 +30,7 @@ export interface EarlyPlan {
   readonly reads: readonly string[]
   /**
    * The number of threads in the warps of the role that starts early, including threads of other roles in these warps.
-   * None of the threads in these warps waits for other threads during the setup of the program.
+   * During the setup of the program, no thread in the warps of the early role waits for other threads.
    */
   readonly threads: number
 }

@@ -45,7 +45,7 @@ import type { Uses } from './uses.ts'
 import { Names } from './names.ts'
 import { Writer } from './writer.ts'
 
-/** The code of a fragment. */
+/** The C++ code with which a thread refers to the elements of a fragment. */
 export interface FragmentText {
   readonly layout: Layout
   /** Returns the code of element `i` of the executing thread. A 16-bit element is rendered as its bits (u16). */
@@ -177,7 +177,8 @@ export class Emission {
   }
 
   /**
-   * Writes the code of a group of warps. The group has a scope of names and a list of remembered variables of its own.
+   * Writes the code of a group of warps. The group gets a scope of names of its own, and a list of its variables that
+   * keep their value between loop iterations.
    */
   within(group: Group, body: () => void): void {
     const outer = { group: this.group, remembered: this.remembered }
@@ -230,8 +231,8 @@ export class Emission {
   }
 
   /**
-   * Writes the exchange of a node's elements, step by step as the IR states it. `meet` is a thread barrier of the group;
-   * the caller writes the other steps.
+   * Writes the steps, stated in the IR, by which threads exchange the elements of a node. The step `meet` is a thread
+   * barrier of the group; the functions in `steps` write the other steps.
    */
   exchange(node: Node, steps: Partial<Record<Exclude<ExchangeStep, 'meet'>, () => void>>): void {
     const stated = exchangeOf(node)
@@ -276,12 +277,15 @@ export class Emission {
     return text
   }
 
-  /** Sets the text of a scalar. The text of the scalar may mention variables whose value changes later. */
+  /**
+   * Sets the C++ expression that stands for a scalar. The expression may mention variables that are assigned again
+   * later.
+   */
   setScalar(node: Node, text: Code): void {
     this.#scalars.set(node, text)
   }
 
-  /** Sets the text of a scalar to a variable that holds only this scalar. */
+  /** Makes a variable that holds nothing else stand for a scalar in the C++ text. */
   setVariable(node: Node, variable: Variable): void {
     this.#scalars.set(node, variable)
     this.#variables.set(node, variable)
@@ -457,7 +461,10 @@ export class Emission {
   }
 }
 
-/** The text of the second element of pair `p`, or 0 if the count is odd and `p` is the last pair. */
+/**
+ * The text of the second 16-bit element in register `p`, or 0 if the number of elements is odd and `p` is the last
+ * register.
+ */
 export const oddOf = (count: number, text: Code): Code =>
   count % 2 === 0 ? text : code`2 * p + 1 < ${count} ? ${text} : 0`
 

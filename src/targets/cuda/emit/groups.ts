@@ -27,8 +27,8 @@ import { is16Bit } from './spell.ts'
 export interface Group {
   readonly name: string
   /**
-   * The duty of the role (producer, consumer or courier), or undefined for the whole program and for roles that the
-   * kernel's author wrote.
+   * The duty of the role (producer, consumer or courier, which sends data), or undefined for the whole program and for
+   * roles that the kernel's author wrote.
    */
   readonly duty: Duty | undefined
   /** The number of the group's first thread within the program. */
@@ -229,9 +229,10 @@ function sendingRegisters(role: Block, warps: number): number {
 
 /**
  * Returns a text that says what a courier role (a role that sends data on idle warps of the producer) would cost, or
- * undefined if it costs nothing. A courier costs nothing if two conditions hold. First, the producer needs only one
- * thread, so that its other warps are idle. Second, either `setmaxnreg` redistributes the registers, or the registers
- * suffice for a second program per multiprocessor if shared memory has room for one.
+ * undefined if it costs nothing. A courier (a role that sends data) costs nothing if two conditions hold. The first
+ * condition is that the producer needs only one thread, so that its other warps are idle. The second condition is that
+ * either `setmaxnreg` redistributes the registers, or the registers suffice for a second program per multiprocessor if
+ * shared memory has room for one.
  */
 export function costOfCourier(
   { groups, block }: RolesPlan,
@@ -308,7 +309,7 @@ const isByOneThread: Readonly<Record<SyncName, boolean>> = {
 
 function needsOneThread(role: Block, copies: CopyPlanner): boolean {
   return [...walk(role)].every((node) => {
-    // A role that stores through staging memory needs several threads to fill it.
+    // A role that stores through staging memory needs several threads to fill the staging memory.
     if (opOf(node).completes === 'at drain') return false
     if (isAsync(node)) return copies.ofCopy(node).how === 'tensor'
     if (opOf(node).effect === 'sync' && !entryOf(isByOneThread, node)) return false

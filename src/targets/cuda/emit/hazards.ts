@@ -41,8 +41,8 @@ export interface Access {
   /** The number of boxes of this TMA store that TMA may still be reading from staging memory. */
   readonly boxes?: number
   /**
-   * Identifies the assignment of elements to threads. If two accesses have equal strings, each element is accessed by
-   * the same thread in both.
+   * A string that identifies the assignment of elements to threads. If the strings of two accesses are equal, the same
+   * thread makes both accesses to an element.
    */
   readonly dealt: string
 }
@@ -331,8 +331,8 @@ export class Hazards {
   }
 
   /**
-   * Adds all accesses of a loop as pending accesses of its previous iteration. Must be called before the accesses of
-   * the loop's body are added.
+   * Adds all accesses of a loop as pending accesses of its previous iteration. This function must be called before the
+   * accesses of the loop's body are added.
    */
   enterLoop(loop: Node, plans: Plans): void {
     for (const block of loop.blocks)
@@ -411,8 +411,8 @@ function countsUp(node: Node): boolean {
 }
 
 /**
- * True if every iteration of a loop refers to a different tile. Each loop index must select the tile along an axis
- * whose window does not change during the loop.
+ * True if a reference denotes a different tile in every iteration of a loop. Each loop index must select the tile along
+ * an axis whose window does not change during the loop.
  */
 function isDistinct(ref: Node, loop: Node): boolean {
   if (loop.op !== 'for' && loop.op !== 'persistent') return false

@@ -245,11 +245,14 @@ function firstRow({ rowWarps, rowTiles, warpsOfRow, isWarpgroups }: Spread, grou
 export const firstColumn = ({ columnWarps, columnTiles }: Spread): Code =>
   columnWarps === 1 ? integer(0) : code`thread / 32 % ${columnWarps} * ${TILE_COLUMNS * columnTiles}`
 
-/** Returns a condition that is true if the executing warp is among the first `count` warps that hold its rows. */
+/** Returns a condition: the executing warp is one of the first `count` warps among those that hold the same rows. */
 const isFirstOfRow = ({ rowWarps, warpsOfRow }: Spread, count: number): Code =>
   rowWarps === 1 ? code`thread < ${32 * count}` : code`thread / 32 % ${warpsOfRow} < ${count}`
 
-/** The register of a row (column) layout that corresponds to register `i` of the matrix layout. */
+/**
+ * The index of the register that holds, in a layout of rows (or columns), the row (or column) of a matrix's register
+ * `i`.
+ */
 export function sliceIndex(kind: 'rows' | 'columns', { spread }: Layout, index: Code): Code {
   const i = operand(index)
   const { rowTiles, columnTiles } = spread!

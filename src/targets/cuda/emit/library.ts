@@ -13,7 +13,9 @@ const fixed = { ...fixedPrelude, ...COMMON, ...RECORDING, ...STAGING }
 
 export type DeviceName = keyof typeof fixed
 
-/** The names of the declarations that are equal for all kernels, as `Code` that records the use of a declaration. */
+/**
+ * Maps the name of each declaration that is equal for all kernels to `Code` that records the use of the declaration.
+ */
 export const lib = Object.fromEntries(Object.keys(fixed).map((name) => [name, word(name, name)])) as Readonly<
   Record<DeviceName, Code>
 >

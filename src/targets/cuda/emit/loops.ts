@@ -22,8 +22,8 @@ export interface LoopPlan {
    */
   readonly polling: ReadonlyMap<Node, number>
   /**
-   * The `until` loops (repeated loads of flag-in-data words) that all threads of the group repeat together. Any other
-   * `until` loop is repeated by each thread independently of the other threads.
+   * The `until` loops (repeated loads of flag-in-data words) that all threads of the group repeat together. An `until`
+   * loop outside this set is repeated by each thread independently of the other threads.
    */
   readonly together: ReadonlySet<Node>
 }

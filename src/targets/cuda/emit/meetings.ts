@@ -8,7 +8,7 @@ import { isOfStart, isPassive, opOf } from '../../../ir/ops/index.ts'
 import { outlivesNode } from './scratch.ts'
 
 interface ExchangeKind {
-  /** Describes the exchange to a reader of the decisions. */
+  /** A text for the printed decisions that says how threads exchange the value. */
   readonly what: string
   readonly steps: readonly ExchangeStep[]
 }
@@ -33,9 +33,11 @@ export const exchanges = {
     what: 'threads write it to shared memory, and read it when it is used',
     steps: ['write', 'meet'],
   },
-  /** One thread computes the value and writes it to the exchange buffer of the group, which is used again. */
+  /**
+   * One thread computes the value and writes it to the exchange buffer of the group, which other exchanges use, too.
+   */
   leader: { what: 'one thread obtains it for all', steps: ['write', 'meet', 'read', 'meet'] },
-  /** Every warp writes a partial result to the exchange buffer of the group, which is used again. */
+  /** Every warp writes a partial result to the exchange buffer of the group, which other exchanges use, too. */
   warps: { what: 'warps exchange partial results', steps: ['write', 'meet', 'read', 'meet'] },
 } as const satisfies Record<string, ExchangeKind>
 
@@ -52,14 +54,14 @@ export function exchangeInScratch(node: Node): Exchange {
  * after that synchronisation only compute values.
  */
 export function haveJustMet(nodes: readonly Node[]): boolean {
-  // At the start of a program, an early role does not wait for the other threads.
+  // A role that starts before the previous kernel has ended does not wait for other threads at the start of a program.
   const last = nodes.findLast((node) => !isOfStart(node) && (!isPassive(node) || isExchanged(node)))
   return last !== undefined && endsWithMeeting(last)
 }
 
 /** True if all threads of the group synchronise at the end of the node. */
 function endsWithMeeting(node: Node): boolean {
-  // A `last` node exchanges a value before its block, not at its end.
+  // At a `last` node, threads exchange a value before the block of the node, not at the end of the node.
   if (isExchanged(node) && node.blocks.length === 0) return exchangeOf(node).at(-1) === 'meet'
   return opOf(node).meets === 'barrier'
 }

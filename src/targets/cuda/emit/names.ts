@@ -16,7 +16,7 @@ export class Names {
     return name
   }
 
-  /** Runs `body`. Names that are taken inside `body` are available again after `body`. */
+  /** Calls `body`. Names that are taken during the call are available again after the call. */
   scope<T>(body: () => T): T {
     const outer = this.#taken
     this.#taken = new Set(outer)
@@ -29,9 +29,9 @@ export class Names {
 }
 
 /**
- * Returns the C++ function name of a kernel. The name must differ from all types and from the functions of CUDA and C.
- * The name of a kernel may equal the name of a device function, because C++ distinguishes functions with different
- * parameters.
+ * Returns the C++ function name of a kernel. The function name must differ from all types and from the functions of
+ * CUDA and C. The name of a kernel may equal the name of a device function, because C++ distinguishes functions with
+ * different parameters.
  */
 export const kernelName = (name: string): string => (functions.has(name) ? name : new Names(known).take(name))
 

@@ -10,11 +10,12 @@
  *   boxes, operands, …  how fragments pass through shared memory to TMA or the matrix unit (ir/ops/staging.ts)
  *   dot.wait, held, …   waits for the matrix unit, and releases of slots that wait for it (ir/ops/products.ts)
  *
- * The stage `order` also adds attributes: `by` (which unit accesses memory), `early` (a load of a role that may start
- * early, and its order), `exchange` (how the threads exchange a value), `joins` (a thread barrier that is redundant
- * because another one directly precedes it), `apart` (the iterations of a loop are divided among the threads), and
- * `polls` and `together` (after how many iterations the threads decide together whether the launch has been aborted).
- * `hazards.ts` decides which synchronisation two accesses need. A role of one thread needs no thread barriers.
+ * The stage `order` also adds attributes: `by` (which unit accesses memory), `early` (marks a load of a role that may
+ * start before the previous kernel has ended), `exchange` (how the threads exchange a value), `joins` (a thread barrier
+ * that is redundant because another one directly precedes it), `apart` (the iterations of a loop are divided among the
+ * threads), and `polls` and `together` (after how many iterations the threads decide together whether the launch has
+ * been aborted). `hazards.ts` decides which synchronisation two accesses need. A role of one thread needs no thread
+ * barriers.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { withDecisions } from '../../../ir/decisions.ts'
@@ -35,7 +36,7 @@ function withOrder(ir: KernelIR, decisions: Decisions): KernelIR {
   return withDecisions({ ...ir, body }, 'order', ordering.decisions)
 }
 
-/** Copies the body of the kernel. It begins with its declarations and the ops at the start of a program. */
+/** Copies the body of the kernel. The copy begins with the declarations and the ops at the start of a program. */
 function wholeBody(ordering: Ordering, body: Block): Block {
   const { copier, plans, staging } = ordering
   const atStart = (): void => {
@@ -55,14 +56,14 @@ function wholeBody(ordering: Ordering, body: Block): Block {
 
 const copied: Step = (ordering, node) => ordering.copy(node)
 
-/** The body of the kernel begins with its declarations, so they have been copied when their turn comes. */
+/** The declarations in the body of the kernel are copied before all other ops, so they are not copied again. */
 const declaration: Step = ({ copier }, node) => (copier.map.has(node) ? 'drop' : copier.copyAsIs(node))
 
 const refused: Step = (_, { op }) => {
   throw new Error(`${op} is not an op of the stage before \`order\``)
 }
 
-/** One entry per op. The type checker reports an op without an entry. */
+/** The step for each op. The TypeScript compiler reports an error if an op has no step. */
 const steps: Readonly<Record<OpName, Step>> = {
   ...opsWith({ effect: 'pure' }, accesses.value),
   ...opsWith({ effect: 'declare' }, declaration),
@@ -76,7 +77,7 @@ const steps: Readonly<Record<OpName, Step>> = {
   ...opsWith({ completes: 'at quiet' }, accesses.copyInFlight),
   ...opsWith({ completes: 'at barrier' }, accesses.copyAsync),
   dot: accesses.dot,
-  // The epochs in flag-in-data words order these accesses.
+  // Accesses to flag-in-data words are ordered by the epochs in the words.
   'words.post': copied,
   'words.take': copied,
   wait: control.wait,

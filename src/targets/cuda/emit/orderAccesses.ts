@@ -98,9 +98,9 @@ export function store(ordering: Ordering, node: Node): Node {
 }
 
 /**
- * Inserts a TMA store of a fragment, box by box. Boxes use two staging buffers alternately, so TMA must have read the
- * box before the last one. After a store of an odd number of boxes, the next store begins with the buffer of the last
- * box.
+ * Inserts a TMA store of a fragment, box by box. Boxes use two staging buffers alternately. Before threads write a box
+ * to a buffer, TMA must have read the box that the buffer held. After a store of an odd number of boxes, the next store
+ * begins with the buffer that held the last box.
  */
 function storeBoxes(ordering: Ordering, node: Node, plan: TensorPlan): Node {
   const { site } = node
@@ -147,9 +147,9 @@ export function copyAsync(ordering: Ordering, node: Node): Node {
 }
 
 /**
- * Adds the synchronisation of a copy in flight. TMA copies from a shared tile to a tensor; other roles, or this role
- * before its last thread barrier, may have accessed both with ordinary accesses. Threads (cp.async) copy from a
- * tensor to a shared tile.
+ * Adds the synchronisation that a copy in flight needs. TMA copies from a shared tile to a tensor; other roles, or this
+ * role before its last thread barrier, may have accessed the tile and the tensor by ordinary loads and stores. Threads
+ * (cp.async) copy from a tensor to a shared tile.
  */
 export function copyInFlight(ordering: Ordering, node: Node): Node {
   // Copies by cp.async are ordinary accesses, which need no proxy fence.

@@ -13,7 +13,10 @@ import type { Ordering } from './ordering.ts'
 import type { Overlap } from './overlap.ts'
 import { dealtOut, remembered } from './repeated.ts'
 
-/** One thread executes the op, but its declared release and acquire order must hold for all threads of the group. */
+/**
+ * One thread executes a synchronisation op, but the op's release and acquire order must hold for all threads of the
+ * group.
+ */
 export function synchronising(ordering: Ordering, node: Node): Node {
   if (releases(node)) ordering.release(node)
   const made = ordering.copy(node)
@@ -107,8 +110,8 @@ export function loop(ordering: Ordering, node: Node): Node {
 }
 
 /**
- * Rewrites a loop so that the next matrix product starts before the previous one is complete. The loop then releases
- * each ring slot one iteration later.
+ * Rewrites a loop so that the next matrix product starts before the previous one is complete. The rewritten loop
+ * releases each ring slot one iteration later than the original loop.
  */
 function withProductsInFlight(ordering: Ordering, loop: Node, { arrivals }: Overlap): Node {
   for (const arrival of arrivals) {
@@ -121,12 +124,14 @@ function withProductsInFlight(ordering: Ordering, loop: Node, { arrivals }: Over
   return made
 }
 
-/** The number of iterations after which a loop reads the abort word again, if it does. */
+/**
+ * The number of iterations between two reads of the abort word in a loop, or undefined if the loop does not read it.
+ */
 const pollsOf = ({ plans }: Ordering, loop: Node): number | undefined => plans.loops.polling.get(loop)
 
 /**
  * Copies a loop that repeats loads of flag-in-data words. The loads need no order among themselves, within or across
- * iterations. The threads of the group repeat them together if they synchronise in the block.
+ * iterations. If threads synchronise in the loop, all threads of the group repeat the loads together.
  */
 export function until(ordering: Ordering, node: Node): Node {
   const blocks = node.blocks.map((block) => ordering.copyBlock(block))

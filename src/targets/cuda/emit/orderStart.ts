@@ -1,7 +1,7 @@
 /**
  * Inserts the ops at the start of a program (`ir/ops/start.ts`): which barriers are initialised, how a launch is ordered
  * with the launches before and after it, which flag epochs are read and advanced, and whether and how the threads of the
- * program synchronise before the first op of the kernel. The renderers of these ops decide nothing.
+ * program synchronise before the first op of the kernel. The renderers of the inserted ops make no decisions.
  */
 import type { Attributes, Block, Node } from '../../../ir/node.ts'
 import { declaresBarriers, paramName } from '../../../ir/ops/index.ts'

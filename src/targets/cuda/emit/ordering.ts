@@ -32,7 +32,7 @@ export class Ordering {
   readonly decisions: Decision[] = []
   readonly plans: Decisions
   readonly copier: Copier
-  /** The arrivals that are held until the next product has started, each with the `held` node that holds it. */
+  /** The barrier arrivals that are postponed until the next matrix product has started, each with its `held` node. */
   readonly held = new Map<Node, Node>()
   /** The nodes that declare staging memory: for the TMA stores of a group, and for the operands of a matrix product. */
   readonly staging = new Map<Group | Node, Node>()
@@ -167,8 +167,8 @@ export class Ordering {
   }
 
   /**
-   * Copies a node whose exchange of elements contains a thread barrier. After this node, all earlier accesses are
-   * ordered.
+   * Copies a node whose exchange of elements contains a thread barrier. The barrier orders all accesses of the group
+   * before the node with those after the node.
    */
   exchanging(node: Node, exchange: Exchange, added: Attributes = {}): Node {
     const { what, steps } = exchanges[exchange]
@@ -178,7 +178,9 @@ export class Ordering {
     return made
   }
 
-  /** Waits for the matrix unit, then makes the arrivals that were held for its products. */
+  /**
+   * Inserts a wait for the matrix unit, then the barrier arrivals that were postponed while it read their ring slots.
+   */
   awaitProducts(attributes: Attributes, arrivals: readonly Node[], site?: Site): void {
     this.copier.emit('dot.wait', [], attributes, [], site)
     for (const arrival of arrivals)
@@ -186,8 +188,8 @@ export class Ordering {
   }
 
   /**
-   * Inserts a wait for cp.async copies. The same wait serves `quiet` with `reads`, because cp.async has no earlier
-   * completion for its reads.
+   * Inserts a wait for cp.async copies. A `quiet` that waits only for the reads of copies uses this wait, too, because
+   * cp.async does not report the end of its reads.
    */
   awaitFetches(reason: Reason): Node {
     this.say('a wait of each thread for its copies', reason)

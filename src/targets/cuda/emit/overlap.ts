@@ -3,9 +3,9 @@
  * previous matrix product has completed.
  *
  * The matched pattern is the lowered form of `pipeline`: a loop nest that carries the accumulator. The innermost loop
- * contains one `dot` on a slot of a ring, followed by arrivals that release the slot. The arrivals of an iteration may
- * be postponed until the next product has started, because the ring has at least two slots and the producer waits for
- * an arrival only when it reuses the slot.
+ * contains one `dot` on a slot of a ring, followed by arrivals that release the slot. The barrier arrivals of an
+ * iteration may be postponed until the next product has started, because the ring has at least two slots and the
+ * producer waits for an arrival only when it reuses the slot.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'

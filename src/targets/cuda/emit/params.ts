@@ -119,7 +119,7 @@ export class Params {
   get control(): Code {
     return this.#ask({ kind: 'control' }, 'control', code`${lib.Control}*`)
   }
-  /** A bit mask with one bit per group of tensors. A bit is set if no running launch writes a tensor of the group. */
+  /** A bit mask with one bit per group of tensors. A bit is set if no running launch writes any tensor of its group. */
   settled(groups: readonly (readonly string[])[]): Code {
     return this.#ask({ kind: 'settled', groups }, 'settled', 'u32')
   }

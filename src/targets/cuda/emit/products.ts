@@ -29,8 +29,8 @@ const MAX_COLUMNS = 256
 /**
  * Returns the number of columns per wgmma instruction for a matrix product with `columns` columns. The number of
  * columns per wgmma instruction is a multiple of 8. If columns are the inner axis of the right operand in shared
- * memory, an instruction covers a whole number of panels. Returns undefined if the columns of the product cannot be
- * divided evenly among instructions.
+ * memory, an instruction covers a whole number of panels (strips of columns). Returns undefined if the columns of the
+ * product cannot be divided evenly among instructions.
  */
 export function columnsAtOnce(columns: number, right: SharedColumns): number | undefined {
   const step = right.areInner ? Math.min(columns, right.span / 2) : 8
@@ -41,7 +41,7 @@ export function columnsAtOnce(columns: number, right: SharedColumns): number | u
 
 /** The layout of a right operand's columns in shared memory. */
 export interface SharedColumns {
-  /** The number of bytes per row of a panel. */
+  /** The number of bytes per row of a panel (a strip of columns). */
   readonly span: number
   readonly areInner: boolean
 }

@@ -93,7 +93,7 @@ export class Ranges {
     pipeline: () => true,
     teams: () => true,
     boxes: () => true,
-    // The blocks of the following control ops have no index parameters.
+    // The blocks of `while`, `if`, `until`, `once`, `roles` and `last` have no index parameters.
     while: () => false,
     if: () => false,
     until: () => false,

@@ -100,7 +100,10 @@ export class Recorder {
     out.line(code`if (thread == 0) ${lib.program_begins}(${this.#notes}, ${this.#plan.recorders.size});`)
   }
 
-  /** Emits the last recording statement of the kernel: a program ends. The threads have synchronised before it. */
+  /**
+   * Emits the last recording statement of the kernel: a program ends. The threads have synchronised before this
+   * statement.
+   */
   ends(): void {
     const { out } = this.#emission
     out.line(

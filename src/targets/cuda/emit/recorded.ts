@@ -1,9 +1,9 @@
 /**
  * Lists the differences between the recording variant of a kernel and its normal variant, apart from the log. The last
  * IR stages of both variants are compared node by node (ir/difference.ts), with the decisions about each node. The
- * decisions about roles and launches are compared afterwards. A thread barrier that belongs to the log (attribute `log`)
- * is no difference. The ops at the start of a program are compared by the decisions about launches. The renderers emit
- * the code that writes the log.
+ * decisions about roles and launches are compared afterwards. A thread barrier that belongs to the log (attribute
+ * `log`) does not count as a difference. Instead of the ops at the start of a program, the decisions about launches are
+ * compared. The renderers emit the code that writes the log.
  */
 import { named, subjectOf } from '../../../ir/decisions.ts'
 import { difference, type Details, type Difference } from '../../../ir/difference.ts'

@@ -26,8 +26,8 @@ export function dealtOut(loop: Node, isRecorded: boolean): Node | undefined {
 
 /**
  * Returns how a `once` node remembers the flags that were waited for. With `set`, the node has one bit for each of the
- * first 32 flags of a flag set that is on this rank and has one axis. With `last`, the node remembers only the last
- * flag.
+ * first 32 flags of a flag set that is on this rank and has one axis. With `last`, the node remembers only the flag of
+ * its last wait.
  */
 export function remembered(wait: Node): 'set' | 'last' {
   const { owner, indices } = flagPlaceOf(wait.inputs[0])

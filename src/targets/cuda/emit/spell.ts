@@ -95,13 +95,16 @@ const exact = (value: number): string =>
 const signed = (value: number, positive: (text: string) => Code, text: string): Code =>
   value < 0 ? negative(text) : positive(text)
 
-/** The code of an operand. `nonNegative` is true if the operand is known to be a non-negative integer. */
+/**
+ * The C++ code of an operand of an elementwise op. `nonNegative` is true if the operand is known to be a non-negative
+ * integer.
+ */
 export interface Operand {
   readonly text: Code
   readonly nonNegative?: boolean
 }
 
-/** The data for rendering an elementwise op. The field `dtype` is the dtype of the first operand. */
+/** The data from which an elementwise op is rendered. The field `dtype` is the dtype of the op's first operand. */
 interface Spelled {
   readonly node: Node
   readonly dtype: DType

@@ -68,7 +68,10 @@ function findStart({ body }: KernelIR, roles: Groups): StartPlan {
   }
 }
 
-/** Yields the nodes in the order in which they appear in the text. The text orders roles by their first warp. */
+/**
+ * Yields the nodes of a block in the order in which the emitted text contains them. The text orders roles by their
+ * first warp.
+ */
 function* inTextOrder({ nodes }: Block, roles: Groups): Generator<Node> {
   const first = (block: Block): number => roles.groups.get(block)?.first ?? 0
   for (const node of nodes) {

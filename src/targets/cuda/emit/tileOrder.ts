@@ -57,7 +57,7 @@ function findTileGroup(ir: KernelIR, wanted: number): TileGroup {
 interface LoopMemory {
   readonly multiplies: boolean
   readonly touched: ReadonlySet<Node>
-  /** The tensors in `touched` that may be accessed on another rank. */
+  /** The tensors that the loop may access on another rank. */
   readonly touchedRemotely: ReadonlySet<Node>
   /** The tensors that the loop may write on this rank. */
   readonly written: ReadonlySet<Node>
@@ -115,7 +115,8 @@ function isCarried(loop: Node): boolean {
   const carried = reachedFrom(body, state)
   /**
    * True if the node only computes or carries the position of a slot of the ring, selects the slot, or waits or arrives
-   * at the barrier of the slot. Any other node may use the position to observe the tiles of previous iterations.
+   * at the barrier of the slot. A node that does anything else may use the position to observe the tiles of previous
+   * iterations.
    */
   const isOfRing = (node: Node): boolean => {
     const { state, scope, meets } = opOf(node)

@@ -1,9 +1,9 @@
 /**
  * Plans shared memory: the internal layout of every shared tile, and the allocation of regions.
  *
- * A tile that the matrix unit reads is *swizzled*. A swizzled tile consists of panels with all rows of the tile and 128
- * (64, 32) bytes of columns. The 16-byte chunks of a panel are permuted within 8 rows in the same way as TMA and wgmma
- * permute them. All other tiles are *plain*: their rows are consecutive in memory.
+ * A tile that the matrix unit reads is *swizzled*. A swizzled tile consists of panels: each panel has all rows of the
+ * tile and 128, 64 or 32 bytes of each row. The 16-byte chunks of a panel are permuted within 8 rows in the same way as
+ * TMA and wgmma permute them. A tile that is not swizzled is *plain*: its rows are consecutive in memory.
  */
 import { analysis } from '../../../ir/analysis.ts'
 import { dtypes, type DType } from '../../../ir/dtype.ts'
@@ -66,7 +66,9 @@ export function spanOf(rowBytes: number): Tile['span'] {
   return rowBytes === 32 ? 32 : 0
 }
 
-/** A region of shared memory. `at` is its offset in bytes from the program's base. */
+/**
+ * A region of shared memory. `at` is the offset of the region, in bytes, from the base of the program's shared memory.
+ */
 export interface Region {
   readonly at: number
   readonly bytes: number

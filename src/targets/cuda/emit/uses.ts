@@ -46,7 +46,7 @@ export class Uses {
 
   /**
    * The nodes that a role may execute after the given node, in the same or in a later iteration of the enclosing loops.
-   * Nodes after the `roles` node are included.
+   * The result includes the nodes that follow the `roles` node in the kernel.
    */
   *after(node: Node): Generator<Node> {
     for (let at = node; ;) {

@@ -1,17 +1,18 @@
 /**
  * Plans flag-in-data words (as in NCCL's LL protocol): f32 words whose two lowest bits hold the epoch of the launch
- * that sent them. Flag-in-data words replace a flag. The sender needs no fence and no signal, and the receiver does not
- * poll a flag before it loads the data. The two lowest bits of a word are 1, 2 or 3, depending on the epoch. The value
- * 0 is not used, because memory is initially zero. A flag-in-data word in a slot belongs to the current epoch, to the
- * epoch two launches ago, or to the epoch four launches ago, and three different values of the bits distinguish these
- * epochs.
+ * that sent them. Flag-in-data words replace a flag. The sender of flag-in-data words needs no fence and no signal, and
+ * the receiver does not poll a flag before it loads the data. The two lowest bits of a word are 1, 2 or 3, depending on
+ * the epoch. The value 0 is not used, because memory is initially zero. A flag-in-data word in a slot belongs to the
+ * current epoch, to the epoch two launches ago, or to the epoch four launches ago, and three different values of the
+ * bits distinguish these epochs.
  *
  *   sender:    words.post(x)               replaces store(x); signal(flag)
  *   receiver:  until { x = words.take() }  replaces wait(flag); x = load()
  *
- * An `until` loop repeats one load, or a loop of loads and pure computations on the loaded values. The repeated code
- * has no effects except its loads. A kernel usually waits in its first `until` loops, which usually load few words.
- * Where words replace signals and waits of a flag, only the updates of the flag's epochs remain (`advance`).
+ * An `until` loop repeats one load, or a loop of loads and pure computations on the loaded values. The code in an
+ * `until` loop has no effects except its loads. A kernel mostly waits in its first `until` loops, which usually load
+ * few words. If flag-in-data words replace the signals and waits of a flag, only the updates of the flag's epochs
+ * remain (`advance`).
  *
  * The order of a tile's elements in memory is private to the threads that store and load the tile. Matrices are stored
  * in thread order, with four consecutive words per thread.
@@ -77,7 +78,8 @@ function wordsIn(
       const { base } = origin(ref)
       const name = base.op === 'param' ? paramName(base) : undefined
       const flags = name === undefined ? undefined : carried.get(name)
-      // If ranks also exchange other tensors, the flags may signal accesses to these tensors, so the flags must stay.
+      // If ranks exchange a tensor without flag-in-data words, the flags may signal accesses to that tensor and must
+      // stay.
       if (name !== undefined && flags === undefined && isRemote(ref))
         return stay(`the flags may also signal accesses to the tensor ${name}, for example this op:`, node)
       if (name === undefined || flags === undefined) continue

@@ -24,7 +24,10 @@ export class Writer {
     this.#lines.push({ text: code`${this.#indent}${text}`, comment })
   }
 
-  /** Records that the following lines belong to a source line, without writing a comment for that source line. */
+  /**
+   * Makes the next emitted lines belong to a line of the author's source, without writing a comment that names this
+   * line.
+   */
   reach(site: Site | undefined): void {
     this.#lastSite = site?.line ?? this.#lastSite
   }

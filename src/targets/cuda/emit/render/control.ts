@@ -125,8 +125,8 @@ export function stopped({ group, params }: Emission): Code {
 }
 
 /**
- * Emits a `break` for the case that the launch was aborted, if the loop polls the abort word. `turns` returns the
- * text of the number of iterations so far.
+ * Emits a `break` for the case that the launch was aborted, if the loop polls the abort word. The function `turns`
+ * returns the C++ expression for the number of iterations so far.
  */
 function leaveIfStopped(loop: Node, turns: () => Code, emission: Emission): void {
   const { polls: every } = loop.attributes as { polls?: number }

@@ -112,7 +112,7 @@ export const renderers: Readonly<Record<OpName, Renderer>> = {
   until: words.until,
   'advance.signal': words.advance,
   'advance.wait': words.advance,
-  // The emitter writes the start when the body is known (start.ts).
+  // The emitter renders the ops at the start of a program when it knows the kernel's body (start.ts).
   ...opsWith({ place: 'start' }, silent),
 }
 

@@ -222,7 +222,8 @@ function copyElements(node: Node, emission: Emission): void {
   const [from, to] = [placeOf(source, emission), placeOf(target, emission)]
   const at = layout.place(REGISTER)
   const inside = from.inside(at)
-  // If a source element is outside its tensor, a target tensor keeps its old element, and a shared tile gets 0.
+  // If a source element is outside its tensor, the target element keeps its value in a tensor, and becomes 0 in a
+  // shared tile.
   const isKept = to.space === 'global'
   const guard = all([
     layout.isFirst,
@@ -437,8 +438,8 @@ interface RaggedCopy {
 }
 
 /**
- * Copies a tile that crosses the end of its window. Eight rows are copied at a time if all are inside or all are
- * outside the window. The other rows of the tile are copied one by one.
+ * Renders the TMA copy of a tile that crosses the end of its window (a slice of the tensor's rows). Eight rows are
+ * copied at a time if all are inside or all are outside the window. The other rows of the tile are copied one by one.
  */
 function copyRows(plan: TensorPlan, view: TileView, copy: RaggedCopy, emission: Emission): void {
   const { out } = emission

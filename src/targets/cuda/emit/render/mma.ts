@@ -59,7 +59,7 @@ export function multiplyTiles(node: Node, operands: Operands, acc: Variable, emi
 
 interface MatrixLoad {
   readonly isTransposed: boolean
-  /** The address of the row of the 8 x 8 matrices that the executing thread supplies to ldmatrix. */
+  /** The address of one row of an 8 x 8 matrix. Each thread passes the address of a different row to ldmatrix. */
   readonly address: Code
 }
 

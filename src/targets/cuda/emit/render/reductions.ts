@@ -1,7 +1,7 @@
 /**
  * Renders reductions. Threads of one warp combine a row or a column of a matrix by shuffles. Warps that share a row or
- * a column, and all warps in a reduction to a scalar, exchange partial results through shared memory. At the end, all
- * threads that hold a result hold the same bits.
+ * a column, and all warps in a reduction to a scalar, exchange partial results through shared memory. At the end of a
+ * reduction, all threads that hold the same result element hold identical bits.
  */
 import type { DType } from '../../../../ir/dtype.ts'
 import { attribute, type Node } from '../../../../ir/node.ts'

@@ -11,12 +11,14 @@ import { epochsAt, type Epoch } from '../start.ts'
 
 type StartName = (typeof startOrder)[number]
 
-/** What the renderers of the start share. */
+/** The data that all renderers of ops at the start of a program use. */
 interface Start {
   readonly emission: Emission
   /** The ops at the start of the kernel. */
   readonly ops: ReadonlyMap<StartName, Node>
-  /** The address of the counter of the programs that have read the epochs. Undefined if no epoch is advanced. */
+  /**
+   * The address of the counter of the programs that have read the epochs. There is no counter if no epoch is advanced.
+   */
   readonly counter: Code | undefined
 }
 
@@ -51,8 +53,8 @@ const barriers: StartRenderer = (node, { emission: { out, plans, params } }) => 
 
 /**
  * Memory accesses start after `griddepcontrol.wait`, when the previous kernel has ended and its writes are visible. The
- * next kernel of the stream may then start (programmatic dependent launch). If a role starts early, neither holds for
- * its warps.
+ * next kernel of the stream may then start (programmatic dependent launch). The warps of a role that starts before the
+ * previous kernel has ended do neither: they do not wait for the previous kernel, and do not let the next kernel start.
  */
 const after: StartRenderer = (node, start) => {
   const { emission, ops } = start
@@ -115,9 +117,10 @@ const meet: StartRenderer = (node, { emission }) => {
 
 /**
  * Synchronises all threads except the threads of the early role's warpgroup, which only arrive at the thread barrier
- * and continue. The early role's own barrier is used, because threads that continue may soon arrive at the next
- * barrier. A courier role (an idle warp that sends data) in the same warpgroup may continue, too, because it uses no
- * mbarriers. A courier role waits for no flags, so it need not know whether the world was aborted.
+ * and continue. All threads use the thread barrier of the early role, because threads that continue may soon arrive at
+ * another barrier of the program. A courier role (an idle warp that sends data) in the same warpgroup may continue,
+ * too, because it uses no mbarriers. A courier role waits for no flags, so it need not know whether the world was
+ * aborted.
  */
 function meetBehind({ attributes }: Node, endsIfAborted: boolean, { out, plans }: Emission): void {
   const { block, groups } = plans.roles
@@ -153,7 +156,7 @@ const advance: StartRenderer = (node, { emission, counter }) => {
 const renderers: Readonly<Record<StartName, StartRenderer>> = {
   'start.barriers': barriers,
   'start.after': after,
-  // Rendered with `start.after`: the same threads execute both.
+  // The renderer of `start.after` also renders `start.next`, because the same threads execute both ops.
   'start.next': () => undefined,
   'start.aborted': aborted,
   'start.epochs': epochs,

@@ -148,8 +148,9 @@ export const once: Renderer = (node, emission) => {
 }
 
 /**
- * Renders a wait that skips a flag if the program has already waited for it, for a flag set with one axis. A bit mask
- * remembers which of the first 32 flags have been waited for. A flag set with one axis typically has one flag per rank.
+ * Renders a wait for a flag of a set with one axis. The wait is skipped if the program has already waited for the flag.
+ * A bit mask remembers which of the first 32 flags of the set have been waited for. A flag set with one axis typically
+ * has one flag per rank.
  */
 function onceOfSet({ blocks: [body], site }: Node, { name, index }: FlagText, emission: Emission): void {
   const { out } = emission

@@ -64,8 +64,8 @@ const words: Partial<Record<Node['op'], string>> = {
 }
 
 /**
- * Returns a variable name that describes the computation, such as `m_plus_1`, or the op's name if that is over 32
- * characters.
+ * Returns a variable name that describes the computation, such as `m_plus_1`, or the op's name if the descriptive name
+ * has more than 32 characters.
  */
 function nameOf(node: Node, emission: Emission): string {
   const describe = (one: Node): string => {

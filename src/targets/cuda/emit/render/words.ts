@@ -44,7 +44,7 @@ export const until: Renderer = (node, emission) => {
     if (isAlone) out.line(told)
     else emission.byLeader(told)
   })
-  // The repeated block is a load or a loop, so the results of the block are variables.
+  // The results of an `until` block are variables, because the block is a load or a loop.
   emission.results.set(
     node,
     body.results.map((value) => emission.variableOf(value)),
