@@ -161,7 +161,7 @@ export function gridOf(
 }
 
 /**
- * Checks the ranks that a launch on a group names. The function `expectLocal` checks the corresponding rank of the
+ * Checks the list of ranks in the options of a launch. The function `expectLocal` checks a rank by its number in the
  * world.
  */
 export function expectLaunchRanks(

@@ -98,7 +98,10 @@ export interface Part {
   readonly kernel: Kernel
   readonly rank: number
   readonly grid: number
-  /** The arguments of the last launch. A backend stores the arguments of launches only if the world records events. */
+  /**
+   * The arguments with which this prepared launch was enqueued last. A backend stores the arguments of launches only if
+   * the world records events.
+   */
   given?: Given
   /** Sets a scalar argument for all later launches of this prepared launch. */
   setNumber(name: string, value: number): void
@@ -143,22 +146,24 @@ export interface Backend<P extends Part, M> {
    * the end of another.
    */
   enqueue(parts: readonly P[]): void
-  /** The world calls this function before the host writes a tensor that pending launches may use. */
+  /** The world calls `beforeWrite` before the host writes a tensor that pending launches may use. */
   beforeWrite?(stored: Stored, name: string, rank: number): void
 
   /**
-   * Wakes the programs that wait for the flag at this offset, which the host has signalled. The function is absent on
-   * targets whose programs poll instead of sleeping.
+   * Wakes the programs that wait for the flag at this offset, which the host has signalled. The function `wake` is
+   * absent on targets whose programs poll instead of sleeping.
    */
   wake?(rank: number, offset: number): void
 
   /** The current position of a stream's queue on each rank. */
   mark(stream: number): readonly M[]
-  /** Makes later launches on a stream start, on each rank, after the given position of the same rank. */
+  /**
+   * Makes later launches on a stream start, on each rank, after that rank's queue has reached the position in `marks`.
+   */
   follow(stream: number, marks: readonly M[]): void
   /**
-   * The time in milliseconds from the last position in `from` to the last position in `to`, on the same ranks. The time
-   * between two positions is undefined if some position has not been reached.
+   * The time in milliseconds from the latest position in `from` to the latest position in `to`; each list has one queue
+   * position per rank. The time between two positions is undefined if some position has not been reached.
    */
   elapsed(from: readonly M[], to: readonly M[]): number | undefined
 

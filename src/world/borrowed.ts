@@ -11,8 +11,8 @@ export function borrowed(world: World): { readonly world: World; readonly giveBa
 }
 
 /**
- * Returns another JavaScript object for the same world. The groups of the lent world are new objects, too, which the
- * map `known` holds.
+ * Returns another JavaScript object for the same world. Each group of the lent world gets a new object, which the map
+ * `known` holds.
  */
 function standIn(world: World, known: Map<World, World>): World {
   const group: World['group'] = (members) => {

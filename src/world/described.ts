@@ -83,7 +83,7 @@ export function describedWorld(machine: Machine): DescribedWorld {
   return { world, launches }
 }
 
-/** Allocates names, dtypes and shapes, without contents. */
+/** Allocates tensors with a name, a dtype and a shape, but without contents. */
 function describedAllocator(): Allocator {
   const tensor = <D extends StorageDType>(
     dtype: D,

@@ -133,7 +133,8 @@ export function writeElements(
     case 'i32':
     case 'u32': {
       const to = new Uint32Array(memory, address, length)
-      // A conversion per element would take most of the time that it takes to open a world on a GPU.
+      // An array of the same type is copied whole: a loop over its elements would take most of the time of opening a
+      // GPU world.
       if (contents instanceof (dtype === 'i32' ? Int32Array : Uint32Array)) {
         to.set(contents)
         return

@@ -26,12 +26,12 @@ import { expectResident } from './residency.ts'
 import { usesOf } from './uses.ts'
 import type { Launch, LaunchOptions, SymmetricFlags, World } from './world.ts'
 
-/** The functions of the world that launches need. */
+/** The functions of a world that the code for launches calls. */
 export interface Tensors {
   readonly everyRank: readonly number[]
   /** True if the world records its launches. In a world that records, each per-rank launch stores its arguments. */
   readonly records: boolean
-  /** Describes the problem with a handle in a launch on this group, or is undefined if the handle is valid. */
+  /** Describes the problem with a handle in a launch on this group, or returns undefined if the handle is valid. */
   wrongHandle(handle: Handle, members: Members): string | undefined
   /** The group on which a launch runs. */
   membersOf(options: Pick<LaunchOptions, 'group'>): Members

@@ -1,8 +1,8 @@
 /**
- * Describes machines as data: the facts about a machine that operations, tuning, `auto`, limits and benchmarks may use.
- * Code outside the targets branches on the facts in a machine record and never on the name of a target. A machine
- * record does not need a world: `sharedOut` and `oneEach` build one from the description of a device, so that the same
- * rules work for a machine that is not present.
+ * Describes machines as data: the facts about a machine that operations, tuning, the variant `auto`, limits and
+ * benchmarks may use. Code outside the targets branches on the facts in a machine record and never on the name of a
+ * target. A machine record does not need a world: `sharedOut` and `oneEach` build one from the description of a device,
+ * so that the same rules work for a machine that is not present.
  */
 
 /**
@@ -63,8 +63,8 @@ export interface ProductLimits {
   /** The bytes of scratch memory that a program needs besides its tiles, for staged output and barriers. */
   readonly besideTiles: number
   /**
-   * The numbers of rows that a tile of a matrix product may have. For a matrix product of `m` rows, the first list
-   * applies whose first number is at least `m`; if there is none, the last list applies.
+   * The numbers of rows that a tile of a matrix product may have. A matrix product of `m` rows uses the first list that
+   * begins with a number of at least `m`, or the last list if none does.
    */
   readonly tileRows: readonly (readonly number[])[]
 }
@@ -87,8 +87,8 @@ export interface Device {
   readonly warp: number
   /**
    * The scratch memory that a program can declare, in bytes. The field for scratch memory is absent if tiles are held
-   * in caches. If tiles are held in caches, they are sized for the caches, and data that is stored and soon read again
-   * stays in a cache.
+   * in caches. If tiles are held in caches, their sizes are chosen for the caches, and data that is stored and soon
+   * read again stays in a cache.
    */
   readonly sharedBytes?: number
   /** The tile sizes of matrix products; absent if tiles are held in caches. */
@@ -137,8 +137,8 @@ export interface Machine extends Device {
    */
   readonly processors: readonly number[]
   /**
-   * Ranks grouped by the memory that holds their heaps. With one such group, all ranks share one memory. With several
-   * groups, physical links connect the memories.
+   * Ranks grouped by the memory that holds their heaps. If there is one group of ranks, all ranks share one memory. If
+   * there are several groups, physical links connect their memories.
    */
   readonly memories: readonly (readonly number[])[]
   /** The known caches of the machine. The list of caches is empty if the system reports none. */
@@ -258,10 +258,7 @@ export const residentPrograms = (
   perProcessor = 1,
 ): number => processors[rank] * (capabilities.sharedProcessors ? perProcessor : 1)
 
-/**
- * A number of bytes that exceeds the caches of common CPUs. This number of bytes is used only for machines whose caches
- * are unknown.
- */
+/** A number of bytes that exceeds the caches of common CPUs; used only for machines whose caches are unknown. */
 const beyondUnknownCaches = 64e6
 
 /** A number of bytes that no cache of the machine can hold, even partly: several times the largest cache. */

@@ -40,8 +40,8 @@ export const pendingOf = (launches: readonly Launched[], programs: readonly Doin
   })
 
 /**
- * The signals of a flag set by one source line of a kernel, on all ranks on which the kernel's launch is in the state
- * `what`.
+ * A source line of a kernel that signals a certain flag set. The entry covers the ranks on which the launch of the
+ * kernel is in the state that `what` describes.
  */
 export interface PossibleSignal {
   readonly kernel: string

@@ -8,7 +8,10 @@ export interface Uses {
   /** The flag-set parameters that the kernel signals. */
   readonly signals: ReadonlySet<string>
   readonly waits: ReadonlySet<string>
-  /** Flag sets whose epochs the kernel reads without advancing them, for signals and for waits. */
+  /**
+   * The flag sets of which the kernel reads the epoch of signals, or the epoch of waits, but does not advance that
+   * epoch.
+   */
   readonly looks: Readonly<Record<'signals' | 'waits', ReadonlySet<string>>>
   /** The source lines that signal each flag-set parameter; a line may occur more than once. */
   readonly signalSites: ReadonlyMap<string, readonly (Site | undefined)[]>

@@ -227,9 +227,9 @@ export interface World extends Allocator {
   readonly clockTick: number
   /**
    * Returns a rank group: some ranks of this world as a world of their own, such as the ranks of one tensor-parallel or
-   * data-parallel group. Rank r of the group is `members[r]`. Rank groups may overlap. Operations and collectives take
-   * a group in place of a world. A tensor can be used on any group; a flag set only on the group on which it was
-   * allocated.
+   * data-parallel group. Rank r of the group is rank `members[r]` of this world. Rank groups may overlap. Operations
+   * and collectives take a group in place of a world. A tensor can be used on any group; a flag set only on the group
+   * on which it was allocated.
    */
   group(members: readonly number[]): World
   /**
@@ -308,8 +308,8 @@ export interface World extends Allocator {
    */
   pack<D extends StorageDType>(tensor: SymmetricTensor<D>): Promise<PackedTensor<D>>
   /**
-   * Waits until all ranks have finished all earlier launches. Work that follows the barrier is ordered after all
-   * earlier work.
+   * Waits until all ranks have finished all earlier launches. All work after the barrier is ordered after all work
+   * before the barrier.
    */
   barrier(): Promise<void>
   /**
@@ -433,12 +433,13 @@ export type Tunable = Readonly<Record<string, readonly number[]>>
 export type Chosen = Readonly<Record<string, number>>
 
 export interface ScenarioOptions<T extends Tunable = Tunable> {
-  /** One or more numbers of ranks; 2 by default. */
+  /** One or more numbers of ranks with which the scenario runs; 2 by default. */
   readonly ranks?: number | readonly number[]
   readonly residency?: number
   /**
    * The values among which `arke tune` chooses, such as `{ BLOCK: [64, 128, 256] }`. The first value of each list is
-   * the default. `run` gets one value of each list, and can use it as a meta-parameter of its launches.
+   * the default. The function `run` gets one value of each list, and can pass the value to its launches as a
+   * meta-parameter.
    */
   readonly tune?: T
 }
@@ -481,9 +482,9 @@ function expectTunable(scenario: string, tune: Tunable): void {
 }
 
 export interface Tolerance {
-  /** The absolute tolerance, in the unit of the elements; 0 by default. */
+  /** The absolute tolerance of the comparison, in the unit of the elements; 0 by default. */
   readonly atol?: number
-  /** The relative tolerance, as a fraction of the expected element; 0 by default. */
+  /** The relative tolerance of the comparison, as a fraction of the expected element; 0 by default. */
   readonly rtol?: number
 }
 

@@ -26,7 +26,7 @@ export interface Places {
   readonly index: Int32Array
   /** True if an index may occur more than once, because the kernel computed the indices from data. */
   readonly mayRepeat?: boolean
-  /** Describes a view that itself exceeds its bounds, so that every index is OUTSIDE; absent for other views. */
+  /** Present only if the view exceeds its bounds: describes the view, all of whose indices are then OUTSIDE. */
   readonly wrong?: WrongView
 }
 export const MASKED = -1
@@ -42,8 +42,8 @@ export function partyOf(by: Accessor, what: string): Party {
 }
 
 /**
- * The error that ends the run because the kernel used a view that exceeds its bounds. The error for a wrong view names
- * the line of the use only if the use and the view are on different lines.
+ * The error that ends the run because the kernel used a view that exceeds its bounds. The error for a view that exceeds
+ * its bounds names the line of the use only if the use and the view are on different lines.
  */
 export function misuse(by: Accessor, { node, message }: WrongView): StopRun {
   const lineOf = (one: Node | undefined): number | undefined => one?.site?.position?.line
@@ -91,7 +91,10 @@ export class Memory {
     if (location) historyOf(buffer, i).inheritUse(location, by.identity.component)
   }
 
-  /** Reports a race if a weak access by another component conflicts with this access and is not ordered before it. */
+  /**
+   * Reports a race if a weak access by another agent or asynchronous copy conflicts with this access and is not ordered
+   * before this access.
+   */
   checkWeak(by: Accessor, buffer: Buffer, i: number, writes: boolean): void {
     const conflict = buffer.conflictingWrite(i, by) ?? (writes ? buffer.conflictingRead(i, by) : undefined)
     if (conflict) this.#race(by, buffer, i, conflict, writes)

@@ -112,9 +112,9 @@ export class Agent implements Identity {
 
   readonly spins = new Map<number, { state: readonly unknown[]; spin: Spin }>()
   /**
-   * In a polling loop whose previous iteration had no effects: the locations that the current iteration has not read
-   * yet, with the store whose value the previous iteration read. The map becomes empty once the current iteration reads
-   * a changed value. A loop that reads only unchanged values would repeat forever.
+   * For a polling loop whose previous iteration had no effects: each location that the current iteration has not read
+   * yet, with the store whose value the previous iteration read there. The map `stale` becomes empty once the current
+   * iteration reads a changed value. A loop that reads only unchanged values would repeat forever.
    */
   readonly stale = new Map<Location, Message>()
 
@@ -199,9 +199,9 @@ export class Agent implements Identity {
   }
 
   /**
-   * Updates the map `stale` after a loop that polls memory has read a location. If the location still has its old
-   * value, the loop can end only after a change of another location in the map. If the location has a new value, the
-   * map becomes empty.
+   * Updates the map `stale` after a loop that polls memory has read a location. If the polled location has not changed,
+   * the loop can end only after a change of another location in the map. If the location has a new value, the map
+   * `stale` becomes empty.
    */
   noteFresh(location: Location, message: Message): void {
     const before = this.stale.get(location)

@@ -62,8 +62,8 @@ export class Location {
   /** The distinct combinations of order and scope with which the flag at this location was signalled. */
   readonly signals = new Set<string>()
   /**
-   * The latest access by each component at each scope, whichever message it accessed. Storing the latest accesses
-   * avoids scanning long histories.
+   * For each scope and each agent or asynchronous copy: its latest access to this location, no matter which store of
+   * the history the access read or made. Storing the latest accesses avoids scanning long histories.
    */
   readonly #latest: Use[] = []
   readonly #buffer: Buffer
@@ -173,7 +173,10 @@ export class Location {
     return found
   }
 
-  /** The store that made this message; a morally strong read of the message observes the store's release. */
+  /**
+   * Returns the access that stored this message (an entry of a history); a morally strong read of the message observes
+   * the release of that store.
+   */
   static writer(message: Message): Touch | undefined {
     return message.touches.find((touch) => touch.writes)
   }
@@ -181,7 +184,7 @@ export class Location {
 
 type Use = Pick<Touch, 'by' | 'scope' | 'writes' | 'last'>
 
-// These functions run at every strong access, so they do not allocate closures.
+// The functions that look for an access in a list run at every strong access, so they do not allocate closures.
 
 function find<T extends Use>(uses: readonly T[], by: Identity, scope: Scope, writes: boolean): T | undefined {
   for (const one of uses)
@@ -206,7 +209,10 @@ function firstConflict<T extends Use>(
   return undefined
 }
 
-/** The history of one element of memory. The first message of a history is the element's current contents. */
+/**
+ * The history of one element of memory. A new history begins with one message, which holds the element's contents at
+ * that time.
+ */
 export function historyOf(buffer: Buffer, i: number): Location {
   let location = buffer.locations.get(i)
   if (!location) {

@@ -43,8 +43,8 @@ export class ArrivalBarrier {
   }
 
   /**
-   * Describes the state of the barrier. An example of a barrier's state is "that has completed 2 phases and counts 0 of
-   * 1 arrivals".
+   * Describes the state of the barrier as a relative clause, for example "that has completed 2 phases and counts 0 of 1
+   * arrivals".
    */
   describe(): string {
     return `that has completed ${this.#completed} phases and counts ${this.#arrived} of ${this.#arrivals} arrivals`
@@ -78,7 +78,7 @@ export class ArrivalBarrier {
     spent.clear()
   }
 
-  /** Makes the current phase wait for a number of copies, by any programs of the cluster. */
+  /** Makes the current phase of the barrier wait for a number of copies, which any programs of the cluster may make. */
   expectParts(parts: number): void {
     this.#underWay += parts
   }

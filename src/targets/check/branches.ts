@@ -1,4 +1,4 @@
-/** Compiles blocks that a program may skip, and roles and teams, of which each agent executes one block. */
+/** Compiles blocks that a program may skip, and the blocks of roles and teams: an agent executes only its own. */
 import { attribute, type Node } from '../../ir/node.ts'
 import { always } from './code.ts'
 import type { Compiler } from './compiler.ts'

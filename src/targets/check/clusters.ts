@@ -1,7 +1,7 @@
 /**
- * Models the programs of a cluster, which use one another's shared memory in the last compiler stages for a GPU: with
- * copies into the tiles of several programs, arrivals at the barriers of several programs, and a barrier of all
- * threads.
+ * Models clusters, whose programs use one another's shared memory in the last compiler stages for a GPU. A program may
+ * copy into the tiles of several programs and arrive at the barriers of several programs, and one barrier synchronises
+ * all threads of the cluster.
  */
 import { alongOf, extentsOf, sizeOf } from '../../ir/clusters.ts'
 import { attribute, type Node } from '../../ir/node.ts'

@@ -30,7 +30,7 @@ export interface Instruction {
   readonly awaited?: (agent: Agent) => FlagSet
 }
 
-/** Facts about a node that follow from the other nodes of the kernel. */
+/** What the compilation of a node must know about the other nodes of the kernel. */
 export interface Surroundings {
   /** True if another node uses the node's result. */
   readonly isUsed: boolean

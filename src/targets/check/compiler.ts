@@ -31,7 +31,7 @@ export class Compiler {
   readonly #used: ReadonlySet<Node>
   /** The roles that arrive at the barriers of each barrier declaration. */
   readonly #arrivers = new Map<Node, Set<Block>>()
-  /** True if the stage that inserts the start of a program has run. */
+  /** True if the kernel has been through the compiler stage that inserts the ops at the start of a program. */
   readonly #startsExplicitly: boolean
   #next = 0
   #missing: number | undefined

@@ -5,10 +5,10 @@
  * compiler stages before the last, an asynchronous copy is ordered as if the role itself had made it.
  *
  * An access by a role is ordered before a later access by an engine only if a `fence.async` is executed between the
- * two. The fence may be executed by the role itself, or by another agent with which the role has synchronised since.
- * Earlier accesses by engines are ordered before a new engine access if the role knows that they are complete. The
- * start of a launch counts as a `fence.async`. Loads from a tensor are ordered before an engine's store even without a
- * fence, because the stored data were computed from the loads.
+ * two. The role itself may execute the `fence.async`, or another agent may, if the role synchronises with that agent
+ * after the fence. Earlier accesses by engines are ordered before a new engine access if the role knows that they are
+ * complete. The start of a launch counts as a `fence.async`. Loads from a tensor are ordered before an engine's store
+ * even without a fence, because the stored data were computed from the loads.
  */
 import type { Node } from '../../ir/node.ts'
 import { opOf } from '../../ir/ops/index.ts'
@@ -59,7 +59,7 @@ export class Engines {
 /** True if an asynchronous engine (the copy engine or the matrix unit) performs the node's accesses. */
 export const isByEngine = ({ attributes }: Node): boolean => attributes.by === 'engine'
 
-/** A read of shared memory by the matrix unit. The read is in flight until the role executes `dot.wait`. */
+/** A read of shared memory by the matrix unit is in flight until the role executes `dot.wait`. */
 export function readByEngine(agent: Agent, machine: Machine, node: Node): Accessor {
   if (!isByEngine(node)) return accessOf(agent, node)
   const by = machine.beginCopy(agent, node)

@@ -34,8 +34,8 @@ export interface ExploreOptions {
   /** The number of scheduling points after which a run is cut. */
   readonly stepLimit?: number
   /**
-   * A callback for each line of `t.print` in the first run. Without this callback, the lines go to stderr if the
-   * checker runs the kernels as recorded, and are ignored at later stages.
+   * A callback for each line of `t.print` in the first run. Without a callback for printed lines, the lines go to
+   * stderr if the checker runs the kernels as recorded, and are ignored at later stages.
    */
   readonly onPrint?: OnPrint
   readonly onProgress?: (done: number) => void
@@ -54,10 +54,10 @@ export interface Exploration {
   readonly complete: boolean
   /**
    * The reasons why the exploration did not cover everything within its bound. If a search stopped at a finding, the
-   * list of reasons is empty, although the search is not complete.
+   * list of reasons for incompleteness is empty, although the search is not complete.
    */
   readonly cuts: readonly Cut[]
-  /** The seed of the random run that showed each finding, to reproduce it. */
+  /** For each finding: the seed of the random run that showed the finding and can reproduce it. */
   readonly seeds?: readonly number[]
   /** The seed that reproduces the first finding. */
   readonly seed?: number
@@ -218,7 +218,7 @@ class Found {
     return this.#ordered().map(({ finding }) => finding)
   }
 
-  /** The number of the run that showed each finding. */
+  /** For each finding: the number of the run that showed it. */
   get runs(): number[] {
     return this.#ordered().map(({ run }) => run)
   }

@@ -21,11 +21,11 @@ export type FindingKind =
   | 'error'
   | 'wrong-result'
 
-/** One agent that is involved in a finding, and its action. */
+/** One agent that is involved in a finding, and what the agent did. */
 export interface Party {
-  /** The name of the agent. An example of an agent's name is "rank 1, program 0, consumer". */
+  /** The name of the agent, for example "rank 1, program 0, consumer". */
   readonly who: string
-  /** The action of the agent. An example of an action is "writes inbox[3, 4] of rank 0". */
+  /** What the agent did, for example "writes inbox[3, 4] of rank 0". */
   readonly what: string
   readonly site: Site | undefined
 }
@@ -49,7 +49,7 @@ export function formatFinding(finding: Finding): string {
   return lines.join('\n')
 }
 
-/** The error that ends a run, even if the host program catches it. */
+/** The error that ends a run; the run remains ended even if the host program catches the error. */
 export class RunOver extends Error {}
 
 /** The error that ends a run with a finding, because the program has no meaningful continuation. */

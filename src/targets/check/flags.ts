@@ -18,7 +18,7 @@ export interface FlagSet {
   readonly waited: number[]
 }
 
-/** One flag of a set, on one rank. */
+/** One flag of a flag set, on one rank. */
 export interface FlagView {
   readonly flags: FlagSet
   readonly rank: number
@@ -36,7 +36,9 @@ export interface Wanted {
 export class FlagMemory {
   readonly #memory: Memory
   readonly #strong: StrongMemory
-  /** The flags for which some wait stated a number of signals (`atLeast`), each with the latest such wait. */
+  /**
+   * The flags for which some wait stated a number of signals (`atLeast`), each with the latest wait that stated one.
+   */
   readonly #counted = new Map<
     Location,
     { readonly flag: FlagView; readonly epoch: number; readonly by: Accessor }
@@ -59,8 +61,8 @@ export class FlagMemory {
   }
 
   /**
-   * Records the order and scope of a signal. Signals of different order or scope publish different accesses, so the
-   * behaviour depends on which signal a wait observes.
+   * Notes the memory order and the scope with which a flag is signalled. Signals of different order or scope publish
+   * different accesses, so the behaviour depends on which signal a wait observes.
    */
   #noteKind({ buffer, i, order, scope }: StrongAccess): void {
     const { signals } = historyOf(buffer, i)
@@ -154,7 +156,7 @@ export class FlagMemory {
     this.#hear(strongAccess(agent, node, flag), location, message, flag, wanted)
   }
 
-  /** Reads a sufficient value of the flag, by which the agent synchronises with the signaller. */
+  /** Reads a value of the flag that satisfies the wait, and thereby synchronises the agent with the signaller. */
   #hear(access: StrongAccess, location: Location, message: Message, flag: FlagView, wanted: Wanted): void {
     const { agent, node } = access
     this.#strong.read(access, location, message)

@@ -67,7 +67,5 @@ export function checkOverlap(
 /** Returns "copy" or "store" for a node: unlike a store, a copy has no stored value among its inputs. */
 const nameOf = ({ node }: Accessor): string => (node && storedValues(node).length === 0 ? 'copy' : 'store')
 
-/**
- * True if the values that two lanes write differ. In the comparison of lane values, NaN equals NaN, and 0 equals -0.
- */
+/** True if two lanes write different values. In the comparison of lane values, NaN equals NaN, and 0 equals -0. */
 const isDifferent = (a: number, b: number): boolean => a !== b && !(Number.isNaN(a) && Number.isNaN(b))

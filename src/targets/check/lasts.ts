@@ -1,6 +1,6 @@
 /**
- * Counts the arrivals at `last` ops, whose block only the last program to arrive executes. Reports counts that are
- * incomplete when a launch ends.
+ * Counts the arrivals at `last` ops, whose block only the last program to arrive executes. Reports counts of arrivals
+ * that are incomplete when a launch ends.
  */
 import type { Node } from '../../ir/node.ts'
 import { describe, type Agent } from './agent.ts'

@@ -35,8 +35,7 @@ export interface Launch {
   readonly programs: ProgramInstance[]
   remaining: number
   /**
-   * The clock at the start of the launch. The start of a launch also counts as a `fence.async` for asynchronous
-   * engines.
+   * The clock at the start of the launch. For asynchronous engines, the start of a launch counts as a `fence.async`.
    */
   start: Clock
   end: Clock
@@ -63,7 +62,7 @@ export interface ProgramInstance {
 export interface Count {
   /** The number of arrivals that complete the count. */
   wanted: number
-  /** How often the count has reached `wanted` arrivals and started again. */
+  /** How often the count of arrivals has reached `wanted` and started again from 0. */
   rounds: number
   arrived: Party[]
   readonly clock: Clock

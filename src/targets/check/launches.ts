@@ -40,7 +40,7 @@ import { compileAt, type Form } from './stage.ts'
 import type { Streams } from './streams.ts'
 import type { TensorView } from './views.ts'
 
-/** The functions of the world that launches need. */
+/** The functions of a world that the code for launches calls. */
 export interface Tensors {
   readonly everyRank: readonly number[]
   wrongHandle(handle: Handle): string | undefined

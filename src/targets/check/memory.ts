@@ -119,8 +119,8 @@ export class Buffer {
   }
 
   /**
-   * Records a read by a component. If an earlier read is ordered before the new read, only the new read is kept,
-   * because an access that is ordered after the new read is also ordered after the earlier read.
+   * Records a read by an agent or an asynchronous copy. If an earlier read is ordered before the new read, only the new
+   * read is kept, because an access that is ordered after the new read is also ordered after the earlier read.
    */
   noteRead(i: number, by: Accessor): void {
     const { component } = by.identity
@@ -159,7 +159,7 @@ export class Buffer {
     this.data[i] = value
   }
 
-  /** The name of an element for messages. An example of an element's name is "inbox[2, 5] of rank 1". */
+  /** The name of an element in messages, for example "inbox[2, 5] of rank 1". */
   describe(i: number): string {
     const indices: number[] = []
     let rest = i

@@ -128,7 +128,7 @@ export const copyAsync: Maker = (node, out, inputs, around) => {
   }
 }
 
-/** A copy that is in flight until the role executes `quiet`. */
+/** Builds the instruction for a copy that is in flight until the role executes `quiet`. */
 export const copyInFlight: Maker = (node, _, [source, target, mask]) => ({
   node,
   sync: false,

@@ -72,10 +72,7 @@ export class Multicasts {
 const isSame = (a: Places, b: Places): boolean =>
   a.buffer === b.buffer && a.index.length === b.index.length && a.index.every((at, i) => at === b.index[i])
 
-/**
- * Describes the elements that a copy reads. An example of a description of elements is "b[0, 8] of rank 1 and what
- * follows".
- */
+/** Describes the elements that a copy reads by the first of them, for example "from b[0, 8] of rank 1". */
 function nameOf({ buffer, index }: Places): string {
   const first = index.find((at) => at >= 0)
   return first === undefined ? `nothing of ${buffer.name}` : `from ${buffer.describe(first)}`

@@ -1,6 +1,6 @@
 /**
- * Computes the order of the launches of one rank, which streams and events determine, and the largest number of
- * programs that may run concurrently.
+ * Computes how streams and events order the launches of one rank, and how many programs may run concurrently on the
+ * rank at most.
  */
 
 /**
@@ -49,7 +49,10 @@ export function mostAtOnce<T extends Ordered>(
   return most
 }
 
-/** An upper bound on the programs that run concurrently: the sum of the largest launch of each stream. */
+/**
+ * An upper bound on the number of programs that run concurrently: the sum, over all streams, of the programs of the
+ * stream's largest launch.
+ */
 function atMost<T extends Ordered>(launches: readonly T[], programs: (launch: T) => number): number {
   const largest = new Map<number, number>()
   for (const launch of launches)

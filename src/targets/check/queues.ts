@@ -108,7 +108,7 @@ export class Queues {
       if (queue.last && !this.#unknown.includes(queue.last)) queue.last = undefined
   }
 
-  /** Lists the signals that could end the waits of the blocked agents for flags. */
+  /** Lists the signals that could release the agents that are blocked in a wait for a flag. */
   couldSignal(blocked: readonly Agent[]): FlagSignals[] {
     const awaited = new Set<FlagSet>()
     const waits = blocked.flatMap((agent) => {

@@ -74,7 +74,7 @@ export class RandomScheduler implements Scheduler {
 /** The error that ends a run whose continuation has already been explored. */
 export class Seen extends RunOver {}
 
-/** The error for a host program that behaved differently from an earlier run with the same scheduling decisions. */
+/** The error for a host program that behaved differently than in an earlier run with the same scheduling decisions. */
 export class NotReproducible extends Error {
   override readonly name = 'NotReproducible'
   constructor() {

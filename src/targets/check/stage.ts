@@ -10,8 +10,8 @@ import type { Code } from './code.ts'
 import { compile } from './compiler.ts'
 
 /**
- * The IR stage of the kernels to run: a name, or a function that derives the IR from the recorded kernel, the shapes of
- * its tensors, and whether the host signals flags of the launch.
+ * The IR stage at which the checker runs kernels: a name, or a function that derives the IR. The function receives the
+ * recorded kernel, the shapes of its tensors, and a boolean: whether the host signals flags of the launch.
  */
 export type Stage =
   | 'recorded'

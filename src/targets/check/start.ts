@@ -1,7 +1,8 @@
 /**
- * The ops at the start of a program in the last stage for a GPU. The machine of the checker reads epochs when a launch
- * starts, advances them when it ends, and orders the launches of a stream, so the ops for these have no effect. Barriers
- * can be used only after one thread has initialised them and the threads have synchronised.
+ * The ops at the start of a program in the last stage for a GPU. The ops for epochs and for the order of launches have
+ * no effect, because the machine of the checker itself reads the epochs at the start of a launch, advances the epochs
+ * at its end, and orders the launches of a stream. Barriers can be used only after one thread has initialised them and
+ * the threads have synchronised.
  */
 import type { ArrivalBarrier } from './barrier.ts'
 import type { Maker } from './code.ts'
@@ -17,7 +18,7 @@ export const barriers: Maker = (node, _, inputs) => ({
   },
 })
 
-/** Launches of the checker are not aborted while they start. */
+/** In the checker, a launch is never aborted while it starts. */
 export const aborted: Maker = (node, out) => ({
   node,
   sync: false,

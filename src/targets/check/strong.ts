@@ -31,7 +31,7 @@ export interface Choices {
   pick(count: number): number
   /** True if the search compares runs by their digests. */
   readonly searching?: boolean
-  /** If this field is present, the search varies only the order of accesses that do not commute. */
+  /** If the field `sharing` is present, the search varies only the order of accesses that do not commute. */
   readonly sharing?: Sharing
 }
 

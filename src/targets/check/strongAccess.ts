@@ -21,14 +21,14 @@ export const isScalar = (node: Node): boolean => (node.type as RefType).shape.le
 const maskOf = (node: Node, inputs: readonly number[]): number | undefined =>
   inputs[opOf(node).accesses[0].mask!]
 
-/** The functions and registers in which the ops with strong accesses differ. */
+/** The functions and registers that distinguish one op with strong accesses from another. */
 interface StrongOp {
   /** Performs the access of one element and returns its result. */
   readonly act: (access: StrongAccess, agent: Agent, machine: Machine, i: number) => number
   readonly verb: 'reads' | 'writes'
   /** True if other agents can observe the order in which the lanes act. */
   readonly orderTells: boolean
-  /** The register of the stored values. Two lanes that store to one element must store the same value. */
+  /** The register with the values to store. Two lanes that store to one element must store the same value. */
   readonly stored?: number
   /** The register with the result for masked-out elements, or undefined if their result is zero. */
   readonly other?: number

@@ -103,7 +103,10 @@ export const barriers: Maker = (node, out, _, { startsExplicitly }) => {
   }
 }
 
-/** The error that ends the run because a role uses a barrier that the start of the program has not made ready. */
+/**
+ * The error that ends the run because a role uses a barrier that the ops at the start of the program have not made
+ * ready.
+ */
 function tooEarly(agent: Agent, node: Node, state: 'declared' | 'initialised'): StopRun {
   const why =
     state === 'declared'
@@ -119,7 +122,7 @@ function tooEarly(agent: Agent, node: Node, state: 'declared' | 'initialised'): 
 
 const isWrong = (view: unknown): view is WrongView => !(view instanceof ArrivalBarrier)
 
-/** True for a barrier whose use ends the run. */
+/** True if the barrier cannot be used, so that using it would end the run. */
 const isUnusable = (view: unknown): boolean => !(view instanceof ArrivalBarrier) || view.state !== 'ready'
 
 export function barrierOf(agent: Agent, node: Node, register: number): ArrivalBarrier {
@@ -162,7 +165,9 @@ const arriveNow: Maker = (node, _, [first], { isContended }) => ({
     isUnusable(agent.registers[first]) || !machine.strong.isSharedPlace(barrierOf(agent, node, first).key),
 })
 
-/** The register of the node contains the barrier at which the next `arrive.held` arrives, or undefined for none. */
+/**
+ * The register of a `held` node contains the barrier at which the next `arrive.held` arrives, or undefined for none.
+ */
 export const held: Maker = (node, out) => ({
   node,
   sync: false,

@@ -255,7 +255,7 @@ export class CheckWorld extends HostWorld<Allocation | FlagSet> {
 
   /**
    * Executes launches until the given launches have ended, or until all launches have ended. Every host function that
-   * waits uses this function.
+   * waits for launches calls `reach`.
    */
   protected async reach(launches?: readonly Running[]): Promise<void> {
     this.#remember(() => {

@@ -67,7 +67,7 @@ export const waitKind = { none: 0, flag: 1, loop: 2, barrier: 3, roles: 4 } as c
 
 /**
  * The status of a worker, in a slot of the shared memory. Only the worker writes its slot; the host reads the slot
- * after an abort. Each slot has its own cache lines.
+ * after an abort. Each worker slot has its own cache lines.
  */
 export const slot = {
   state: 0,
@@ -92,10 +92,7 @@ export const slot = {
   events: 48,
   eventCapacity: 56,
   eventCount: 60,
-  /**
-   * 1 while the worker sleeps because its queue has no launch. The thread that wakes the worker writes 0 into this
-   * word.
-   */
+  /** 1 while the worker sleeps because its queue has no launch; the thread that wakes the worker writes 0. */
   asleep: 64,
   /** The value of the word `generation` when the worker parked because of an abort, plus 1. */
   parked: 68,
@@ -141,7 +138,7 @@ export const queue = {
   waiters: 12,
   leaders: 16,
   rank: 20,
-  /** If this word is non-zero, the workers of this queue end once the queue is empty. */
+  /** If the word `closing` is non-zero, the workers of its queue end once the queue is empty. */
   closing: 24,
   /**
    * Non-zero while the host sleeps on the word `completed`. Launches with a number below `awaited` do not wake the
@@ -193,7 +190,8 @@ export const launch = {
   params: 64,
   /**
    * For a group whose ranks are not evenly spaced in the world: the distance of each rank's heap from this rank's heap,
-   * in units of 64 KiB. If a launch uses this table, `heapStride` is 0, and parameters point to this rank's copies.
+   * in units of 64 KiB. If a launch uses this table of distances, `heapStride` is 0, and parameters point to this
+   * rank's copies.
    */
   heaps: 2048,
   bytes: 2048 + 4 * mostRanks,
@@ -213,7 +211,9 @@ export const param = {
 } as const
 export const mostParams = (launch.heaps - launch.params) / param.bytes
 
-/** The two words per rank of a flag set: the number of launches that have signalled it and that have waited for it. */
+/**
+ * The two epoch words of a flag set on a rank: the numbers of launches that signalled the set, and that waited for it.
+ */
 export const epochs = { signalled: 0, waited: 4, bytes: 8 } as const
 
 /** An entry of the executable table: a pointer to the bytes, their number, and the number of roles. */
@@ -225,8 +225,8 @@ export const mostExecutables = 4096
  */
 export const awaitQueue = 0
 /**
- * The executable number of a launch that runs no kernel, but makes workers load an executable. The launch ends when
- * every worker that needs executable number `grid` has loaded it.
+ * The executable number of a launch that runs no kernel, but makes workers load an executable. The field `grid` holds
+ * the number of the executable, and the launch ends when every worker that needs the executable has loaded it.
  */
 export const loadExecutable = -1
 

@@ -111,8 +111,8 @@ export class CpuBackend extends Host implements Backend<CpuPart, CpuMark> {
   }
 
   /**
-   * The parameter words of the launch block. Kernels compute the address of another rank's copy from the address of
-   * the copy of the group's rank 0, or, with a table of heaps, from their own copy.
+   * The parameter words of the launch block. A kernel computes the address of a tensor's copy on another rank from the
+   * copy on rank 0 of the group or, if it uses a table of heap distances, from the copy on its own rank.
    */
   #image({ kernel, given, values, rank, members }: Wanted, names: readonly string[]): Int32Array {
     const base = spacingOf(members)?.first ?? rank

@@ -134,7 +134,7 @@ export class Crew {
     return Atomics.load(this.#words, (worker.slot + field) >>> 2)
   }
 
-  /** True while a thread has not yet started to serve. */
+  /** True while a new thread has not yet started to serve its queue. */
   get isStarting(): boolean {
     if (performance.now() - this.#assigned > patience.start) return false
     return this.workers.some(

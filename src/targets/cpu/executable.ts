@@ -16,9 +16,9 @@ export interface Lowered {
    * launches.
    */
   readonly counterWords: number
-  /** The author's source lines, indexed by the site number in slots and events. */
+  /** The author's source lines, indexed by the numbers (sites) by which worker slots and events refer to them. */
   readonly sites: readonly (Site | undefined)[]
-  /** The messages of the assertions, indexed by the site number of the assertion. */
+  /** The messages of the assertions, indexed by the number (site) of the assertion's source line. */
   readonly messages: readonly (string | undefined)[]
   readonly params: readonly string[]
   /** A source line that makes programs depend on concurrently running programs, or undefined if the kernel has none. */
@@ -39,8 +39,8 @@ export interface Engine {
    */
   compile(module: CodeModule): Uint8Array
   /**
-   * Compiles a module without blocking this thread, for targets whose compiler is slow. A later call of `compile` then
-   * returns at once.
+   * Compiles a module without blocking this thread, for targets whose compiler is slow. Once the compilation has ended,
+   * `compile` returns its result at once.
    */
   prepare?(module: CodeModule): Promise<void>
   /**

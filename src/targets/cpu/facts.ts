@@ -9,7 +9,7 @@ import type { Machine } from './code.ts'
 export interface CpuFacts {
   /** The vector width and the caches of the processor. */
   readonly machine: Machine
-  /** True if the kernel records programs, waits and copies from other ranks. */
+  /** True if the kernel writes events to a recording: programs, waits, and copies from other ranks. */
   readonly record?: boolean
   /** The parameters whose tensors are packed (lower/panels.ts): matrix products read the panels in place. */
   readonly packed?: ReadonlySet<string>

@@ -277,7 +277,7 @@ export class Host {
       if (!queue.hasReached(sequence)) this.#watch(queue, sequence)
       if (!queue.hasReached(sequence)) {
         await this.#sleepUntil(queue, sequence)
-        // By the end of the host's sleep, every worker that the host had woken has started.
+        // While the host slept, every worker that it had woken has had time to start.
         for (const other of queues) other.hasWoken = false
       }
       queue.hasWoken = false

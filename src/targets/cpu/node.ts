@@ -53,7 +53,7 @@ class NodeThread implements Thread {
     this.#worker.unref()
   }
 
-  /** A method with which tests terminate the worker from outside. */
+  /** Returns Node's worker object, with which tests terminate the thread. */
   worker(): Worker {
     return this.#worker
   }
@@ -84,7 +84,7 @@ function startWorker(): Worker {
   })
 }
 
-/** The worker thread's side, which handles messages one after the other. */
+/** Runs in the worker thread, and handles the messages of the host one after the other. */
 export function serveMessages(): void {
   const port = parentPort!
   let earlier: Promise<void> = Promise.resolve()

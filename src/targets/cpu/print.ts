@@ -11,8 +11,8 @@ export function printCode({ entries }: CodeModule): string {
 }
 
 /**
- * A local variable's name is not unique in Code. If two variables of a function have the same name, a number follows
- * it.
+ * A local variable's name is not unique in Code. If two variables of a function have the same name, a number is
+ * appended to the name.
  */
 function namesOf(): (local: Local) => string {
   const names = new Map<Local, string>()

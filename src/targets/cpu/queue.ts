@@ -17,7 +17,7 @@ export interface Launched {
   readonly executable: Executable | undefined
   /** The flag-set arguments of the launch, by parameter. */
   readonly flags: Readonly<Record<string, SymmetricFlags>>
-  /** The group on which the kernel was launched, in whose rank numbers its workers report. */
+  /** The group on which the kernel was launched. Workers report ranks as numbers in this group. */
   readonly members: Members
   readonly grid: number
   /** The arguments of the launch. The arguments of a launch are stored only if the world records events. */
@@ -47,7 +47,7 @@ export interface Worker {
   failure: string | undefined
 }
 
-/** The rank and the group of a launch, in the numbering of ranks that its kernel sees. */
+/** The rank and the group of a launch, with ranks numbered as the kernel of the launch sees them. */
 export interface Place {
   readonly rank: number
   readonly ranks: number
@@ -88,7 +88,7 @@ export class Queue {
   readonly #blocks: number
   readonly #timesAt: number
   #head = 0
-  /** The numbers of the launches for whose completion the host sleeps. */
+  /** The numbers of the launches whose completion the host awaits while it sleeps. */
   readonly #expected: number[] = []
 
   constructor(

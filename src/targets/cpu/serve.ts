@@ -3,9 +3,10 @@
  * launch, in order, until the queue closes. A worker polls while launches arrive quickly, and sleeps if they do not. A
  * worker communicates through shared memory only, not through messages.
  *
- * A worker has a leader number and a role. A worker takes part in a launch if its leader number is below the launch's
- * number of leaders, and its role number below the kernel's number of roles. A worker starts on a launch after all
- * earlier launches of the queue are complete. The leader whose entry returns 1 completes the launch.
+ * Each worker has two numbers: a leader number and a role number. A worker takes part in a launch if its leader number
+ * is below the launch's number of leaders, and its role number below the kernel's number of roles. A worker starts on a
+ * launch after all earlier launches of the queue are complete. The leader whose entry point returns 1 completes the
+ * launch.
  */
 import {
   awaitQueue,

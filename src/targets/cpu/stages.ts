@@ -16,7 +16,9 @@ const complete: Stage = {
 
 export const cpuStages: readonly Stage[] = [prints, simplified, complete]
 
-/** A recorded kernel after a compiler stage of `native` and `wasm`, whose IR depends on no facts. */
+/**
+ * Compiles a recorded kernel to a stage of `native` and `wasm`. The IR at these stages depends on no facts of a launch.
+ */
 export function atCpuStage(recorded: KernelIR, stage: string): KernelIR {
   if (stage === RECORDED) return recorded
   const last = cpuStages.findIndex(({ name }) => name === stage)

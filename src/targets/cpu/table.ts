@@ -44,7 +44,7 @@ export class ExecutableTable {
     return { ir, engine, lower, record: this.#record, ...facts }
   }
 
-  /** Compiles a kernel without blocking this thread. A later call of `get` then returns at once. */
+  /** Compiles a kernel without blocking this thread. Once the compilation has ended, `get` returns at once. */
   prepare(ir: KernelIR, facts: Specialisation): Promise<void> {
     return prepare(this.#wanted(ir, facts))
   }

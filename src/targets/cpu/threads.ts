@@ -31,7 +31,7 @@ export interface Failure {
 }
 
 export interface Thread {
-  /** Makes the thread serve a queue. The thread first finishes the queue to which it was assigned before. */
+  /** Makes the thread serve a queue. The thread first finishes serving its previous queue. */
   assign(assignment: Assignment): void
   /** Runs a garbage collection in the thread, so that memories no longer in use are freed. */
   collect(): void

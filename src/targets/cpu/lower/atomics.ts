@@ -88,7 +88,7 @@ const changes: Readonly<Record<Exclude<AtomicName, 'atomic.cas'>, Change>> = {
   'atomic.max': bound('max'),
 }
 
-/** Updates one element atomically. If the argument `result` is given, it receives the old value. */
+/** Updates one element atomically. If the argument `result` is given, this local variable receives the old value. */
 function modify(
   l: Lowering,
   node: Node,

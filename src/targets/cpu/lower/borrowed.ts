@@ -7,8 +7,8 @@
  * Skipping the copy into a borrowed tile does not change results. No program writes the tensor that contains a borrowed
  * tile, not even through another parameter, because a launch rejects a tensor that is passed twice and written. The
  * copy of a borrowed tile and the matrix products that read the tile are in one block, and no operation between the
- * copy and a product signals other programs. A timeline would lack skipped copies from other ranks, so kernels that
- * record do not skip these copies.
+ * copy and a product signals other programs. Skipped copies would be missing in a timeline, so kernels that record
+ * events do not skip copies from other ranks.
  */
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { opOf, origin, writtenRefs } from '../../../ir/ops/index.ts'
@@ -74,8 +74,8 @@ function usersOf(view: Node, nodes: readonly Node[]): Node[] {
 }
 
 /**
- * True for matrix products with few rows that read the right operand in its stored order. A product with a transposed
- * right operand, whose dtype is expensive to widen, qualifies only if it widens each element once.
+ * True for matrix products with few rows that read the right operand in its stored order. If the right operand is
+ * transposed and its dtype is expensive to widen, a matrix product qualifies only if it widens each element once.
  */
 function readsInPlace(node: Node, tile: Node, machine: Machine): boolean {
   const [left, right] = node.inputs

@@ -66,7 +66,7 @@ export interface Ambient {
   readonly launch: Local
   readonly frame: Local
   readonly slot: Local
-  /** The start of the shared memory, at which the `control` page is. */
+  /** The address of the start of the shared memory, where the `control` page is. */
   readonly memory: Local
   readonly program: Local
 }
@@ -82,7 +82,7 @@ export class Lowering {
   readonly scalars = new Map<Node, Expression>()
   readonly buffers = new Map<Node, Buffer>()
   readonly views = new Map<Node, View>()
-  /** The packed tile that each aliasing shared tile refers to. */
+  /** For each shared tile that is an alias: the tile of a packed tensor to which it refers. */
   readonly packed = new Map<Node, PackedPlace>()
   /**
    * For each `dot` that adds to a sum which a loop carries: a local variable that is 1 until the first matrix product

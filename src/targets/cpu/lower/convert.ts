@@ -2,9 +2,10 @@
  * Represents element types in Code: raw bits in memory, values in local variables, and casts between them. The
  * semantics of casts are those of src/ir/dtype.ts. All functions in this file work on scalars and on vectors.
  *
- * A value of a float dtype is an f32 (vf32). A value of i8, u8, i32 or u32 is an i32 (vi32); u32 uses the same bits. An
- * i64 value is an i64 and always scalar. A bool value is an i32 0 or 1, or 0 or -1 in vector lanes. A value of a small
- * dtype is always exactly representable in that dtype, although its local is wider.
+ * Code represents a value of any float dtype as an f32 (vectors: vf32), and a value of i8, u8, i32 or u32 as an i32
+ * (vectors: vi32) with the same low bits. An i64 value is an i64 and always scalar. A bool value is an i32 0 or 1, or 0
+ * or -1 in vector lanes. A value of a small dtype is always exactly representable in that dtype, although its local is
+ * wider.
  */
 import { dtypes, type DType, type StorageDType } from '../../../ir/dtype.ts'
 import { and, binary, compare, constant, convert, max, min, mul, select, use } from '../build.ts'
@@ -291,9 +292,9 @@ function wrap(from: IntegerStorage, to: IntegerStorage, operand: Expression): Ex
 }
 
 /**
- * Converts an integer to f32. A value that is then rounded to bf16 must not be rounded twice, so the bits that do not
- * fit into an f32 are combined into one sticky bit. The largest numbers of the smaller float formats are below 2^24,
- * and f32 represents all integers up to 2^24.
+ * Converts an integer to f32. An integer that is converted to bf16 by way of f32 must not be rounded twice, so the bits
+ * that do not fit into an f32 are combined into one sticky bit. The largest numbers of the smaller float formats are
+ * below 2^24, and f32 represents all integers up to 2^24.
  */
 function floatOf(writer: Writer, from: IntegerStorage, to: DType, operand: Expression): Expression {
   const type = floatLike(operand.type)

@@ -71,8 +71,8 @@ export interface DotOperands {
   /** The distance between rows of the accumulator, in bytes. */
   readonly accumulatorStride: number
   /**
-   * An i32 that is non-zero if the accumulator is uninitialised, so that the matrix product replaces it. By default,
-   * the matrix product is added to the accumulator.
+   * An i32 that is non-zero if the accumulator is uninitialised: the matrix product then replaces its contents. By
+   * default, the matrix product is added to the accumulator.
    */
   readonly fresh?: Expression
   /**

@@ -140,7 +140,7 @@ export class Nest {
   input(node: Node, row: Axis, column: Axis, vector: boolean): Expression {
     const value = this.value(node, row, column)
     if (!vector || isVector(value.type)) return value
-    // The broadcast of a value from an outer position to a vector is emitted at that position.
+    // A scalar from an outer position of the loop nest is broadcast to a vector at that outer position.
     const from = uniform(node)
     const level = from ? 0 : this.level(row, column)
     return this.#once(`splat ${this.#number(node)} ${row} ${column}`, level, () =>
@@ -379,8 +379,8 @@ const shift: ByElements = {
 }
 
 /**
- * Each element of the result is a copy of one input element. The function `at` returns the axes at which the input is
- * read.
+ * Each element of the result is a copy of one input element. The function `at` returns the row index and the column
+ * index at which the input element is read.
  */
 const stretched = (
   at: (node: Node, row: Axis, column: Axis) => readonly [row: Axis, column: Axis],

@@ -79,8 +79,9 @@ const isRight = (layout: TileLayout | undefined, machine: Machine): boolean =>
   layout?.kind === 'panels' && layout.axis === 1 && layout.width === panelColumns(machine)
 
 /**
- * A narrow tile that is a left operand, or that is multiplied transposed, can have the same layout, so its uses must be
- * checked as well.
+ * True if matrix products use the tile only as their right operand, not transposed. The layout of a tile does not show
+ * its uses: a narrow tile that is a left operand, or that is multiplied transposed, can have the layout of a right
+ * operand.
  */
 const isOnlyRight = (ir: KernelIR, tile: Node): boolean =>
   [...walk(ir.body)].every(

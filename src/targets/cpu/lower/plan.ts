@@ -1,7 +1,7 @@
 /**
  * Decides where fragments are computed. If a single consumer reads a fragment element by element, the fragment is not
  * stored: the consumer's loop computes its elements. The plan determines which fragments are stored ("kept"), when a
- * kept fragment is read for the last time, and which carried values may be overwritten by their successors.
+ * kept fragment is read for the last time, and which loop-carried values the next iteration's values may overwrite.
  */
 import { attribute, walk, type Block, type KernelIR, type Node } from '../../../ir/node.ts'
 import { isElementwise, isStrong, opOf, origin, writtenRefs } from '../../../ir/ops/index.ts'
@@ -9,10 +9,10 @@ import { hasEffect } from '../../../ir/passes/dead.ts'
 import { elements, type ValueType } from '../../../ir/type.ts'
 
 interface Use {
-  /** The user of the value; undefined if the block yields the value. */
+  /** The node that uses the value; undefined if the block yields the value. */
   readonly user: Node | undefined
   readonly block: Block
-  /** The index of the input of the user, or the index of the result of the block. */
+  /** The value's index among the inputs of the node that uses it, or among the results of the block that yields it. */
   readonly input: number
 }
 
@@ -176,9 +176,7 @@ export class Plan {
     return from.op === 'tile' && to.op === 'tile' && this.#isReadInPlace(root.inputs[1], load)
   }
 
-  /**
-   * True if element (i, j) of `node` reads `value` only at (i, j).
-   */
+  /** True if the computation of element (i, j) of `node` reads no element of `value` except element (i, j). */
   #isReadInPlace(node: Node, value: Node): boolean {
     if (node === value) return true
     if (!this.reads(node, value)) return true

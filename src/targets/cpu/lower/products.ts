@@ -69,7 +69,7 @@ export function lowerDot(l: Lowering, node: Node): void {
   l.buffers.set(node, buffer)
 }
 
-/** Sets a sum that a loop carries to zero if no matrix product was added to it. */
+/** Zeroes the sum that a loop carries if no matrix product was added to the sum. */
 export function clearFresh(l: Lowering, fresh: Local, buffer: Buffer): void {
   l.writer.if(fresh, () => {
     l.writer.zeroBytes(inFrame(l, buffer.offset), i32(buffer.rows * buffer.stride))

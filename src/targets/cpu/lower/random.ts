@@ -1,4 +1,4 @@
-/** Lowers `random` to integer arithmetic on scalars and vectors, so that all lanes of a vector compute their own block. */
+/** Lowers `random` to integer arithmetic. In a vector, each lane computes its own Philox block of random bits. */
 import { philox } from '../../../ir/philox.ts'
 import { add, binary, constant, mul, type Operand, use, type Writer } from '../build.ts'
 import type { Expression } from '../code.ts'

@@ -97,7 +97,7 @@ function moveBuffers(l: Lowering, state: State, results: readonly Node[]): void 
     const from = l.buffers.get(results[k])
     return from?.offset === part.offset ? [] : [{ to: part, from, result: results[k] }]
   })
-  // A source that another move would overwrite is copied to temporary memory first.
+  // Before results move into the state, each source that another move would overwrite is copied to temporary memory.
   const sources = moves.map(({ from }) => {
     if (!from || !targets.has(from.offset)) return from
     const aside: Buffer = { ...from, offset: l.shared.frame.take(from.rows * from.stride) }

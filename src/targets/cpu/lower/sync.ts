@@ -90,7 +90,7 @@ function wantedOf(l: Lowering, node: Node, flag: FlagsView): Local {
   )
 }
 
-/** Flag words wrap around, so the sign of the difference decides whether the flag is still before the wanted value. */
+/** Flag words wrap around, so the sign of the difference shows whether the flag has yet to reach the wanted value. */
 const isBefore = (seen: Local, wanted: Local): Expression => compare('lt', sub(seen, wanted), i32(0))
 
 export function reached(l: Lowering, node: Node): void {

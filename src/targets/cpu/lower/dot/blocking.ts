@@ -43,7 +43,8 @@ export interface Product {
 export const isWide = (dtype: StorageDType): boolean => dtype === 'f32' || dtype === 'i32'
 const upTo = (value: number, multiple: number): number => Math.ceil(value / multiple) * multiple
 /**
- * The size of equal blocks that are multiples of `multiple` and cover `total`, with at most about `most` elements each.
+ * Divides `total` into equal blocks of at most about `most`, and returns the size of a block, rounded up to a multiple
+ * of `multiple`.
  */
 const evenly = (total: number, most: number, multiple: number): number =>
   upTo(Math.ceil(total / Math.ceil(total / most)), multiple)
@@ -68,9 +69,7 @@ export interface Blocking {
   /** The size of a block: steps of the inner axis, and rows. */
   readonly depth: number
   readonly rows: number
-  /**
-   * States whether the right operand is copied into panels, and how many panels of one block the scratch memory holds.
-   */
+  /** Whether the right operand is copied into panels, and how many panels of one block the scratch memory holds. */
   readonly packs: 'nothing' | 'edge' | 'panels'
   readonly panels: number
   /**

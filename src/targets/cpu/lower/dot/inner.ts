@@ -1,8 +1,8 @@
 /**
  * The microkernel for a right operand whose columns are contiguous, such as a transposed tile (attention keys
- * multiplied by a few queries). Vectors run along the inner axis, with one sum vector per element of the result. The
- * lanes of several sum vectors are added up together. The microkernel for transposed operands does not rearrange the
- * operand, because for few rows that would cost more than the matrix product itself.
+ * multiplied by a few queries). Vectors run along the inner axis, with one sum vector per element of the result. At the
+ * end, the lanes of each sum vector are added up, for several vectors at a time. The microkernel for transposed
+ * operands does not rearrange the operand, because for few rows that would cost more than the matrix product itself.
  */
 import { dtypes, type StorageDType } from '../../../../ir/dtype.ts'
 import type { Node } from '../../../../ir/node.ts'
@@ -40,8 +40,8 @@ export interface InnerKernel {
 }
 
 /**
- * The largest number of rows for this microkernel. With more rows, rearranging the operand is a small fraction of the
- * matrix product, and several products may share the rearranged tile.
+ * The largest number of rows for the microkernel for transposed operands. With more rows, rearranging the operand takes
+ * a small fraction of the time of the matrix product, and several products may share the rearranged tile.
  */
 const mostRows = 16
 
@@ -54,7 +54,9 @@ export const isInner = (
   { rows, columns, depth }: { readonly rows: number; readonly columns: number; readonly depth: number },
 ): boolean => columns % lanes === 0 && depth % lanes === 0 && rows <= mostRows && 4 * rows <= depth
 
-/** True if this microkernel computes a `dot` whose right operand is a transposed tile. */
+/**
+ * For a `dot` whose right operand is a transposed tile: true if the microkernel for transposed operands computes it.
+ */
 export function isInnerDot({ inputs: [left], type }: Node, machine: Machine): boolean {
   const [rows, columns] = (type as ValueType).shape
   const depth = (left.type as RefType | ValueType).shape[1]
