@@ -7,16 +7,16 @@
 /** True in the package that `npm run build` creates, false in a checkout. */
 export const isBuilt = !import.meta.url.endsWith('.ts')
 
-/** The URL of the package's folder. The URL is undefined if another bundler has bundled Arke. */
+/** The URL of the package's folder. The URL is undefined if a bundler other than Arke's own has bundled Arke. */
 const folder = isBuilt
   ? /^.*\/(?=dist\/)/.exec(import.meta.url)?.[0]
   : import.meta.url.slice(0, -'src/files.ts'.length)
-/** The URL of the package's folder, or of the folder of the bundle. */
+/** The URL of the package's folder; if that is unknown, the URL of the folder of the bundle that contains Arke. */
 const root = folder ?? new URL('.', import.meta.url).href
 
 /**
  * The folders of Arke's code. If source maps are enabled, stack frames of the built package name files of the source
- * folder, so both folders count.
+ * folder, so the source folder and the folder of the built package are listed.
  */
 const codeFolders = folder === undefined ? [] : [`${folder}src/`, `${folder}dist/`]
 

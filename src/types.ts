@@ -27,7 +27,7 @@ export type { Matching, Only, Rank, Refused, Symbolic } from './lang/value.ts'
 export type { ArithmeticDType, AtomicDType, DotDType, FloatDType, IntegerDType } from './ir/dtype.ts'
 export type { Order, Scope } from './ir/ops/memory.ts'
 
-// The recorded form of a kernel.
+// The types of the recorded form of a kernel.
 export type { Recorder } from './lang/recorder.ts'
 export type { Site } from './ir/site.ts'
 export type { Decision, Subject } from './ir/decisions.ts'
@@ -45,7 +45,7 @@ export type {
   VoidType,
 } from './ir/type.ts'
 
-// The types of a world's recording, and the options of the checker.
+// The types of the recordings that a world makes, and of the options of the checker.
 export type {
   Communication,
   Events,
@@ -62,11 +62,11 @@ export type { Signed, Unsigned } from './timeline/columns.ts'
 export type { Cut } from './targets/check/findings.ts'
 export type { Stage } from './targets/check/stage.ts'
 
-// The tiles of an operation.
+// The types of an operation's tile sizes.
 export type { TilesFrom, Tiling } from './tune/configurations.ts'
 export type { Asked, Growing, Numbers } from './tune/tables.ts'
 
-// The input and output of an operation's recogniser.
+// The types of the input and output of a function that recognises an operation in a trace.
 export type { FoundChain, Recognised, Recogniser } from './taxes/recognition.ts'
 export type {
   Attention,

@@ -6,7 +6,7 @@ import { walk, type KernelIR } from './node.ts'
 
 const all = new Map<string, (ir: KernelIR) => unknown>()
 
-/** Kernels that have already been checked: all of their ops have a record. */
+/** Kernels in which every op is already known to have a record, that is, a declared signature and declared facts. */
 const known = new WeakSet<KernelIR>()
 
 function expectKnownOps(ir: KernelIR): void {

@@ -12,8 +12,8 @@ import { KernelError } from './site.ts'
 export const MOST_IN_CLUSTER = 8
 
 /**
- * The extents of the clusters of a kernel, or undefined if the kernel has no clusters. An error is thrown if two loops
- * have clusters of different extents.
+ * The extents of the clusters (groups of neighbouring programs) of a kernel, or undefined if it has none. An error is
+ * thrown if two loops have clusters of different extents.
  */
 export const clusterOf = analysis('cluster of a kernel', findCluster)
 
@@ -41,8 +41,8 @@ export const sizeOf = (cluster: readonly number[]): number =>
 export const strideOf = (cluster: readonly number[], axis: number): number => sizeOf(cluster.slice(axis + 1))
 
 /**
- * The positions in a cluster that differ from `place` only along `axis`, in order. `place` is a position in the cluster
- * and is part of the result.
+ * The positions in a cluster that differ from the position `place` only along `axis`, in order. The result includes
+ * `place` itself.
  */
 export function alongOf(cluster: readonly number[], axis: number, place: number): number[] {
   const stride = strideOf(cluster, axis)

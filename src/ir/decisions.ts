@@ -1,7 +1,7 @@
 /**
- * The decisions that stages have made about a kernel, as data for a reader. Each pass adds its decisions, under the
- * name of its stage, to the kernel that it returns. No pass reads the decisions of another pass. `arke emit --stage
- * decide` prints all decisions.
+ * The decisions that compiler stages have made about a kernel, as data for a human reader. Each compiler pass adds its
+ * decisions, under the name of its stage, to the kernel that it returns. No pass reads the decisions of another pass.
+ * `arke emit --stage decide` prints all decisions.
  */
 import type { KernelIR, Node } from './node.ts'
 import { origin, paramName } from './ops/index.ts'
@@ -9,8 +9,8 @@ import type { OpName } from './ops/table.ts'
 import type { Site } from './site.ts'
 
 /**
- * An op or a parameter that a decision is about. A subject of a decision keeps no reference to an IR node, so that the
- * IR of earlier stages can be freed.
+ * An op or a parameter that a compiler stage's decision is about. The object keeps no reference to an IR node, so that
+ * the IR of earlier stages can be freed.
  */
 export interface Subject {
   readonly op: OpName
@@ -23,13 +23,13 @@ export interface Decision {
   /** The op or parameter that the decision is about; absent if the decision is about the whole kernel. */
   readonly of?: Subject
   readonly what: string
-  /** The ops or parameters that are named at the end of the decision's sentence. */
+  /** Further ops or parameters, which the sentence about the decision names at its end. */
   readonly others?: readonly Subject[]
 }
 
 export const subjectOf = ({ op, site }: Node): Subject => ({ op, site })
 
-/** The tensor or shared tile that a reference belongs to. */
+/** The tensor or shared tile to which a memory reference refers. */
 export function baseOf(ref: Node): Subject {
   const { base } = origin(ref)
   return base.op === 'param' ? { op: 'param', name: paramName(base), site: base.site } : subjectOf(base)
@@ -44,7 +44,7 @@ export function withDecisions(ir: KernelIR, stage: string, decisions: readonly D
   return { ...ir, decisions: { ...before, [stage]: [...(before[stage] ?? []), ...decisions] } }
 }
 
-/** The decisions of a stage as lines of text, without duplicates. */
+/** The decisions of a compiler stage as lines of text, without duplicates. */
 export function decisionLines({ decisions = {} }: KernelIR, stage: string): string[] {
   const lines = (decisions[stage] ?? []).map(({ of, what, others = [] }) => {
     const text = [what, ...(others.length > 0 ? [others.map(named).join(', ')] : [])].join(' ')

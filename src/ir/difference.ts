@@ -1,14 +1,15 @@
 /**
  * Compares two forms of one kernel node by node. The two forms of the kernel were made from the same recorded kernel,
  * so a node and its counterpart have the same op, type and source position (the same object). In each block, the nodes
- * of both forms are aligned in order. Aligned nodes are compared by their attributes, operands and blocks, and by the
- * facts that the caller supplies about each node. Nodes without a counterpart in their block may have moved.
+ * of the two forms are paired in order. The two nodes of a pair are compared by their attributes, operands and blocks,
+ * and by the facts that the caller supplies about each node. A node without a counterpart in its block may have moved
+ * to another position.
  */
 import type { Block, Node } from './node.ts'
 import type { Site } from './site.ts'
 import { typeName } from './type.ts'
 
-/** Facts about a node, by name, which the caller of the comparison supplies. */
+/** Texts about a node, by name, which the caller supplies so that the comparison includes them. */
 export type Details = Readonly<Record<string, string | undefined>>
 
 export type Difference =
@@ -130,7 +131,7 @@ function* aligned(
   }
 }
 
-/** If both forms have a node with the same key and without a counterpart, the node has moved. */
+/** If both forms of the kernel have an unpaired node with the same key, the node has moved. */
 function withMoves(found: readonly Difference[], keyOf: (node: Node) => string): readonly Difference[] {
   const left = new Map<string, Difference[]>()
   for (const one of found)

@@ -2,8 +2,9 @@
  * Element types and their arithmetic, in plain TypeScript.
  *
  * A value of any dtype is held as a JavaScript number that the dtype can represent exactly. `round` maps a real number
- * to the nearest number that the dtype can represent (ties to even; integers wrap around). Tests compare every target
- * with `round`. The dtype i64 exists for indices: it is exact up to 2^53, and a result beyond that is an error.
+ * to the nearest number that the dtype can represent (ties to even; integers wrap around). Tests compare the rounding
+ * of every target with the function `round`. The dtype i64 exists for indices: it is exact up to 2^53, and a result
+ * beyond that is an error.
  */
 export type DType =
   'f32' | 'f16' | 'bf16' | 'f8e4m3' | 'f8e5m2' | 'i8' | 'u8' | 'i32' | 'u32' | 'i64' | 'bool'
@@ -70,8 +71,8 @@ export function isDType(name: unknown): name is DType {
 }
 
 /**
- * The dtype to which a value of `dtype` must be cast before an operation that is defined only on `allowed`. A value of
- * a float dtype is cast to f32, unless `allowed` contains only integer dtypes.
+ * The dtype to which a value of `dtype` must be cast before an operation that is defined only on the dtypes `allowed`.
+ * A value of a float dtype is cast to f32, unless `allowed` contains only integer dtypes.
  */
 export function castFor(dtype: DType, allowed: readonly DType[]): DType {
   const isFloat = allowed.includes('f32') && (dtypes[dtype].kind === 'float' || !allowed.includes('i32'))

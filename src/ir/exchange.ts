@@ -7,7 +7,7 @@
  *   change   threads change the elements in shared memory
  *   read     threads read elements that other threads have written or changed
  *
- * The analyses and the renderers of a target execute these steps and no others.
+ * The analyses of a kernel and the code generators of a target follow the listed steps of an exchange and no others.
  */
 import { KernelError } from './site.ts'
 import type { Node } from './node.ts'
@@ -15,7 +15,10 @@ import type { Node } from './node.ts'
 export const exchangeSteps = ['write', 'meet', 'change', 'read'] as const
 export type ExchangeStep = (typeof exchangeSteps)[number]
 
-/** The steps by which the threads of a role exchange the value of a node. Empty if they do not exchange it. */
+/**
+ * The steps by which the threads of a role exchange the value of a node. The list is empty if the threads do not
+ * exchange the value.
+ */
 export const exchangeOf = ({ attributes }: Node): readonly ExchangeStep[] =>
   (attributes.exchange ?? []) as readonly ExchangeStep[]
 
@@ -23,8 +26,8 @@ export const exchangeOf = ({ attributes }: Node): readonly ExchangeStep[] =>
 export const isExchanged = (node: Node): boolean => node.attributes.exchange !== undefined
 
 /**
- * Throws an error unless the steps of a node's exchange begin with a write and the threads meet after it, and between
- * any two steps in which they access shared memory.
+ * Throws an error unless the steps of a node's exchange begin with a write, and the threads synchronise after this
+ * write and between any two steps that access shared memory.
  */
 export function expectExchange(node: Node): void {
   if (!isExchanged(node)) return

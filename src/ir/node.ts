@@ -1,10 +1,10 @@
 /**
  * The IR consists of one node type and one block type.
  *
- * A node is an op applied to inputs. The record of an op infers the type of a node, and the attributes of a node are
- * plain data. Nodes with effects execute in the order of their block. Control flow in the IR is structured: a node may
- * own blocks. The parameters of a block are `param` nodes, and the results of a block are the values that it yields. A
- * node with several values is followed by one `result` node per value.
+ * A node is an op applied to inputs. The type of a node is inferred by a function in the record of its op. The
+ * attributes of a node are plain data. Nodes with effects execute in the order of their block. Control flow in the IR
+ * is structured: a node may own blocks. The parameters of a block are `param` nodes, and the results of a block are the
+ * values that it yields. A node with several values is followed by one `result` node per value.
  */
 import type { Decision } from './decisions.ts'
 import { opOf, type OpName } from './ops/table.ts'
@@ -61,13 +61,13 @@ export interface KernelIR {
   /** All compiler stages that the kernel has passed, in order; undefined for a recorded kernel. */
   readonly passed?: readonly string[]
   /**
-   * Ops that the kernel's compiler stages have replaced. The verifier rejects a kernel that still contains a replaced
-   * op.
+   * The names of ops that compiler stages have replaced by others in this kernel. The verifier rejects a kernel that
+   * still contains a replaced op.
    */
   readonly removed?: readonly OpName[]
   /**
-   * For each tensor that a GPU may transfer as flag-in-data words: the name of the flags that those words replace (see
-   * `tensor`).
+   * For each tensor that a GPU may transfer as flag-in-data words, which hold an epoch in their low bits: the name of
+   * the flags that such words replace (see `tensor`).
    */
   readonly carried?: Readonly<Record<string, string>>
   /** The decisions of each compiler stage, for a human reader (decisions.ts). */
@@ -77,8 +77,8 @@ export interface KernelIR {
 }
 
 /**
- * Yields every node of a block and of the blocks inside it, in program order. The function throws an error for an op
- * without a record.
+ * Yields every node of a block and of the blocks inside it, in program order. `walk` throws an error if the op of a
+ * node has no record.
  */
 export function* walk(block: Block): Generator<Node> {
   for (const node of block.nodes) {

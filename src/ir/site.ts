@@ -1,9 +1,9 @@
 /**
  * The location in the author's source at which a node was recorded.
  *
- * A source position (site) is recorded for every node, so recording it must be cheap. A site therefore keeps a
- * JavaScript Error object. The JavaScript engine formats the stack of the Error, with source maps if they are enabled,
- * only when the position is read.
+ * A source position (site) is recorded for every node, so recording it must be cheap. Each recorded source position
+ * (site) therefore keeps a JavaScript Error object. The JavaScript engine formats the stack of the Error, with source
+ * maps if they are enabled, only when the position is read.
  */
 import { isOwnCode } from '../files.ts'
 
@@ -21,15 +21,16 @@ const withKernels =
   /\/src\/(?:ops\/|runs\/(?:gate|bandwidth)\.ts$)|\/ops\/index\.js$|\/operations-\w+\.js$|\.test\.[jt]s$/
 
 /**
- * Stack frames in Arke's other files are skipped, and the first remaining frame is the author's. Stack frames of the
- * command line library Commander are skipped, too, because Commander calls the functions that run the commands.
+ * Stack frames in Arke's own files without kernels are skipped, and the first remaining frame is that of the kernel's
+ * author. Stack frames of the command line library Commander are skipped, too, because Commander calls the functions
+ * that run the commands.
  */
 const isOwn = (url: string): boolean =>
   url.includes('/node_modules/commander/') || (isOwnCode(url) && !withKernels.test(url))
 
 /**
- * The maximum number of stack frames to capture. The limit is larger than the number of Arke's frames above the
- * author's frame, and capturing more frames would cost time.
+ * The maximum number of stack frames that are captured for a source position. The limit is larger than the number of
+ * Arke's frames above the author's frame, and capturing more frames would cost time.
  */
 const frames = 14
 

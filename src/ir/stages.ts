@@ -21,7 +21,10 @@ export interface Stage<Facts = unknown> {
   readonly removes?: readonly OpName[]
 }
 
-/** The name of the first stage, the kernel as its author wrote it; every list of stages begins with it. */
+/**
+ * The name of the first compiler stage, in which the kernel is as its author wrote it. Every list of stages begins with
+ * this stage.
+ */
 export const RECORDED = 'recorded'
 
 /**

@@ -3,8 +3,8 @@
  *
  * 1. Each op of the start occurs at most once, in the order of `startOrder`.
  * 2. The threads wait for the previous launch of the stream, because the kernel may use what that launch wrote. A kernel
- *    with a loop that may poll for any time does not let the next launch start, because that launch would occupy
- *    multiprocessors meanwhile.
+ *    with a loop that may poll for any time does not let the next launch start before its own end, because the next
+ *    launch would occupy multiprocessors while the kernel polls.
  * 3. One thread initialises all barriers that the kernel declares, and then the threads synchronise.
  * 4. The threads read each epoch that the kernel uses.
  * 5. The threads synchronise after they have read epochs that the launch advances, and the launch advances exactly the
@@ -59,7 +59,7 @@ export function expectStart(ir: KernelIR, fail: (node: Node, problem: string) =>
     if (!toAdvance.has(epoch)) fail(advance, `advances the epoch ${epoch}, which no op advances`)
 }
 
-/** The ops of the start, after a check of rule 1. */
+/** Returns the ops at the start of a program, after a check that each occurs at most once and in order (rule 1). */
 function expectOrder(
   nodes: readonly Node[],
   fail: (node: Node, problem: string) => never,

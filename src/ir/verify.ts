@@ -20,10 +20,11 @@
  *
  * 9. An op that a compiler stage inserts occurs only after that stage.
  *
- * 10. `words.take` is inside `until`, and `once` is inside a loop, because both ops are meant for repeated code.
+ * 10. `words.take` is inside `until`, and `once` is inside a loop, because each of these two ops is meant for repeated
+ *     code.
  *
- * 11. If an op needs another node (`Companion`), the kernel has that node. For example, a `drain` needs an asynchronous
- *    store or copy in the same role.
+ * 11. If an op must be accompanied by another node (`Companion`), the kernel contains that node. For example, a `drain`
+ *    needs an asynchronous store or copy in the same role.
  *
  * 12. All loops with clusters have clusters of the same shape.
  *
@@ -54,7 +55,7 @@ interface Place {
   readonly depth: number
 }
 
-/** The recorded kernel, before any compiler stage. */
+/** The name of the stage of a kernel that has been recorded and has passed no other compiler stage. */
 const RECORDED = 'recorded'
 
 /** True if all threads of a role must execute the node together. */

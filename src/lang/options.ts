@@ -51,8 +51,8 @@ export interface CopyOptions<R extends number> extends Masked<R> {
 
 export interface WaitOptions extends Access {
   /**
-   * The number of launches by which the awaited signal may be older: with `lag` 1, the wait requires the signal of
-   * the previous launch.
+   * The number of launches by which the awaited signal is older than this launch: with `lag` 1, the wait requires the
+   * signal of the previous launch.
    */
   readonly lag?: number
   /**

@@ -119,8 +119,8 @@ export class Program {
     return randomOf(this.#recorder, dtype, randomInputs(this.#recorder, seed, counter), 0)
   }
   /**
-   * All four random words of each counter's block. Computing four random words costs little more than computing one
-   * word.
+   * All four 32-bit words of each counter's block of random bits. Computing four random words costs little more than
+   * computing one word.
    */
   random4<D extends 'u32' | 'f32', R extends Rank>(
     dtype: D,
@@ -146,7 +146,8 @@ export class Program {
   // Memory accesses
 
   /**
-   * Declares a tile in shared memory. If the shape has three extents, the first is the number of stages of the tile.
+   * Declares a tile in shared memory. If the shape has three extents, the first is the number of stages, each of which
+   * holds a whole tile.
    */
   shared<
     D extends StorageDType,
@@ -325,9 +326,10 @@ export class Program {
     else this.#await('wait', on, (how[0] ?? {}) as WaitOptions)
   }
   /**
-   * Polls a flag: the result is true if `wait` would return at once. After the result true, the memory written by the
-   * signaller may be read, as after a `wait`. The result false of `reached` establishes no order. A launch that only
-   * polls a flag set with `reached` does not count as waiting, so the set's wait epoch does not advance.
+   * Polls a flag: the result is true if `wait` would return at once. If `reached` returns true, the memory that the
+   * signaller has written may be read, as after a `wait`. If `reached` returns false, it orders no memory accesses. A
+   * launch that only polls a flag set with `reached` does not count as waiting, so the set's wait epoch does not
+   * advance.
    */
   reached(flag: Flag, options: WaitOptions = {}): Scalar<'bool'> {
     return this.#value(this.#await('reached', flag, options))

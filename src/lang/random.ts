@@ -45,8 +45,8 @@ export function randomInputs(recorder: Recorder, seed: Seed, counter: Counter<Ra
 }
 
 /**
- * Emits the op `random` and converts the word `word` of each counter's block of random bits to the dtype. The function
- * `randomInputs` makes `inputs`.
+ * Emits the op `random` and converts the word `word` of each counter's block of random bits to the dtype. The argument
+ * `inputs` is the result of the function `randomInputs`.
  */
 export function randomOf<D extends 'u32' | 'f32', R extends Rank>(
   recorder: Recorder,

@@ -36,8 +36,8 @@ type Less<R extends number> = R extends 4 ? 3 : R extends 3 ? 2 : R extends 2 ? 
 type Vector = Fragment<'i32', 1>
 type Matrix = Fragment<'i32', 2>
 /**
- * The type of the number of axes that the elements selected by the indices `I` have, which is the largest number of
- * axes of an index.
+ * The number of axes, as a type, of the elements that a list `I` of indices selects: the number of axes of that index
+ * which has the most axes.
  */
 type RankAt<
   I extends readonly unknown[],

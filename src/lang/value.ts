@@ -48,8 +48,9 @@ type Smaller<R extends Rank> = R extends 2 ? 1 : 0
 
 /**
  * The type `Yes` if T is one of `Allowed`, and the type `No` if it is not. A method that only some dtypes or ranks have
- * uses the type `Only` twice. In the type of the parameter `this`, `No` is a sentence: no object has such a type, so
- * TypeScript prints the sentence as the error of a call. In the type of the method's result, `No` is `Refused`.
+ * uses the type `Only` twice. In the type of the parameter `this`, `No` is an error message: no object has a message as
+ * its type, so TypeScript rejects the call and prints the message. In the type of the method's result, `No` is
+ * `Refused`.
  */
 export type Only<T, Allowed, Yes, No> = [T] extends [Allowed] ? Yes : No
 /** The result of a call that TypeScript has refused: the calls on this result raise no error, so one mistake gives one error. */

@@ -1,11 +1,11 @@
 /**
  * Chooses the variant of an operation for `variant: 'auto'`. For `auto`, the chosen variant is the fastest one at the
- * measured point that is nearest to the requested point. Only measurements from the same family of machines, with the
- * same layout and the same kind of memory, are considered. The kind of memory is either one memory that all ranks
- * share, or several memories with links between them. The distance between two points is the number of doublings by
- * which their extents and their numbers of ranks differ, all added up; different dtypes add one half. Measurements that
- * the program made itself (`rememberMeasurements`, from the output of `arke bench --json`) take precedence over shipped
- * measurements.
+ * measured point (shape, dtype and ranks) that is nearest to the requested point. Only measurements from the same
+ * family of machines, with the same layout and the same kind of memory, are considered. The kind of memory is either
+ * one memory that all ranks share, or several memories with links between them. The distance between two points is the
+ * number of doublings by which their extents and their numbers of ranks differ, all added up; different dtypes add one
+ * half. Measurements that the program made itself (`rememberMeasurements`, from the output of `arke bench --json`) take
+ * precedence over shipped measurements.
  */
 import { isOneMemory } from '../world/machine.ts'
 import type { OperationDefinition, OperationOptions, TilingWorld } from './definition.ts'
@@ -16,8 +16,8 @@ export interface Measurement {
   readonly target: string
   readonly ranks: number
   /**
-   * True if each rank had its own memory, with links between the memories. Virtual ranks and CPU ranks share one
-   * memory.
+   * True if, during the measurement, each rank had its own memory, with links between the memories. Virtual ranks and
+   * CPU ranks share one memory.
    */
   readonly hasLinks?: boolean
   readonly dtype: string

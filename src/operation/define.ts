@@ -4,7 +4,7 @@
  * docs/your-operations.md explains the record.
  *
  * By default, the inputs of an operation hold random numbers, different on every rank. The output is one tensor per
- * rank. A row of the output is its last axis, and rows are numbered over all other axes.
+ * rank. A row of the output runs along the last axis, and rows are numbered over all other axes.
  */
 import { Site } from '../ir/site.ts'
 import { fewestProcessors, type Machine } from '../world/machine.ts'
@@ -54,8 +54,8 @@ export interface OperationPlan<
   /** The grid and the stream of every launch. */
   readonly options: Pick<LaunchOptions, 'grid' | 'stream'>
   /**
-   * Returns the packed form of a weight if the weight has been packed, and otherwise the weight itself. A variant must
-   * call `packed` at every launch.
+   * Returns a weight in the layout that the target reads fastest if the weight has been packed, and otherwise the
+   * weight itself. A variant must call `packed` at every launch.
    */
   readonly packed: <W extends OperandDType>(
     weight: SymmetricTensor<W>,
@@ -130,8 +130,8 @@ export interface OperationRecipe<
     ) => readonly Step[]
   }
   /**
-   * The variants in which the kernel that computes also communicates. If absent, the fused variants are all variants
-   * except `bsp`.
+   * The fused variants: those in which the kernel that computes also communicates. If absent, the fused variants are
+   * all variants except `bsp`.
    */
   readonly fused?: readonly NoInfer<Variant>[]
   /**
@@ -264,7 +264,7 @@ export function defineOperation<
 
 const required = ['inputs', 'output', 'reference', 'tolerance', 'flops', 'remoteBytes'] as const
 
-/** Rejects a record that a JavaScript program has left incomplete. */
+/** Throws an error if a JavaScript program has left the record of an operation incomplete. */
 function expectRecipe(
   recipe: Readonly<Record<(typeof required)[number] | 'name' | 'variants' | 'limit', unknown>>,
 ): void {

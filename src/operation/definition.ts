@@ -27,7 +27,7 @@ export interface Traffic {
   readonly leastRemoteBytes: number
   /** The number of floating-point operations of the busiest rank. A multiply-add counts as two operations. */
   readonly flops: number
-  /** The number of kernel launches. */
+  /** The number of kernel launches in one execution of the operation. */
   readonly launches: number
 }
 
@@ -117,19 +117,19 @@ export interface OperationDefinition<Options extends OperationOptions, Contents>
   readonly title: string
   /** All variants, ordered from bulk synchronous to fused. The list of variants does not contain `auto`. */
   readonly variants: readonly Options['variant'][]
-  /** The variants in which the kernel that computes also communicates. */
+  /** The fused variants: those in which the kernel that computes also communicates. */
   readonly fused: readonly Options['variant'][]
   readonly defaults: Options
   /** The dtypes that the kernels accept. By default, the kernels accept all operand dtypes. */
   readonly dtypes?: readonly OperandDType[]
   /**
-   * Additional command-line names, in lower case, for extents of the shape. An example of additional extent names is {
-   * kv: 'tokens' }.
+   * Additional command-line names, in lower case, for extents of the shape. For example, { kv: 'tokens' } gives the
+   * extent `tokens` the additional name `kv`.
    */
   readonly aliases?: Readonly<Record<string, keyof Options['shape'] & string>>
   /**
-   * The options that describe the layout of the inputs, each with its possible values. An example of layout options is
-   * { shard: ['K', 'M'] }. A measurement applies to only one layout of the inputs.
+   * The options that describe the layout of the inputs, each with its possible values. For example, { shard: ['K', 'M']
+   * } declares an option `shard` with the values K and M. A measurement applies to only one layout of the inputs.
    */
   readonly layouts?: Readonly<Record<string, readonly string[]>>
   /**
@@ -144,8 +144,8 @@ export interface OperationDefinition<Options extends OperationOptions, Contents>
   /** The default tile choice, used when the caller does not specify tiles. */
   tiling(world: TilingWorld, options: Omit<Options, 'tiles'>): Tiling
   /**
-   * Allocates the operation on a world. If `inputs` come from an operation of the same shape, dtype and layout, both
-   * operations share these inputs, including packed weights.
+   * Allocates the operation on a world. If the caller passes the `inputs` of another operation of the same shape, dtype
+   * and layout, the two operations share the inputs, including packed weights.
    */
   make(world: World, options: Options, inputs?: Operation['inputs']): Operation<Contents>
   /**
@@ -226,8 +226,8 @@ export function chosen<T>(what: string, table: Readonly<Record<string, T>>, name
 }
 
 /**
- * Throws an error if the caller gave an option that only other variants support. With `variant: 'auto'`, options of
- * other variants are ignored, because the chosen variant may not support them.
+ * Throws an error if the caller gave an option that the requested variant does not support. With `variant: 'auto'`, an
+ * option that the chosen variant does not support is ignored.
  */
 export function expectOptionsOf(
   what: string,

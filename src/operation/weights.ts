@@ -8,7 +8,10 @@ import type { OperandDType } from './definition.ts'
  */
 const packedOf = new WeakMap<SymmetricTensor, PackedTensor>()
 
-/** Returns the packed form of the weights if `packWeights` has made one, and otherwise the weights themselves. */
+/**
+ * Returns the weights in the target's packed layout if `packWeights` has packed them, and otherwise the weights
+ * themselves.
+ */
 export const weightsIn = <D extends OperandDType>(
   weights: SymmetricTensor<D>,
 ): SymmetricTensor<D> | PackedTensor<D> => (packedOf.get(weights) as PackedTensor<D> | undefined) ?? weights

@@ -7,7 +7,7 @@ import type { Machine } from '../world/machine.ts'
 import type { Drawing } from './drawn.ts'
 import type { OperandDType, OperationOptions } from '../operation/definition.ts'
 
-/** The facts that decide which kernels exist: machine, number of ranks, dtype and shape. */
+/** The properties that decide which kernels exist: machine, number of ranks, dtype and shape. */
 export interface Setting<Options extends OperationOptions = OperationOptions> {
   readonly machine: Machine
   readonly ranks: number
@@ -60,7 +60,7 @@ export interface LibraryWork extends Readonly<Record<string, string | number>> {
 /** A goal for the speed of an operation relative to a library whose name begins with `library`. */
 export interface LibraryGoal {
   readonly library: string
-  /** The name of the library in text. */
+  /** The name of the library as texts spell it. */
   readonly name: string
   /** Goals of tier B are expected, and goals of tier C are desirable. */
   readonly tier: 'B' | 'C'
@@ -89,8 +89,8 @@ export interface GpuPoints<Options extends OperationOptions = OperationOptions> 
   /** The name of the limiting step (`OperationDefinition.limit`) in the results when it is measured alone. */
   readonly alone: string
   /**
-   * The lower bound with which times are compared. The lower bound is the time of the limiting step alone, or the
-   * minimum work divided by the device's peak rate.
+   * The lower bound with which measured times are compared. The lower bound is the time of the limiting step alone, or
+   * the minimum work divided by the device's peak rate.
    */
   readonly floor: 'alone' | 'least work'
   /** The variants whose tiles are tuned for the table that Arke ships. */

@@ -15,8 +15,8 @@ const columns = [32, 64, 112, 128, 224, 256]
 const depths = [64, 128, 256]
 const mostStages = 12
 /**
- * The least acceptable utilisation of the processors, averaged over all rounds of tiles, relative to the best
- * candidate.
+ * A candidate is dropped if its utilisation of the processors, averaged over all rounds of tiles, is below this
+ * fraction of the best candidate's.
  */
 const leastBusy = 0.75
 

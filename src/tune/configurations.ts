@@ -1,8 +1,8 @@
 /**
  * Chooses the tiles of an operation. Four sources are tried in order: tiles given by the caller, tiles tuned on this
- * machine (`arke tune`), tiles shipped for the device, and the operation's own rule. If the class of a shape was not
- * measured, the nearest measured class is used. The nearest class may be up to two doublings away, and its tiles must
- * be valid for the shape.
+ * machine (`arke tune`), tiles shipped for the device, and the operation's own rule. If the class of a shape (shapes of
+ * similar size) was not measured, the nearest measured class is used. The nearest class may be up to two doublings
+ * away, and its tiles must be valid for the shape.
  */
 import { tunedHere } from './cache.ts'
 import { shippedTables } from './shipped.ts'

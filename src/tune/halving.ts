@@ -1,8 +1,8 @@
 /**
- * Finds the fastest of many contenders by successive halving. All contenders run interleaved for a few rounds. After
- * the first rounds, the faster half of the contenders continues with more rounds, until only one contender is left. The
- * last contender left is finally compared with contender 0, which is the default. The last contender replaces the
- * default only if the whole confidence interval of their time ratio shows that it is faster.
+ * Finds the fastest of many contenders, such as choices of tiles, by successive halving. All contenders run interleaved
+ * for a few rounds. After the first rounds, the faster half of the contenders continues with more rounds, until only
+ * one contender is left. The last contender left is finally compared with contender 0, which is the default. The last
+ * contender replaces the default only if the whole confidence interval of their time ratio shows that it is faster.
  */
 import { medianOf, quantityOf } from '../runs/quantity.ts'
 import type { Quantity } from '../runs/results.ts'
@@ -32,7 +32,7 @@ export interface Halved {
   readonly speedup: Quantity
   /**
    * The field `interrupted` is present only after an interrupt. After an interrupt, `best` is the fastest contender so
-   * far, and the difference may not be statistically significant.
+   * far, and may not be significantly faster than the default.
    */
   readonly interrupted?: true
 }

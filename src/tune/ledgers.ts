@@ -1,7 +1,7 @@
 /**
- * Records executions of an operation with given choices of tiles, so that the ledgers before and after tuning can be
- * compared. Recorded executions run under the same conditions as during tuning: interleaved, after a start gate, on
- * inputs that rotate.
+ * Records executions of an operation with given choices of tiles, so that the ledgers (tables of where time goes)
+ * before and after tuning can be compared. Recorded executions run under the same conditions as during tuning:
+ * interleaved, after a start gate, on inputs that rotate.
  */
 import type { Operation, OperationDefinition, OperationOptions } from '../operation/definition.ts'
 import { breathe } from '../runs/breath.ts'

@@ -4,7 +4,7 @@
  */
 export type Numbers = Readonly<Record<string, number>>
 
-/** The facts about a problem that determine the choice of tiles. */
+/** The properties of an operation and its machine that determine the choice of tiles. */
 export interface Asked {
   readonly operation: string
   readonly variant?: string
@@ -28,8 +28,8 @@ export interface Asked {
 
 /**
  * The extents of an operation that grow with the amount of work. Shapes that are equal after rounding these extents up
- * to a power of two form a class. If an extent is marked `neighbouring`, tiles of a neighbouring class may be used,
- * too.
+ * to a power of two form a class. If an extent is marked `neighbouring`, tiles of a class in which this extent is up to
+ * two doublings away may be used, too.
  */
 export type Growing = Readonly<Record<string, 'rounded' | 'neighbouring'>>
 
@@ -51,7 +51,7 @@ export function settingOf({ operation, variant, layout = {}, dtype, ranks, proce
   return [operation, variant, ...values, dtype, `${ranks}x${processors}`].filter(Boolean).join(' ')
 }
 
-/** The class of a shape, or of the shape whose neighbouring extents are doubled `doublings` times. */
+/** The class of a shape after its extents marked `neighbouring` have been doubled `doublings` times. */
 export function classOf({ shape, growing = {} }: Pick<Asked, 'shape' | 'growing'>, doublings = 0): string {
   const extents = Object.entries(shape).map(([name, extent]) => {
     if (!Object.hasOwn(growing, name)) return [name, extent]

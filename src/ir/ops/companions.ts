@@ -1,7 +1,8 @@
 /**
- * Defines which ops need each other, because engines such as a GPU's copy engine and matrix unit work asynchronously.
- * An op that starts an asynchronous access needs another op that waits for the access, and an op that waits needs an
- * access for which it can wait. The verifier reports a missing op (`Companion`).
+ * Defines which ops must occur together, because engines such as a GPU's copy engine and matrix unit work
+ * asynchronously. An op that starts an asynchronous access needs another op that waits for the access, and an op that
+ * waits needs an access for which it can wait. The verifier reports an op if the op that must accompany it
+ * (`Companion`) is missing.
  */
 import type { Node } from '../node.ts'
 import type { Companion } from './op.ts'
@@ -48,7 +49,9 @@ export const startedProduct: Companion = {
   is: (_, other) => isByMatrixUnit(other),
 }
 
-/** The result of a matrix product by an engine is complete only after a wait for all products of its role. */
+/**
+ * The result of a matrix product by an engine is complete only after the role has waited for all its matrix products.
+ */
 export const productWait: Companion = {
   where: 'role',
   what: 'a dot.wait that leaves no product pending',

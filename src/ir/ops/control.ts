@@ -81,7 +81,8 @@ function expectWarps(names: readonly string[], warps: readonly number[]): void {
 }
 
 /**
- * The facts of a control op itself, without its blocks. The nodes in the blocks of a control op have their own facts.
+ * The record fields that describe a control-flow op itself. Each node in the blocks of the op is described by its own
+ * record.
  */
 const control = {
   ...yieldsNothing,

@@ -1,4 +1,7 @@
-/** Helpers for the records of ops on values: common facts, dtypes, and records of ops that apply a function of numbers. */
+/**
+ * Helpers for the records of ops on values: fields that many records share, dtypes, and records of elementwise
+ * functions.
+ */
 import { round, type DType } from '../dtype.ts'
 import type { Node } from '../node.ts'
 import { elements, sameType, typeName, valueType, type Shape, type ValueType } from '../type.ts'
@@ -13,7 +16,7 @@ import {
   type Op,
 } from './op.ts'
 
-/** Facts of ops whose result is computed, not read from memory. */
+/** The record fields that are equal for all ops whose result is computed, not read from memory. */
 export const computed = {
   ...noMemory,
   ...straight,
@@ -23,7 +26,10 @@ export const computed = {
   ahead: 'both',
 } as const
 export const elementwise = { ...computed, elements: 'same' } as const
-/** Facts of ops without arithmetic: constants, and ops that return the same numbers at other indices. */
+/**
+ * The record fields that are equal for all ops without arithmetic: constants, and ops that return the same numbers at
+ * other indices.
+ */
 export const free = { ...computed, operations: 0 } as const
 
 /** The record of an op that applies a function of numbers to each element. */

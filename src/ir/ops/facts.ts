@@ -15,19 +15,19 @@ export const isElementwise = (node: Node): boolean => opOf(node).elements === 's
 export const isPassive = (node: Node): boolean => ['pure', 'declare'].includes(opOf(node).effect)
 
 /**
- * The blocks of a control node that yield the state that the node carries. The condition of a `while` loop yields no
- * state.
+ * The blocks of a control-flow node that yield its carried state (the values that pass from one iteration to the next).
+ * The condition of a `while` loop yields no state.
  */
 export const stateBlocks = (node: Node): readonly Block[] =>
   opOf(node).state === 'tested' ? node.blocks.slice(1) : node.blocks
 
 /**
- * The number of values that a control node carries. For a branch node, the result is the number of values that the
- * branch yields.
+ * The number of values that a loop carries from one iteration to the next. For a branch node, the result is the number
+ * of values that the branch yields.
  */
 export const stateCount = (node: Node): number => node.blocks[node.blocks.length - 1].results.length
 
-/** The number of inputs of a control node that precede its carried state. */
+/** The number of inputs of a control-flow node that precede the initial values of its carried state. */
 export const leadingInputs = (node: Node): number =>
   opOf(node).state === 'yielded' ? node.inputs.length : node.inputs.length - stateCount(node)
 
@@ -77,8 +77,8 @@ export const isAsync = (node: Node): boolean =>
   ['at barrier', 'at quiet', 'at drain'].includes(opOf(node).completes)
 
 /**
- * True if the node declares tiles in shared memory. The declaration of staging memory, which a compiler stage inserts,
- * does not count as a declaration of tiles.
+ * True if the node declares tiles in shared memory. Shared memory that a compiler stage declares for its own copies
+ * (staging) does not count as tiles.
  */
 export const declaresTile = (node: Node): boolean => {
   const { effect, inserted } = opOf(node)
@@ -118,7 +118,9 @@ function hasOrder(node: Node, half: Ordering, orders: readonly Order[]): boolean
   return order === half || order === 'both'
 }
 
-/** The epoch that a node reads: the flag set to which it belongs, and its side (signal or wait). */
+/**
+ * Names an epoch that a node reads: the flag set that has the epoch, and whether it counts signals or waits (`side`).
+ */
 export interface EpochUse {
   /** The kernel parameter that holds the flag set whose epoch the node reads. */
   readonly flags: Node

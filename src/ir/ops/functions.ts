@@ -5,11 +5,11 @@
 import { binary, float, floats, unary, type Elementwise } from './elementwise.ts'
 import type { Op } from './op.ts'
 
-/** Facts of functions that are correctly rounded on every target. */
+/** The record fields that are equal for all functions that every target rounds correctly. */
 const exact = (summary: string, f: (x: number) => number, operations: number): Elementwise =>
   unary(summary, floats, float(f), operations)
 
-/** Facts of functions whose maximum error differs between targets. */
+/** The record fields that are equal for all functions whose maximum error differs between targets. */
 const approximate = (
   ...record: Parameters<typeof exact>
 ): Elementwise & { readonly isApproximate: true } => ({

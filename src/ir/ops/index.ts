@@ -1,4 +1,6 @@
-/** The records of all ops, and queries about them. */
+/**
+ * Exports the records of all ops of the IR, and the functions that answer questions about a node from its op's record.
+ */
 export {
   accessesOf,
   acquires,

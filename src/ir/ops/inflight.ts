@@ -18,8 +18,8 @@ import { expectInputs, fail, straight, yieldsNothing, type Op, type Unplaced } f
 import { expectFlag, expectOrderIn } from './sync.ts'
 
 /**
- * Of the two roles of a pipeline, only the consumer executes the ops of this file, so that the role that starts a copy
- * also waits for its completion.
+ * Of the two roles of a pipeline, only the consumer executes the ops for copies in flight, so that the role that starts
+ * a copy also waits for its completion.
  */
 const ahead = 'consumer'
 

@@ -1,7 +1,7 @@
 /**
- * Defines the record of an op. The record of an op has a signature that infers the type or reports an error, a side
- * effect and, for pure ops, a TypeScript function that computes the result. This TypeScript function is the reference:
- * the checker evaluates it, and every target is compared with it.
+ * Defines the record that describes an op of the IR. The record of an op has a signature that infers the type or
+ * reports an error, a side effect and, for pure ops, a TypeScript function that computes the result. This TypeScript
+ * function is the reference: the checker evaluates it, and every target is compared with it.
  */
 import { castFor, dtypes, isDType, type DType } from '../dtype.ts'
 import type { Attributes, Block, Node } from '../node.ts'
@@ -59,8 +59,8 @@ export type Numbers = 'given' | readonly number[] | 'other' | 'none'
 /** Describes one memory access of an op. In the fields of an access, each number is the index of an input of the op. */
 export interface MemoryAccess {
   /**
-   * The index of the input that refers to the accessed memory. If that input is a value instead of a reference, the op
-   * makes no access.
+   * The index of the input that refers to the accessed memory. If that input is a value instead of a memory reference,
+   * the op accesses no memory.
    */
   readonly at: number
   /** The level of memory that the op accesses, or `either` if the input's type decides the level. */
@@ -166,8 +166,8 @@ export interface Companion {
 export type Ahead = 'producer' | 'both' | 'one' | 'consumer'
 
 /**
- * The facts that every op declares. Analyses use these facts instead of lists of op names. A record that lacks a fact
- * does not compile, and `opOf` throws an error for an op without a record.
+ * The facts that every op declares. Analyses of a kernel use the declared facts instead of lists of op names. A record
+ * that lacks a fact does not compile, and `opOf` throws an error for an op without a record.
  */
 export interface Facts {
   readonly effect: Effect
@@ -213,9 +213,9 @@ export interface Facts {
   readonly operations: number | ((node: Node) => number)
 }
 
-/** Facts of ops that do not access memory. */
+/** The record fields that are equal for all ops that do not access memory. */
 export const noMemory = { accesses: [], order: 'none', scope: 'none' } as const satisfies Partial<Facts>
-/** Facts of ops without control flow, waiting, asynchronous accesses, or epochs. */
+/** The record fields that are equal for all ops without control flow, waiting, asynchronous accesses, or epochs. */
 export const straight = {
   owner: 'none',
   completes: 'at once',
@@ -230,7 +230,7 @@ export const straight = {
   advances: 'none',
   looks: 'none',
 } as const satisfies Partial<Facts>
-/** Facts of ops that yield no value. */
+/** The record fields that are equal for all ops that yield no value. */
 export const yieldsNothing = {
   elements: 'none',
   numbers: 'none',
@@ -254,15 +254,15 @@ export type Simpler = { readonly input: number } | { readonly value: number }
 export interface Op extends Facts {
   readonly summary: string
   /**
-   * Returns the type of the node. The function throws a SpecError if the node violates the signature of its op.
-   * `inferType` also checks the memory levels of the operands.
+   * Returns the type of a node with this op. The function throws a SpecError if the node violates the signature of its
+   * op. `inferType` also checks the memory levels of the operands.
    */
   infer(node: Unplaced): Type
   /** Computes the result of a pure op on values. */
   evaluate?(node: Node, inputs: readonly Datum[]): Datum
   /**
-   * Returns an input or a number that is equal to a scalar node, given the known inputs of the node. An input whose
-   * value is unknown is undefined.
+   * Returns the number or the input that a scalar node is equal to, if the known inputs of the node show this. An input
+   * whose value is unknown is undefined.
    */
   simplify?(dtype: DType, known: readonly (number | undefined)[]): Simpler | undefined
   readonly atomic?: Atomic

@@ -1,6 +1,7 @@
 /**
- * The records of the ops for matrix products in flight. The matrix unit of a GPU may execute a `dot` while its role
- * continues. The accumulator of the product, and the shared tiles that it reads, must not be used before the role waits:
+ * The records of the ops for matrix products that are executed while their role does other work. The matrix unit of a
+ * GPU may execute a `dot` while its role continues. The accumulator of the product, and the shared tiles that it reads,
+ * must not be used before the role waits:
  *
  *   dot.wait        ()               the products that the role has started are complete, except the last `pending`
  *
@@ -18,7 +19,10 @@ import { expectInputs, fail, noMemory, straight, yieldsNothing, type Op } from '
 
 const facts = { ...yieldsNothing, ...noMemory, ...straight, ahead: 'consumer', inserted: 'order' } as const
 
-/** Checks that the input is a `held` node. If `barrier` is given, it must be one of the barriers of the `held` node. */
+/**
+ * Checks that the input is a `held` node, which can hold back an arrival at one of its barriers. If `barrier` is given,
+ * it must be one of these barriers.
+ */
 export function expectHeld(node: Node, barrier?: Node): void {
   if (node.op !== 'held') fail(`needs \`held\`, not ${node.op}`)
   if (barrier && (barrier.op !== 'pick' || barrier.inputs[0] !== node.inputs[0]))

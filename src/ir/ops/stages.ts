@@ -67,7 +67,10 @@ export const marksOf = (epoch: number): number => (epoch % 3) + 1
  */
 const ahead = 'consumer'
 
-/** Facts of ops that order accesses among the threads of a role and the bulk copy engine. */
+/**
+ * The record fields that are equal for all ops that order accesses among the threads of a role and the bulk copy
+ * engine.
+ */
 const ofThreads = {
   ...yieldsNothing,
   ...noMemory,

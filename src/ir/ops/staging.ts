@@ -1,14 +1,14 @@
 /**
  * The records of the ops that pass fragments to an engine through shared memory.
  *
- * The matrix unit reads some operands from shared memory only. If such an operand is in registers, two ops write it to
- * shared memory:
+ * The matrix unit reads some operands from shared memory only. If an operand for the matrix unit is in registers, two
+ * ops write it to shared memory:
  *
  *   staging   ()                   one place for all operands of the product
  *   operands  (staging, …values)   the threads write them there; the staging is an input of the `dot`
  *
- * The copy engine stores a fragment in boxes. A role has two staging buffers for boxes. The stores of a role use the two
- * buffers in turn, so that one box can be filled while the other box is stored:
+ * The copy engine stores a fragment in several rectangles, called boxes. A role has two buffers in shared memory for
+ * boxes. The stores of a role use the two buffers in turn, so that one box can be filled while the other box is stored:
  *
  *   staging        ()                           two places; each holds one box of every warpgroup of a role
  *   boxes          (value)                      block (box); executed once per box
@@ -18,8 +18,8 @@
  *
  * The synchronisation between the ops for staging is explicit: `fence.async`, `meet`, and inside the block of `boxes` a
  * `drain` that leaves one box in flight. The verifier requires the barriers inside the block of `boxes`, because the
- * checker treats all threads of a role as one agent. A box holds 64 rows of each warpgroup, and the columns of the
- * fragment divided by the boxes per row.
+ * checker treats all threads of a role as one agent. A box has 64 rows for each warpgroup. The number of columns of a
+ * box is that of the fragment, divided by the number of boxes side by side.
  */
 import type { Node } from '../node.ts'
 import { refType, typeName, valueType, voidType, type ValueType } from '../type.ts'
@@ -39,7 +39,7 @@ import {
 
 const facts = { ...yieldsNothing, ...straight, inserted: 'order' } as const
 
-/** The number of staging buffers that boxes use in turn. */
+/** The number of buffers in shared memory that the boxes of a stored fragment use in turn. */
 export const STAGING_PLACES = 2
 
 function expectStaging(node: Node | undefined, places: number): void {

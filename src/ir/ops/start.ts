@@ -1,6 +1,7 @@
 /**
- * The records of the ops at the start of a program, which the stage `order` of a GPU target inserts. They synchronise
- * the threads of a program before its first own op, and a launch with the launches before and after it:
+ * The records of the ops at the start of a program, which the stage `order` of a GPU target inserts. These ops
+ * synchronise the threads of a program before the kernel's own first op, and a launch with the launches before and
+ * after it on the stream:
  *
  *   start.barriers  (…barriers)  one thread initialises the barriers
  *   start.after     ()           the threads wait until the previous launch of the stream has ended
@@ -10,7 +11,8 @@
  *   start.meet      (aborted?)   the threads synchronise; the program ends if the launch has been aborted
  *   start.advance   (…flags)     the last program of the launch to arrive advances the epochs for the next launch
  *
- * A kernel has each of these ops at most once, in this order. `src/ir/start.ts` states which of them a kernel needs.
+ * A kernel has each op of the start at most once, in the listed order. `src/ir/start.ts` states which ops of the start
+ * a kernel needs.
  */
 import type { Node } from '../node.ts'
 import { typeName, valueType, voidType } from '../type.ts'

@@ -65,7 +65,10 @@ export function expectOrderIn(node: Unplaced, allowed: readonly string[]): void 
   if (!scopes.includes(scope as Scope)) fail(`scope ${scope} is not one of ${scopes.join(', ')}`)
 }
 
-/** Facts of ops that order memory accesses or wait. Accesses to flags and barriers do not count as memory accesses. */
+/**
+ * The record fields that are equal for all ops that order memory accesses or wait. Accesses to flags and barriers do
+ * not count as memory accesses.
+ */
 const synchronises = {
   ...yieldsNothing,
   ...straight,

@@ -36,8 +36,8 @@ export type OpName = keyof typeof all
 export const ops: Readonly<Record<OpName, Op>> = all
 
 /**
- * The names of the ops whose records have the given facts. TypeScript rejects a table with these names as keys if an
- * entry is missing.
+ * The names of the ops whose records have the given facts. TypeScript rejects a table that must have an entry for each
+ * of the names and lacks one.
  */
 export type OpWith<F extends Partial<Facts>> = {
   [Name in OpName]: (typeof all)[Name] extends F ? Name : never

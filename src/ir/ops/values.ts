@@ -48,7 +48,7 @@ import {
   type Op,
 } from './op.ts'
 
-/** Bitwise ops on i64 use BigInt. For 32-bit dtypes, JavaScript's own operators suffice. */
+/** Bitwise ops on i64 use BigInt. Bitwise ops on 32-bit dtypes use JavaScript's own operators. */
 const bitwise =
   (narrow: (a: number, b: number) => number, wide: (a: bigint, b: bigint) => bigint): ElementMeaning =>
   (dtype) =>
@@ -365,7 +365,7 @@ export const valueOps = {
     accesses: [
       { at: 0, level: 'shared', reads: true, writes: false },
       { at: 1, level: 'shared', reads: true, writes: false },
-      // Operands that a compiler stage has copied from registers to shared memory.
+      // The access to operands of a matrix product that a compiler stage has copied from registers to shared memory.
       { at: 3, level: 'shared', reads: true, writes: false },
     ],
     order: 'none',

@@ -32,7 +32,7 @@ function expectTensor(node: Node | undefined): TensorType {
   return node.type
 }
 
-/** Facts of ops that refer to memory without accessing it. */
+/** The record fields that are equal for all ops that refer to memory without accessing it. */
 const view = {
   ...yieldsNothing,
   ...noMemory,

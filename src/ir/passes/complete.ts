@@ -1,6 +1,6 @@
 /**
  * Replaces asynchronous copies by ordinary copies if the target has no engine that could execute them while the threads
- * continue. A role without asynchronous copies needs no `quiet`.
+ * continue. A role without asynchronous copies needs no `quiet`, the op that waits for such copies.
  */
 import { analysis } from '../analysis.ts'
 import type { Block, KernelIR, Node } from '../node.ts'

@@ -103,7 +103,7 @@ describe('a courier', () => {
   })
 })
 
-/** Kernels in which another agent could observe a courier role, each under the reason why. */
+/** Kernels that get no courier role because another agent could observe it, each listed under the reason. */
 const toPeers = (what: (t: Program, args: Args, peer: Scalar) => void): Part => {
   return (t, args, peer) => t.for(t.world - 1, (step) => what(t, args, peer(step)))
 }
@@ -288,7 +288,7 @@ describe('a consumer sends its data itself if', () => {
   })
 })
 
-/** A stage that adds couriers and counts the kernels with a courier. */
+/** A compiler stage that adds courier roles (which send data), and counts the kernels that have got one. */
 function detaching() {
   const made = new Map<KernelIR, KernelIR>()
   let couriers = 0

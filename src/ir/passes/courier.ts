@@ -11,35 +11,37 @@
  * In the original kernel, the sends precede all other work of the consumer role. The pass must not remove an ordering
  * on which another agent relies, so it leaves the kernel unchanged in each of the following cases:
  *
- * - The consumer uses a value that the courier loads or computes. Scalars and addresses are an exception: both the
- *   courier and the consumer compute them.
+ * - The consumer uses a value that the sending role (the courier) would load or compute. Scalars and addresses are an
+ *   exception: the sending role and the consumer each compute them.
  *
- * - The consumer or the producer writes, on any rank, a tensor that the courier loads. In the original kernel, the load
- *   that moves to the courier comes before that write. Writes by other ranks need no check: only the courier's own
- *   signals and the end of the kernel order them after the courier's load.
+ * - The consumer or the producer writes, on any rank, a tensor that the sending role would load. In the original
+ *   kernel, the load that moves to the sending role comes before that write. Writes by other ranks need no check: only
+ *   the signals of the sending role and the end of the kernel order such writes after its load.
  *
- * - The consumer or the producer reads, on another rank, a tensor that the courier stores, or writes that tensor on any
- *   rank. In the original kernel, the store that moves to the courier comes before that access. The consumer and the
- *   producer may read these tensors on their own rank: the courier stores only on other ranks, and the data that other
- *   ranks send is protected by flags.
+ * - The consumer or the producer reads, on another rank, a tensor that the sending role would store, or writes that
+ *   tensor on any rank. In the original kernel, the store that moves to the sending role comes before that access. The
+ *   consumer and the producer may read such tensors on their own rank: the sending role stores only on other ranks, and
+ *   the data that other ranks send is protected by flags.
  *
  * - The consumer releases memory by a signal, a releasing store or fence, an atomic or a `last` block. In the original
  *   kernel, a release by the consumer also published the data that the consumer had sent before; after the change, the
  *   release would no longer publish that data. Arrivals at the barriers of the buffer ring are allowed: they release
- *   only to the producer, which reads no data of the courier and releases nothing itself.
+ *   only to the producer, which reads no data of the sending role and releases nothing itself.
  *
- * - The courier would acquire, that is, wait for a flag or execute a load with an order. In the original kernel, the
- *   consumer's accesses after the acquire relied on it. A courier role without acquires waits for no other role, so no
- *   other role can keep it from ending. The courier must not contain a `while` loop, which might not end.
+ * - The sending role would acquire, that is, wait for a flag or execute a load with an order. In the original kernel,
+ *   the consumer's accesses after the acquire relied on the acquire. A sending role without acquires waits for no other
+ *   role, so no other role can keep it from ending. The sending role must not contain a `while` loop, which might not
+ *   end.
  *
- * - The courier would store or signal on its own rank, where the consumer may read.
+ * - The sending role would store or signal on its own rank, where the consumer may read.
  *
- * - The courier role would use shared memory.
+ * - The sending role would use shared memory.
  *
- * - The courier role would need a fence or an atomic, which orders all accesses of a role.
+ * - The sending role would need a fence or an atomic, which orders all accesses of a role.
  *
- * The courier's stores still precede the courier's signals. The courier starts after the previous kernel has ended, and
- * the program ends only after the courier has ended. Other launches and the host therefore observe no difference.
+ * The stores of the sending role still precede its signals. The sending role starts after the previous kernel has
+ * ended, and the program ends only after the sending role has ended. Other launches and the host therefore observe no
+ * difference.
  */
 import { analysis } from '../analysis.ts'
 import { subjectOf, type Decision } from '../decisions.ts'
@@ -81,8 +83,8 @@ export type Detached =
   | { readonly ir?: undefined; readonly obstacle: Decision }
 
 /**
- * Adds a courier role to a kernel. The pass adds no courier if the kernel has no producer and consumer, if the consumer
- * sends nothing before its first matrix product, or if another agent could observe the change.
+ * Adds a courier role to a kernel. The pass adds a courier role, which sends data, only if the kernel has a producer
+ * and a consumer, the consumer sends data before its first matrix product, and no other agent could observe the change.
  */
 export const detachCourier = analysis('courier', withDetachedCourier, (ir) =>
   withDetachedCourier(ir, { courierWarps: 1 }),
@@ -166,7 +168,10 @@ const dependsOn = (node: Node, other: Node): boolean =>
 
 const withInner = (node: Node): readonly Node[] => [node, ...node.blocks.flatMap((block) => [...walk(block)])]
 
-/** True if the courier and the consumer share only scalars and references, which are cheap to compute twice. */
+/**
+ * True if the sending role (courier) and the consumer share only scalars and references, which are cheap to compute
+ * twice.
+ */
 const isApart = ({ sent, rest }: Parts): boolean =>
   [...sent].every((node) => !rest.has(node) || (isPassive(node) && !isFragment(node)))
 
@@ -183,8 +188,8 @@ const always: Rule = () => true
 const never: Rule = () => false
 
 /**
- * The ops with effects that a courier role may execute, and on whose memory each may act. If the sends contain another
- * op with an effect, the kernel gets no courier.
+ * The ops with effects that a sending role (courier) may execute, each with a rule about the rank whose memory it may
+ * access. If the sends contain any other op with an effect, the kernel gets no courier.
  */
 const courierOps: Readonly<Record<Exclude<OpName, Passive>, Rule>> = {
   ...opsWith({ effect: 'write', elements: 'other' }, never),
@@ -226,12 +231,15 @@ const isGlobal = ({ type }: Node): boolean => (type as RefType).space === 'globa
 
 /**
  * True if the node releases nothing that was done before it to another program or rank, and does not synchronise with
- * another role. Arrivals at the buffer ring release to the producer only.
+ * another role. An arrival at a barrier of the buffer ring releases memory to the producer only.
  */
 const releasesNothing = (node: Node): boolean =>
   isPassive(node) || (!isPublished(node) && opOf(node).meets !== 'barrier')
 
-/** True if the courier and another role could access the same memory, and at least one of them would write it. */
+/**
+ * True if the sending role (courier) and another role could access the same memory, and at least one of them would
+ * write it.
+ */
 function sharesMemory(courier: readonly Node[], rest: readonly Node[]): boolean {
   const baseOf = (ref: Node): Node => origin(ref).base
   const touched = new Set(courier.flatMap(placesOf).map(baseOf))

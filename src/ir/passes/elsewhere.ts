@@ -2,7 +2,7 @@
  * Decides whether a memory reference is certain to refer to another rank's memory, on every rank. An owner of the form
  * (rank + n) mod world is always another rank if n is never a multiple of the world size. A loop over the peers with
  * `rank + 1 + step` has owners of the form (rank + n) mod world. A reference inside a branch that is taken only if the
- * owner is not this rank is also always remote.
+ * owner is not this rank always refers to another rank, too.
  */
 import { walk, type Block, type Node } from '../node.ts'
 import { origin } from '../ops/index.ts'
@@ -32,7 +32,7 @@ function loopsOf(block: Block): ReadonlyMap<Node, Node> {
   return loops
 }
 
-/** The nodes in branches that are only taken if a given owner is not the current rank, for each owner. */
+/** For each owner, the nodes in branches that are only taken if that owner is not the current rank. */
 function branchesOf(block: Block): ReadonlyMap<Node, ReadonlySet<Node>> {
   const branches = new Map<Node, Set<Node>>()
   for (const node of walk(block)) {
@@ -49,8 +49,8 @@ function branchesOf(block: Block): ReadonlyMap<Node, ReadonlySet<Node>> {
 }
 
 /**
- * The range of the values that `sum` minus the rank can have. If not exactly one of the terms of `sum` is the rank, the
- * result is undefined.
+ * The range of the values that `sum` minus the rank can have. The result is undefined unless exactly one term of `sum`
+ * is the rank.
  */
 function distance(sum: Node, loops: ReadonlyMap<Node, Node>): Range | undefined {
   const terms: Node[] = []

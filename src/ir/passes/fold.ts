@@ -9,7 +9,10 @@ import { Copier } from '../rewrite.ts'
 import type { ValueType } from '../type.ts'
 
 const isScalar = (node: Node): boolean => node.type.kind === 'value' && node.type.shape.length === 0
-/** True if a value is a fragment. A role cannot capture a fragment from outside, so each role computes its own. */
+/**
+ * True if a value is a fragment. A role cannot use a fragment that was computed outside the role, so each role computes
+ * the fragment itself.
+ */
 const isFragment = (node: Node): boolean => node.type.kind === 'value' && node.type.shape.length > 0
 /**
  * Computes a text key for the attributes of a node. JSON cannot represent infinities, NaN and -0, so the attribute key

@@ -164,10 +164,10 @@ function readAndWritten(
 }
 
 /**
- * Finds an acquire that only the consumer would execute, and not the producer. The producer of a pipeline itself
- * executes waits for flags. Inside a pipeline, the producer also executes the polls (`reached`) that it needs, and the
- * consumer is ordered after them by the barrier of the buffer slot. An acquire that only the consumer executes orders
- * only the consumer's accesses.
+ * Finds an acquire (a wait, or a load with acquire order) that only the consumer would execute, and not the producer.
+ * The producer of a pipeline itself executes waits for flags. Inside a pipeline, the producer also executes the polls
+ * (`reached`) that it needs, and the consumer is ordered after them by the barrier of the buffer slot. An acquire that
+ * only the consumer executes orders only the consumer's accesses.
  */
 function acquiredByConsumer(
   block: Block,

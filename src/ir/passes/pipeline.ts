@@ -8,13 +8,13 @@
  *   consumer:  wait(full[slot], phase); compute on ring[slot]; arrive(empty[slot])
  *
  * The pass splits a block only if no agent can observe that copies run ahead of the sequential order. The values that
- * the producer needs must follow from program and rank ids, arguments, weak loads of memory that the block does not
- * write, and polls of flags that the consumer does not need. The block must not write the memory that the producer
+ * the producer needs must be computable from program and rank ids, arguments, weak loads of memory that the block does
+ * not write, and polls of flags that the consumer does not need. The block must not write the memory that the producer
  * copies. If a block cannot be split, its pipeline becomes a plain loop, and a note in the lowered kernel says why.
  *
- * Code before the first pipeline of a block is no obstacle. If code before the pipeline writes the memory that the
- * producer copies, or acquires data that another agent has written to this memory, the producer waits at a barrier
- * until the consumer has executed that code.
+ * Code before the first pipeline of a block does not prevent the split. If code before the pipeline writes the memory
+ * that the producer copies, or acquires data that another agent has written to this memory, the producer waits at a
+ * barrier until the consumer has executed that code.
  *
  * A pipeline inside a role splits this role under the same conditions: the producer of the pipeline becomes an
  * additional role.
@@ -30,7 +30,7 @@ import { findObstacle, type Group } from './obstacle.ts'
 import { RoleBuilder, type Ring } from './roles.ts'
 import { containsPipeline, isProducerCopy, producerSlice, type Slice } from './slice.ts'
 
-/** Data that all functions need which lower a block. */
+/** Data for all functions that lower a block. */
 interface Context {
   readonly ir: KernelIR
   readonly copier: Copier

@@ -78,7 +78,7 @@ export class RoleBuilder {
     const into = this.#into
     // A node that declares a shared tile or a barrier has already been copied to the top of the kernel.
     if (into.map.has(node) && node.type.kind === 'ref') return positions
-    if (meetsRoles(node) && this.#role !== 'sequential') return positions // A barrier within one role orders nothing.
+    if (meetsRoles(node) && this.#role !== 'sequential') return positions // One role needs no barrier.
     if (this.#isLeftOut(node)) return positions
     if (node.op === 'result') {
       into.map.set(node, this.#results.get(node.inputs[0])!.get(attribute<number>(node, 'index'))!)

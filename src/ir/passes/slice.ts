@@ -78,8 +78,8 @@ export function producerSlice(block: Block): Slice {
 }
 
 /**
- * The nodes that the consumer executes for their own effect, not for their result. Pipelines that the producer fills
- * are included, because the consumer must always release their buffer slots.
+ * The nodes that the consumer executes for their own effect, not for their result. A pipeline whose buffers the
+ * producer fills is included, because the consumer must always release its buffer slots.
  */
 function consumerRoots(block: Block, moved: ReadonlySet<Node>, looks: readonly Node[]): Node[] {
   const isFilled = (node: Node): boolean =>
@@ -103,7 +103,10 @@ function obstacleOf(node: Node, consumer: Share | undefined): string | undefined
 /** True if a node has an effect itself, rather than through the nodes inside it or through its result. */
 const isWork = (node: Node): boolean => opOf(node).effect !== 'control' && hasEffect(node)
 
-/** The control node around each node, and for each parameter of a block its control node and block. */
+/**
+ * For each node, the control-flow node that contains it. For each parameter of a block, the block and its control-flow
+ * node.
+ */
 interface Surroundings {
   readonly parents: ReadonlyMap<Node, Node>
   readonly owners: ReadonlyMap<Node, { readonly control: Node; readonly block: Block }>

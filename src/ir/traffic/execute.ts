@@ -23,8 +23,8 @@ import * as views from './views.ts'
 import type { Places, TensorView, View } from './views.ts'
 
 /**
- * Traffic counts for each rank that owns the memory: the bytes that an access reads (`source`) and writes (`target`),
- * or, as `source`, the number of uses of a flag.
+ * The traffic of an access, for each rank that owns the accessed memory: the bytes that the access reads (`source`) and
+ * writes (`target`). For a signal or wait, `source` is the number of uses of the flag.
  */
 export interface Counts {
   readonly source: ByOwner
@@ -73,8 +73,8 @@ function evaluated(node: Node, _: Binding, { value }: Lookup): Known {
 }
 
 /**
- * Applies the function `make` to a view of a parameter. Views of shared tiles and barriers have no traffic, so their
- * value is undefined.
+ * Applies the function `make` to a view of a kernel parameter. Views of shared tiles and barriers have no traffic, so
+ * their value is undefined.
  */
 function viewed(
   make: (view: TensorView, node: Node, numbers: readonly (number | undefined)[]) => Known,
@@ -158,8 +158,8 @@ export class Execution {
   }
 
   /**
-   * The traffic counts of one program. Cached counts are valid for bindings that differ only in rank, program and
-   * scalars.
+   * The traffic counts of one program. Traffic counts are cached between programs, so their bindings (arguments) may
+   * differ only in rank, program and scalars.
    */
   run(body: Block, binding: Binding): Counts {
     this.#binding = binding
@@ -228,7 +228,7 @@ export class Execution {
   }
 
   #add(side: keyof Counts, owner: number | undefined, amount: number): void {
-    // The owner is unknown only if all elements are outside the tensor.
+    // The rank that owns the accessed memory is unknown only if all accessed elements are outside the tensor.
     if (owner !== undefined) addTo(this.#counts[side], owner, amount)
   }
 

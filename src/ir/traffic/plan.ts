@@ -60,7 +60,7 @@ export function accessParts(node: Node): AccessParts | undefined {
 
 interface Structure {
   readonly parents: ReadonlyMap<Node, Node>
-  /** The block and the control node of each block parameter. */
+  /** For each parameter of a block, the block and the control-flow node that contains the block. */
   readonly owners: ReadonlyMap<Node, { readonly control: Node; readonly block: Block }>
 }
 

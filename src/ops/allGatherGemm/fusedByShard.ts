@@ -38,7 +38,7 @@ export interface FusedByShard {
   /** The number of sections per shard, as `partsOf` computes it. */
   readonly parts: number
   /**
-   * True to multiply shards in rank order, so that sums are bitwise reproducible. The value false multiplies shards in
+   * True to multiply shards in rank order, so that sums are bitwise reproducible. With false, shards are multiplied in
    * the order of their arrival.
    */
   readonly inOrder: boolean

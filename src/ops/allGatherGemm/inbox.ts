@@ -7,9 +7,9 @@
  *   inbox    two slots selected by epoch parity; K: [2, source, M, K per rank]; M: [2, 1, ranks x M per rank, K]
  *   arrived  [source, i, k]: that tile of the source's shard is in the inbox
  *
- * The reader of an inbox returns no credits. In every launch each rank receives a signal from every other rank. A
- * sender overwrites an inbox slot two launches after it was written. When a sender overwrites an inbox slot, the reader
- * has already begun a later launch, so it has ended the launch that read the slot.
+ * The reader of an inbox sends no signal that a slot is free (no credits). In every launch each rank receives a signal
+ * from every other rank. A sender overwrites an inbox slot two launches after it was written. When a sender overwrites
+ * an inbox slot, the reader has already begun a later launch, so the reader has ended the launch that read the slot.
  */
 import { bool, i32 } from '../../lang/dtypes.ts'
 import type { Program } from '../../lang/program.ts'
@@ -45,9 +45,9 @@ const shardIn = (shard: Shard, box: Tensor<OperandDType, 3>, source: Scalar, hei
   shard === 'K' ? box.pick(source) : box.pick(0).slice(0, source.mul(height), height)
 
 /**
- * Sends this rank's tiles to all peers, beginning with the peer that needs them first and ending with this rank. An
- * empty shard sends one row of tiles, so that every rank receives a signal. The argument `rows` is the number of rows
- * of all ranks together (M).
+ * Sends this rank's tiles to all ranks, beginning with the peer that needs them first and ending with this rank. A rank
+ * with an empty shard sends one row of tiles, so that every rank receives a signal. The argument `rows` is the number
+ * of rows of all ranks together (M).
  */
 export function send(
   t: Program,

@@ -75,11 +75,11 @@ export interface AllGatherGemmOptions {
   /**
    * If true, `push` and `fused` on a CPU multiply this rank's own shard before they wait for the shards of other ranks.
    *
-   * With shards along K, the own shard is multiplied for all tiles of C, and C holds the partial sums in the meantime.
-   * Multiplying the own shard first along K needs f32, for which it is the default. With shards along M, strips of C
-   * are multiplied with the own rows until the rows of the other ranks have arrived. Multiplying the own rows first
-   * requires that all rows fit into one tile, and is the default on two ranks. GPUs reject `ownFirst`, because it has
-   * not been tried on them.
+   * With shards along K, the own shard is multiplied for all tiles of C, and C holds the partial sums until the end.
+   * For shards along K, `ownFirst` requires the dtype f32 and is its default. With shards along M, strips of C are
+   * computed from the own rows until the rows of the other ranks have arrived. For shards along M, `ownFirst` requires
+   * that all rows fit into one tile, and is the default on two ranks. GPUs reject `ownFirst`, because it has not been
+   * tried on them.
    */
   readonly ownFirst?: boolean
   /**
@@ -95,7 +95,7 @@ export interface AllGatherGemmOptions {
   readonly inOrder?: boolean
   /**
    * If true, `pull` along K pulls from a copy of the owner's A, so that no rank has to wait for its peers at the end.
-   * Staging is the default on a GPU if some programs have no tile of C in the last round and can make the copy.
+   * The copy is the default on a GPU if some programs have no tile of C in the last round and can make the copy.
    */
   readonly staged?: boolean
   readonly stream?: number
@@ -127,7 +127,7 @@ interface Plan {
   readonly local: readonly [rows: number, depth: number]
   readonly a: SymmetricTensor<OperandDType>
   readonly b: SymmetricTensor<OperandDType>
-  /** Returns B, in packed form if it has been packed. */
+  /** Returns this rank's B, in the target's packed layout if B has been packed. */
   readonly weights: () => SymmetricTensor<OperandDType> | PackedTensor<OperandDType>
   readonly c: SymmetricTensor<OperandDType>
   readonly tiles: Tiles
@@ -242,8 +242,8 @@ function mailbox({ world, shard, dtype, local: [rows, depth], tiles: { BM, BK } 
 const stripColumns = 128
 
 /**
- * The size of a strip of C that is multiplied with a rank's own rows. The width of a tile is a multiple of the width of
- * a strip.
+ * The size of a strip of C that is computed from a rank's own rows. The width of a tile is a multiple of the width of a
+ * strip.
  */
 const stripsOf = (ownRows: number, { BN }: Tiles): Plan['strips'] => ({
   ownRows,

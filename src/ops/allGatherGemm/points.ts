@@ -1,4 +1,4 @@
-/** The points at which All-Gather + GEMM is tested and measured. The file ../points.ts defines what a point is. */
+/** The cases (points) in which All-Gather + GEMM is tested and measured. The file ../points.ts defines a point. */
 import { isCached } from '../../world/machine.ts'
 import { powers, type Form, type GpuPoints, type Points, type Setting } from '../points.ts'
 import { drawing } from './drawn.ts'
@@ -64,7 +64,7 @@ const gpu: GpuPoints<AllGatherGemmOptions> = {
       ...{ key: `gemm M=${M} ranks=${ranks}`, ranks, dtype: 'bf16', layout: { shard: 'K' } },
       shape: { M, N: 28672 / ranks, K: 8192 },
     })),
-  // With the minimum traffic, a rank reads every B and every shard of A once and writes every C once.
+  // With the minimum traffic, the ranks together read every B and the whole of A once and write every C once.
   work: ({ ranks, shape: { M, N, K } }) => ({
     bytes: 2 * (ranks * (K * N + M * N) + M * K),
     flops: ranks * 2 * M * N * K,

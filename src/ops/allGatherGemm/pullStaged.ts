@@ -7,9 +7,9 @@
  *   outbox  [2, M, K per rank], two slots selected by epoch parity
  *   ready   [source]: all parts of that source's shard are in its outbox
  *
- * The readers of an outbox return no credits. Every rank receives a signal from every other rank in each launch. A rank
- * overwrites an outbox slot two launches after it was written. When a rank overwrites an outbox slot, its readers have
- * therefore ended the launch in which they read the slot.
+ * The readers of an outbox do not signal that a slot is free (no credits). Every rank receives a signal from every
+ * other rank in each launch. A rank overwrites an outbox slot two launches after it was written. When a rank overwrites
+ * an outbox slot, its readers have therefore ended the launch in which they read the slot.
  */
 import { i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'

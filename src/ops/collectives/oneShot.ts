@@ -8,7 +8,7 @@
  *   arrived   [world, tiles]: the tile of that source is in this rank's inbox
  *
  * Data is pushed to the other ranks, because a store needs no reply, whereas a load over a link waits for a reply. The
- * arrival flag is signalled after the data.
+ * arrival flag is signalled after the data is stored.
  *
  * An inbox slot is overwritten two launches after it was written. Before a writer overwrites a slot, it has waited in
  * the previous launch for a signal from every peer. Each peer sends its signal after it has ended the launch that read

@@ -34,7 +34,7 @@ export const ringAllReduce = perDType((dtype) =>
       const hops = t.world - 1
       const next = t.rank.add(1).mod(t.world)
       const share = (owner: Scalar) => shareOf(x.dim(0), owner, t.world, TILE)
-      /** The share of the rank that is `steps` ranks before this one. */
+      /** The share of the vector that belongs to the rank which is `steps` ranks before this one. */
       const behind = (steps: Scalar) => share(t.rank.add(t.world).sub(steps).mod(t.world))
 
       t.for(hops, (hop) => {

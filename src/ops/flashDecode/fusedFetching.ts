@@ -3,9 +3,9 @@
  * result. A rank stores each of its partial results once, in its outbox. Every rank that combines a tile loads all
  * partial results of the tile from the outboxes.
  *
- * The fetching variant suits ranks that share one memory. At the end, when all ranks wait for the last partial result,
- * the number of stores is smaller by a factor of the number of ranks. However, a remote load is a round trip, and polling
- * too early costs another round trip. (The kernel `fusedForAll` instead stores partial results into every rank's inbox.)
+ * The fetching variant suits ranks that share one memory. At the end, all ranks wait for the last partial result, which
+ * is stored only once instead of once per rank. However, a remote load is a round trip, and polling too early costs
+ * another round trip. (The kernel `fusedForAll` instead stores partial results into every rank's inbox.)
  *
  *   sums, stats   outboxes with two slots selected by epoch parity, for this rank's parts only
  *   arrived       [part, batch, kv head]: that partial result is in the outbox of its rank

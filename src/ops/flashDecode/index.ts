@@ -78,9 +78,9 @@ export interface FlashDecodeOptions {
   /** The factor by which the scores are multiplied. The factor is 1 / sqrt(D) by default. */
   readonly scale?: number
   /**
-   * In `fused` with owners, each (batch, kv head) has an owner rank, which sends the result to all ranks. Without
-   * owners, all ranks combine all partial results of every tile. Owners are the default on a GPU with many (batch, kv
-   * head) tiles per rank. With many tiles, sending partial results takes longer than the second hop of a result.
+   * In `fused` with owners, each (batch, kv head) has an owner rank, which combines and sends the result. Without
+   * owners, all ranks combine all partial results of every tile. Owner ranks are the default on a GPU with many (batch,
+   * kv head) tiles per rank. With many tiles, sending partial results takes longer than the second hop of a result.
    */
   readonly owners?: boolean
   /**
@@ -141,8 +141,8 @@ interface Plan extends Cache {
 type Variant = (plan: Plan) => readonly Step[]
 
 /**
- * Allocates `parts` partial results for each (batch, kv head), in each of `slots` slots. The buffers are filled with
- * zeros at first, as flag-in-data words require.
+ * Allocates memory for `parts` partial results of each (batch, kv head), in each of `slots` slots. The buffers are
+ * filled with zeros at first, as flag-in-data words require.
  */
 function partials({ world, shape, meta: { G, D } }: Plan, slots: number, parts: number, name: string) {
   const count = parts * shape.batch * shape.kvHeads

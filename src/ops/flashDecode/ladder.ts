@@ -10,8 +10,8 @@
  *   arrived       [rank], or [part, batch, kv head]: the data of that rank, or that partial result, is in the inbox
  *   done          [rank]: that rank has combined the parts that it received
  *
- * After `fineGrained`, the combine kernel waits for one partial result at a time. The fine-grained gather kernels need
- * no credits. Every rank receives a signal from every other rank in each launch. A sender overwrites an inbox slot two
+ * In `fineGrained`, the combine kernel waits for one partial result at a time. The fine-grained gather kernels need no
+ * credits. Every rank receives a signal from every other rank in each launch. A sender overwrites an inbox slot two
  * launches after it was written. When a sender overwrites an inbox slot, the reader has already begun a later launch.
  */
 import { i32 } from '../../lang/dtypes.ts'

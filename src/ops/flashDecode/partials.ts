@@ -1,7 +1,7 @@
 /**
  * Stores partial results in memory: the outbox of a rank's own partial results, and the inbox with the partial results
- * of all ranks. Each (batch, kv head) tile has several partial results, called parts. The number of a part is source
- * rank x splits + split. With work stealing, the number of a part is split x ranks + source rank.
+ * of all ranks. Each (batch, kv head) tile has several partial results, called parts. A part has the number source rank
+ * x splits + split. With work stealing, the number of a part is split x ranks + source rank.
  *
  *   sums    [slots, parts x batch x kv heads, G, D]
  *   stats   [slots, parts x batch x kv heads, 2, G]: maximum and sum of the softmax

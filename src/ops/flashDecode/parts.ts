@@ -6,8 +6,8 @@
  *
  * With stream-K no processor idles, however few tiles there are, and a tile has only as many nonempty splits as
  * programs that touch it. In both assignments, every tile has `splits` splits. With stream-K some splits may be empty,
- * because fewer programs work on one tile than on another. The program that works on the end of a tile produces the
- * empty partial results.
+ * because fewer programs work on one tile than on another. The program that works on the end of a tile also produces
+ * the tile's empty partial results.
  */
 import type { Program } from '../../lang/program.ts'
 import { ceilDiv } from '../../lang/tensor.ts'

@@ -1,4 +1,4 @@
-/** The points at which Flash Decode is tested and measured. The file ../points.ts defines what a point is. */
+/** The cases (points) in which Flash Decode is tested and measured. The file ../points.ts defines a point. */
 import { isCached } from '../../world/machine.ts'
 import {
   powers,
@@ -102,7 +102,7 @@ const gpu: GpuPoints<FlashDecodeOptions> = {
       shape: { batch: 1, queryHeads: 96, kvHeads: 12, D: 128, tokens: (256 * 1024) / ranks },
     },
   ],
-  // With the minimum traffic, a rank reads all keys and values once.
+  // With the minimum traffic, every rank reads all its keys and values once.
   work: ({ ranks, shape: { batch, kvHeads, D, tokens } }) => ({
     bytes: ranks * 2 * 2 * batch * kvHeads * D * tokens,
     flops: 0,

@@ -60,17 +60,17 @@ export const isLegalCache = (machine: Machine, shape: CacheShape, tiles: DecodeT
 
 /** The bandwidth of one program, in bytes per second, on machines on which this bandwidth was not measured. */
 const usualProgramBandwidth = 75e9
-/** Measured on an H200: seconds of an execution that do not depend on the splits, and seconds to combine one more split. */
+/** Seconds, measured on an H200: the fixed time of an execution, and the additional time to combine one more split. */
 const fixedTime = 4e-6
 const timePerPart = 0.12e-6
-/** Uses the smallest number of splits whose estimated time is at most this factor times the shortest estimate. */
+/** The default is the smallest number of splits whose estimated time is at most `nearlyBest` times the shortest. */
 const nearlyBest = 1.02
 
 /**
- * Estimates the time of an execution with a given number of splits, in seconds. The bandwidth of single programs and
- * the bandwidth of the memory each give a time. The estimate adds the fourth powers of the two times, because programs
- * slow each other down close to the memory bandwidth. After attention, every rank combines the partial results of all
- * ranks.
+ * Estimates the time of an execution with a given number of splits, in seconds. The bandwidth of single programs gives
+ * one time, and the memory bandwidth gives another. The estimate adds the fourth powers of the two times, because
+ * programs slow each other down close to the memory bandwidth. After attention, every rank combines the partial results
+ * of all ranks.
  */
 function timeOf(machine: Machine, { batch, kvHeads, tokens, D, dtype }: CacheShape, splits: number): number {
   const heads = batch * kvHeads

@@ -7,9 +7,9 @@
  *   M  a [M per rank, K], b [K, N], c [M, N]; the extent of c shows which of the last shards are short or empty
  *
  * Shards are padded with zeros to equal size. The flag `aligned` means that the height of a shard is a multiple of BM.
- * The function `acrossShards` multiplies tiles of the gathered rows. The function `acrossShards` serves shards that are
- * not aligned. `acrossShards` also serves shards with so few rows that reading B once per shard costs more than waiting
- * for all shards. If strips of `ownRows` x `ownColumns` are given, the function `ownRowsFirst` computes the same matrix
+ * The function `acrossShards` multiplies tiles of the gathered rows. The function `acrossShards` is used for shards
+ * that are not aligned, and for shards with so few rows that reading B once per shard costs more than waiting for all
+ * shards. If strips of `ownRows` x `ownColumns` are given, the function `ownRowsFirst` computes the same matrix
  * product, but multiplies this rank's own rows while it waits.
  */
 import type { Program } from '../../lang/program.ts'
@@ -45,7 +45,7 @@ export type Take = (owner: Scalar, at: readonly [i: Scalar, k: Scalar], into: Sh
 export interface Gathered {
   readonly rows: Tensor<OperandDType, 2>
   readonly arrival: (i: Scalar) => void
-  /** True if all rows of A have arrived. `isHere` may be called only if all rows fit into one tile. */
+  /** True if all rows of A have arrived. A kernel may test this with `isHere` only if all rows fit into one tile. */
   readonly isHere: () => Scalar<'bool'>
 }
 

@@ -15,7 +15,7 @@ export interface GatheredProduct {
   readonly ranks: number
 }
 
-/** The dtype that has this name, or null if operations do not support it. */
+/** Returns the dtype with the given name, or null if operations do not support that dtype. */
 export const operandDType = (name: string): OperandDType | null =>
   operandDTypes.find((dtype) => dtype === name) ?? null
 

@@ -7,11 +7,11 @@
  *   zeroed   [rank]: that rank has set its accumulator of this epoch to zero, if the epoch is 1 or 2
  *
  * The owner of an accumulator sets it to zero. The program that reads a block of the accumulator of this epoch sets the
- * block to zero at once. The next additions to that accumulator come two launches later. By then, every other rank has
- * waited for a signal of the launch in between, which the owner sent after it had ended the launch that set the
- * accumulator to zero. So no rank waits before it adds. Only in epochs 1 and 2, in which the accumulators are used for the
- * first time or for the first time since `world.reset`, the owner sets them to zero at the start of the launch, and the
- * other ranks wait for `zeroed`.
+ * block to zero at once. The next additions to that accumulator come two launches later. In the launch before these
+ * additions, every other rank waits for a signal that the owner sends only after it has set the accumulator to zero. So
+ * no rank waits before it adds. Only in epochs 1 and 2, in which the accumulators are used for the first time or for
+ * the first time since `world.reset`, the owner sets them to zero at the start of the launch, and the other ranks wait
+ * for `zeroed`.
  *
  * The order of the additions differs between launches, so the last bits of sums may differ, too.
  */

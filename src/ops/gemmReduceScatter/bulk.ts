@@ -1,6 +1,6 @@
 /**
- * The reduce-scatter of the bulk-synchronous variant. The kernel before it (../gemm.ts) has written this rank's partial
- * product. Each owner loads the partial products of its shard from all ranks and sums them.
+ * The reduce-scatter of the bulk-synchronous variant. The previous kernel (../gemm.ts) on the stream has written this
+ * rank's partial product. Each owner loads the partial products of its shard from all ranks and sums them.
  *
  *   partial  [M, N]: this rank's partial product
  *   entered  [rank]: that rank's partial product is complete
@@ -8,8 +8,8 @@
  *
  * The launch ends when every rank has read this rank's partial product, so that the next product may overwrite it.
  *
- * The order of the sum is guaranteed: it begins with the next rank and ends with the owner, so that the ranks do not all
- * read from rank 0 first. All launches therefore return the same bits.
+ * The order of the terms is guaranteed: a sum begins with the next rank's term and ends with the owner's, so that the
+ * ranks do not all read from rank 0 first. All launches therefore return the same bits.
  */
 import { f32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'

@@ -6,8 +6,8 @@
  *   arrived  [source, i, j]: that tile of the source's partial product is in the inbox
  *
  * The owner of an inbox returns no credits. In every launch each rank receives a signal from every other rank, because
- * every shard has at least one tile. A sender overwrites an inbox slot two launches after it was written. When it does,
- * the owner has already signalled in the launch in between, so it has ended the launch that read the slot.
+ * every shard has at least one tile. A sender overwrites an inbox slot two launches after it was written. At an
+ * overwrite, the owner has signalled in the launch in between, so the owner has ended the launch that read the slot.
  *
  * The sum is guaranteed to be computed in rank order, with each addition in f32 and one final rounding. All launches
  * therefore return the same bits.
@@ -30,14 +30,14 @@ export interface TileMeta {
   readonly BM: number
   readonly BN: number
 }
-/** The extents of the blocks in which a program sums. They divide the extents of a tile (`blockOf`). */
+/** The extents of the blocks in which a program sums, which divide the extents of a tile (`blockOf`). */
 export interface BlockMeta extends TileMeta {
   readonly rows: number
   readonly columns: number
 }
 export const blockMeta = { rows: 16, columns: 128 }
 
-/** A block has at most this many elements, so that two blocks fit into the registers of a program. */
+/** The maximum number of elements of a block, chosen so that two blocks fit into the registers of a program. */
 const mostElements = 2048
 const mostColumns = 128
 

@@ -49,13 +49,13 @@ export type { GemmReduceScatterContents } from './reference.ts'
 export type { Scatter } from './product.ts'
 export type GemmReduceScatterVariant = 'bsp' | 'push' | 'atomic' | 'ring' | 'fused'
 
-/** This is a type alias and not an interface, so that it is assignable to a record of extents. */
+/** The shape is a type alias and not an interface, so that the type is assignable to a record of extents. */
 export type GemmReduceScatterShape = {
   /** The number of rows of C, of all shards together. */
   readonly M: number
   /** The number of columns of C, of all shards together. */
   readonly N: number
-  /** The depth of the slices of all ranks together. */
+  /** The extent K of A and B, summed over the slices of all ranks. */
   readonly K: number
 }
 
@@ -68,7 +68,7 @@ export interface GemmReduceScatterOptions {
   /**
    * The dtype in which partial sums travel between ranks: f32 (the default), or the dtype of the operands. With f32, the
    * result is rounded only once, and all variants can be compared, because remote atomic additions exist only in f32. A
-   * wire dtype of 16 bits halves the bytes from other ranks, rounds each partial product, and in `ring` each partial sum.
+   * 16-bit dtype halves the bytes from other ranks, and rounds each partial product and, in `ring`, each partial sum.
    */
   readonly wire?: OperandDType
   readonly tiles?: Partial<Tiles>
@@ -199,7 +199,7 @@ const shardExtents = (
 
 /**
  * The matrix product for which tiles are chosen. Tiles of `bsp` may span shards, and those of other variants must not.
- * Shards with at least as many rows (columns) as the largest tile limit no tile, so the whole product is divided.
+ * If a shard has at least the rows (columns) of the largest tile, any tile fits, so tiles are chosen for all of C.
  */
 function tiledProduct(ranks: number, options: Omit<GemmReduceScatterOptions, 'tiles'>) {
   const { shape, dtype, variant, scatter } = options
@@ -234,7 +234,7 @@ function tilingOf(world: TilingWorld, options: Omit<GemmReduceScatterOptions, 't
   }
 }
 
-/** The facts about the tiles of shards that specialise kernels. */
+/** The properties of the tiles of shards for which kernels are specialised. */
 function partialMetaOf(
   { ranks, machine }: TilingWorld,
   options: Pick<GemmReduceScatterOptions, 'shape' | 'scatter' | 'signalsLate'>,
@@ -298,7 +298,7 @@ export function gemmReduceScatter(
   const depth = Math.ceil(K / ranks)
   const extents = shardExtents(ranks, options)
   const partial = partialMetaOf(world, options, tiles)
-  // A packed B consists of whole tiles of the matrix. Shards along N that are not aligned have other tiles.
+  // A packed B consists of whole tiles of the matrix. Shards along N that begin inside a tile have other tiles.
   const readsPacked = variant === 'bsp' || scatter === 'M' || partial.aligned
   const { a, b } = (inputs as GemmReduceScatter['inputs'] | undefined) ?? {
     a: world.zeros(dtype, [M, depth], { name: 'a' }),
@@ -318,7 +318,7 @@ export function gemmReduceScatter(
     inputs: { a, b },
     outputs: { c },
     traffic: {
-      // The busiest rank receives a full shard from every other rank, or in `ring` one per hop.
+      // The busiest rank receives a full shard from every other rank or, in `ring`, one shard per hop.
       remoteBytes: (ranks - 1) * extents[0] * extents[1] * wireBytes,
       // For each element of C, the ranks together receive at least one partial sum less than there are ranks.
       leastRemoteBytes: Math.ceil(((ranks - 1) * M * N) / ranks) * wireBytes,

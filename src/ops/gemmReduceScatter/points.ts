@@ -1,4 +1,4 @@
-/** The points at which GEMM + Reduce-Scatter is tested and measured. The file ../points.ts defines what a point is. */
+/** The cases (points) in which GEMM + Reduce-Scatter is tested and measured. The file ../points.ts defines a point. */
 import { powers, type Form, type GpuPoints, type Points, type Setting } from '../points.ts'
 import { drawing } from './drawn.ts'
 import type { GemmReduceScatterOptions } from './index.ts'

@@ -6,7 +6,7 @@
  *   c  the shard of one owner: M [M per rank, N]; N [M, N per rank]
  *
  * All shards of C have equal size, including padding. The last shards may have fewer rows (columns) of C than others, or
- * none. Tiles of padding are zeros. They exist on every rank, so that every rank sends something to every other rank.
+ * none. Tiles of padding are zeros and exist on every rank, so that every rank sends something to every other rank.
  */
 import { f32, i32 } from '../../lang/dtypes.ts'
 import type { Program } from '../../lang/program.ts'
@@ -26,8 +26,8 @@ export interface PartialMeta {
   /** True if no tile of any shard consists of padding only. */
   readonly full: boolean
   /**
-   * True to signal a tile only after the next product of the same program. A copy engine has completed the store of the
-   * tile by then, so the program does not wait for it.
+   * True to signal a tile only after the program has computed its next tile. A copy engine has completed the store of
+   * the tile by then, so the program does not wait for it.
    */
   readonly signalsLate: boolean
 }
@@ -48,7 +48,7 @@ export interface OwnedTile {
   readonly at: TileIndex
 }
 
-/** The functions that the product calls for a tile, in this order. The argument `step` counts the owners (`ownedTile`). */
+/** The functions that the product calls for a tile, in order. The argument `step` counts the owners (`ownedTile`). */
 export interface Uses {
   /** The initial value of the accumulator; zeros by default. */
   readonly begin?: (tile: OwnedTile, step: Scalar) => Fragment<'f32', 2>
@@ -72,7 +72,7 @@ export function partOf(owner: Scalar, height: Scalar, all: Scalar): { first: Sca
  */
 export type Order = 'round' | 'owner'
 
-/** The tile at a place of the iteration space, and the number of owners that come before its owner. */
+/** The tile at a position of the iteration space, and the number of owners that come before its owner. */
 export function ownedTile(
   t: Program,
   scatter: Scatter,
@@ -103,7 +103,7 @@ export function partialProduct(
   const height = c.dim(axis)
   const [rowTiles, columnTiles] = [ceilDiv(c.dim(0), BM), ceilDiv(c.dim(1), BN)]
 
-  /** The sum of `begin` and a tile of this rank's partial product. */
+  /** The sum of a tile of this rank's partial product and its initial value `begin`. */
   const multiply = ({ owner, at: [i, j] }: OwnedTile, begin: Fragment<'f32', 2>): Fragment<'f32', 2> => {
     const { first, extent } = partOf(owner, height, all)
     const place = scatter === 'M' ? i : j

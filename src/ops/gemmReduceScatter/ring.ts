@@ -9,15 +9,15 @@
  * A rank uses the partial sum as the initial value of the accumulator of its own product, so that the sum needs no
  * additional registers and no additional pass over memory.
  *
- * The reader of an inbox returns no credits. Rank r writes a slot of rank r + 1 two launches after it was last written.
- * In the launch in between, rank r has completed its own shard. The sums of that shard started at rank r + 1, which had
- * therefore ended the launch that read the slot.
+ * The reader of an inbox returns no credits. Rank r writes a slot of rank r + 1 two launches after its last write
+ * there. In the launch in between, rank r has completed its own shard. The sums of that shard started at rank r + 1,
+ * which had therefore ended the launch that read the slot.
  *
  * No rank waits for ever: a tile of step s needs only the same tile of step s - 1, and every program computes its tiles
  * in the order of the steps.
  *
  * The sum is guaranteed to start with the rank after the owner and to end with the owner. All launches therefore return
- * the same bits. If the wire dtype has 16 bits, every hop rounds the partial sum.
+ * the same bits. If partial sums travel in 16 bits, every hop rounds the partial sum.
  */
 import { f32, i32 } from '../../lang/dtypes.ts'
 import { kernel, tensor } from '../../lang/kernel.ts'

@@ -14,8 +14,8 @@ export interface Amounts {
 
 /**
  * The number of summers with which both teams of a rank take equally long, from the measured rates of the machine. The
- * number is 0 if the rates are unknown, if a rank has no program to spare, or if there is nothing to sum. On such
- * machines, all programs first multiply and then sum. No GPU has confirmed this rule yet.
+ * number is 0 if the rates are unknown, if a rank has no program to spare, or if there is nothing to sum. With 0
+ * summers, all programs first multiply and then sum. The rule for this number has not been tried on a GPU.
  */
 export function summersFor(
   machine: Machine,

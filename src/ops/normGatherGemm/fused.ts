@@ -11,9 +11,9 @@
  * Each block of rows is signalled once, so the flag of a tile has BM / rows arrivals. Blocks beyond the last row of the
  * source rank are signalled as well.
  *
- * The reader of an inbox or outbox returns no credits. In every launch each rank receives a signal from every other
- * rank, and a rank without rows still signals one tile. A buffer slot is overwritten two launches after it was written.
- * When a rank overwrites a slot, its readers have ended the launch that read the slot.
+ * The reader of an inbox or outbox does not signal that a slot is free. In every launch each rank receives a signal
+ * from every other rank, and a rank without rows still signals one tile. A buffer slot is overwritten two launches
+ * after it was written. When a rank overwrites a slot, its readers have ended the launch that read the slot.
  */
 import { i32 } from '../../lang/dtypes.ts'
 import { flags, kernel, tensor } from '../../lang/kernel.ts'
@@ -27,7 +27,7 @@ export interface Fused {
   readonly dtype: OperandDType
   /** The number of blocks of rows per tile. */
   readonly blocks: number
-  /** True for an outbox, false for an inbox. With an outbox, tiles must not span shards of several ranks. */
+  /** True if rows go to an outbox, false for inboxes. With an outbox, tiles must not span shards of several ranks. */
   readonly fetching: boolean
 }
 

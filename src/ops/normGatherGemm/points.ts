@@ -15,7 +15,7 @@ const gpu: GpuPoints<NormGatherGemmOptions> = {
       shape: { M, N: 3584, K: 8192 },
     })),
   scaling: () => [],
-  // With the minimum traffic, a rank reads every B and every row once and writes every C once.
+  // With the minimum traffic, the ranks together read every B and every row once and write every C once.
   work: ({ ranks, shape: { M, N, K } }) => ({
     bytes: 2 * (ranks * (K * N + M * N) + M * K),
     flops: ranks * 2 * M * N * K,
