@@ -17,3 +17,9 @@ export const itForSome =
       async (one) => void (await run(one)),
     )
   }
+
+/** Declares two tests of one property: a short test with a quarter of the runs, and a long test with all runs. */
+export const itForRuns = (name: string, runs: number, check: (runs: number) => unknown): void => {
+  it(name, async () => void (await check(Math.ceil(runs / 4))))
+  it(`${name} (all seeds)`, long, async () => void (await check(runs)))
+}

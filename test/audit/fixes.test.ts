@@ -32,6 +32,7 @@ import { TimelineBuilder } from '../../src/timeline/builder.ts'
 import type { Timeline } from '../../src/timeline/timeline.ts'
 import { Warnings } from '../../src/timeline/warnings.ts'
 import { jobs } from './jobs.ts'
+import { itForRuns } from '../long.ts'
 
 interface Audited {
   readonly timeline: Timeline
@@ -77,55 +78,64 @@ const steps = (count: number, step: (number: number) => readonly Phase[]): Phase
   Array.from({ length: count }, (_, i) => [...step(i)])
 
 describe('the bounds of all fixes', () => {
-  it('are disjoint times of the ledger: together, they are all time that is not compute', async () => {
-    await fc.assert(
-      fc.asyncProperty(jobs({ minRanks: 1, subgroups: true }), async (random) => {
-        const { timeline, found } = await audited(random)
-        const wall = sum(found.ranks, ({ ledger }) => ledger.wall)
-        for (const { time, saves, least } of found.fixes) {
-          expect(saves).toBeGreaterThanOrEqual(0)
-          expect(saves).toBeLessThanOrEqual(time)
-          expect(least).toBeLessThanOrEqual(time)
-        }
-        expect(sum(found.fixes, ({ saves }) => saves)).toBeLessThanOrEqual(wall)
-        const inside = found.fixes.filter(({ cause }) => cause === 'locality' || cause === 'outlier')
-        const outside = found.fixes.filter(({ cause }) => cause !== 'locality' && cause !== 'outlier')
-        const compute = sum(found.ranks, ({ ledger }) => ledger.compute)
-        expect(sum(outside, ({ time }) => time)).toBe(wall - compute)
-        expect(sum(inside, ({ time }) => time)).toBeLessThanOrEqual(compute)
+  itForRuns(
+    'are disjoint times of the ledger: together, they are all time that is not compute',
+    120,
+    async (numRuns) => {
+      await fc.assert(
+        fc.asyncProperty(jobs({ minRanks: 1, subgroups: true }), async (random) => {
+          const { timeline, found } = await audited(random)
+          const wall = sum(found.ranks, ({ ledger }) => ledger.wall)
+          for (const { time, saves, least } of found.fixes) {
+            expect(saves).toBeGreaterThanOrEqual(0)
+            expect(saves).toBeLessThanOrEqual(time)
+            expect(least).toBeLessThanOrEqual(time)
+          }
+          expect(sum(found.fixes, ({ saves }) => saves)).toBeLessThanOrEqual(wall)
+          const inside = found.fixes.filter(({ cause }) => cause === 'locality' || cause === 'outlier')
+          const outside = found.fixes.filter(({ cause }) => cause !== 'locality' && cause !== 'outlier')
+          const compute = sum(found.ranks, ({ ledger }) => ledger.compute)
+          expect(sum(outside, ({ time }) => time)).toBe(wall - compute)
+          expect(sum(inside, ({ time }) => time)).toBeLessThanOrEqual(compute)
 
-        for (const { rank, times } of found.host) {
-          const { ledger } = found.ranks.find(({ index }) => index === rank) ?? { ledger: null }
-          for (const part of hostParts)
-            expect(
-              sum(
-                times.filter((one) => one.part === part),
-                ({ time }) => time,
-              ),
-              `${part} of rank ${timeline.ranks[rank].rank}`,
-            ).toBe(ledger?.parts[part])
-        }
-      }),
-      { seed: 30, numRuns: 120 },
-    )
-  })
+          for (const { rank, times } of found.host) {
+            const { ledger } = found.ranks.find(({ index }) => index === rank) ?? { ledger: null }
+            for (const part of hostParts)
+              expect(
+                sum(
+                  times.filter((one) => one.part === part),
+                  ({ time }) => time,
+                ),
+                `${part} of rank ${timeline.ranks[rank].rank}`,
+              ).toBe(ledger?.parts[part])
+          }
+        }),
+        { seed: 30, numRuns },
+      )
+    },
+  )
 
-  it('for a late rank, are at most the time after the arrival of the second-latest rank', async () => {
-    await fc.assert(
-      fc.asyncProperty(jobs({ minRanks: 2, subgroups: true }), async (random) => {
-        const laid = layOut(random)
-        const { timeline, found } = await audited(random)
-        const bounds = laid.ranks.map(() => 0)
-        for (const { perRank, lastRank } of truthOf(laid).collectives) {
-          const arrivals = perRank.map(({ start }) => start).sort((a, b) => b - a)
-          if (lastRank !== null) bounds[lastRank] += (perRank.length - 1) * (arrivals[0] - arrivals[1])
-        }
-        for (const { cause, ranks, saves } of found.fixes)
-          if (cause === 'straggler') expect(saves).toBeLessThanOrEqual(bounds[timeline.ranks[ranks[0]].rank])
-      }),
-      { seed: 31, numRuns: 80 },
-    )
-  })
+  itForRuns(
+    'for a late rank, are at most the time after the arrival of the second-latest rank',
+    80,
+    async (numRuns) => {
+      await fc.assert(
+        fc.asyncProperty(jobs({ minRanks: 2, subgroups: true }), async (random) => {
+          const laid = layOut(random)
+          const { timeline, found } = await audited(random)
+          const bounds = laid.ranks.map(() => 0)
+          for (const { perRank, lastRank } of truthOf(laid).collectives) {
+            const arrivals = perRank.map(({ start }) => start).sort((a, b) => b - a)
+            if (lastRank !== null) bounds[lastRank] += (perRank.length - 1) * (arrivals[0] - arrivals[1])
+          }
+          for (const { cause, ranks, saves } of found.fixes)
+            if (cause === 'straggler')
+              expect(saves).toBeLessThanOrEqual(bounds[timeline.ranks[ranks[0]].rank])
+        }),
+        { seed: 31, numRuns },
+      )
+    },
+  )
 })
 
 describe('what to fix first', () => {
@@ -351,7 +361,7 @@ describe('what to fix first', () => {
     expect(fix).toMatchObject({ us: 24_000, savesUs: 0 })
   })
 
-  it('is the cause that takes most of the time, whichever it is', async () => {
+  itForRuns('is the cause that takes most of the time, whichever it is', 60, async (numRuns) => {
     const big = 900_000
     /** For each cause of lost time, the phases of a step in which this cause costs `size` nanoseconds. */
     const planted: Record<string, (size: number) => readonly Phase[]> = {
@@ -410,7 +420,7 @@ describe('what to fix first', () => {
           expect(first(result).cause, `${main} beside ${others.join(', ')}`).toBe(main)
         },
       ),
-      { seed: 32, numRuns: 60 },
+      { seed: 32, numRuns },
     )
   })
 

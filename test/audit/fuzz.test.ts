@@ -1,6 +1,6 @@
 /**
- * Corrupted traces never crash or hang the audit, and never make it use unbounded memory. The short test tries 60
- * traces, and the long test 1,000. `ARKE_FUZZ=10000 npx vitest run test/audit/fuzz.test.ts` tries 10,000 traces, and
+ * Corrupted traces never crash or hang the audit, and never make it use unbounded memory. The short test tries 15
+ * traces, and the long tests 60 and 1,000. `ARKE_FUZZ=10000 npx vitest run test/audit/fuzz.test.ts` tries 10,000 traces, and
  * `ARKE_FUZZ_SEED` selects other corruptions.
  */
 import { describe, expect, it } from 'vitest'
@@ -28,6 +28,7 @@ async function expectSurvived(count: number): Promise<void> {
 }
 
 describe('corrupted traces', () => {
-  it(`60 of seed ${seed}`, () => expectSurvived(60))
+  it(`15 of seed ${seed}`, () => expectSurvived(15))
+  it(`60 of seed ${seed}`, long, () => expectSurvived(60))
   it(`${count} of seed ${seed}`, { ...long, timeout: 60_000 + count * 200 }, () => expectSurvived(count))
 })

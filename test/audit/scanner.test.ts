@@ -11,6 +11,7 @@ import { ByteStrings, OTHER } from '../../src/audit/json/strings.ts'
 import { viewOf } from '../../src/audit/json/words.ts'
 import { Warnings } from '../../src/timeline/warnings.ts'
 import { makeTrace, microseconds, random } from './trace.ts'
+import { itForRuns } from '../long.ts'
 
 interface Seen {
   name: string
@@ -228,9 +229,9 @@ describe('damage', () => {
     expect(performance.now() - start).toBeLessThan(20_000)
   })
 
-  it('hundreds of corruptions: no throw, no hang', async () => {
+  itForRuns('hundreds of corruptions: no throw, no hang', 600, async (runs) => {
     const made = [makeTrace({ seed: 8, kernels: 15 }), makeTrace({ seed: 9, kernels: 15, compact: true })]
-    for (let seed = 0; seed < 600; seed++) {
+    for (let seed = 0; seed < runs; seed++) {
       const draw = random(seed)
       let bytes: Uint8Array = Buffer.from(made[seed % 2].text)
       const zipped = seed % 3 === 0

@@ -22,7 +22,7 @@ import { TimelineBuilder } from '../../src/timeline/builder.ts'
 import type { Timeline } from '../../src/timeline/timeline.ts'
 import { type Warning, Warnings } from '../../src/timeline/warnings.ts'
 import { jobs, type JobShape } from './jobs.ts'
-import { itForSome } from '../long.ts'
+import { itForRuns, long } from '../long.ts'
 
 interface Audited {
   readonly timeline: Timeline
@@ -128,7 +128,7 @@ const shapeOf = (schema: Schema): JobShape => ({
 })
 
 describe('taxes that are known by construction', () => {
-  itForSome(schemas, (schema) => schema === '2026')('of random jobs in the schema %s', async (schema) => {
+  const checkJobs = async (schema: Schema, numRuns: number): Promise<void> => {
     await fc.assert(
       fc.asyncProperty(jobs({ minRanks: 2, ...shapeOf(schema) }), async (job) => {
         const laid = layOut(job)
@@ -137,24 +137,33 @@ describe('taxes that are known by construction', () => {
         check(laid, everyRank(laid), options, audited)
         quiet(audited, 'shapes', 'device', ...(schema === '2026' ? [] : ['groups' as const]))
       }),
-      { seed: 21, numRuns: 150 },
+      { seed: 21, numRuns },
     )
-  })
+  }
+  for (const schema of schemas) {
+    const name = `of random jobs in the schema ${schema}`
+    if (schema === '2026') itForRuns(name, 150, (runs) => checkJobs(schema, runs))
+    else it(name, long, () => checkJobs(schema, 150))
+  }
 
-  it('of one rank alone: its communication cannot be split, which a warning says', async () => {
-    await fc.assert(
-      fc.asyncProperty(jobs({ minRanks: 2, subgroups: true }), fc.nat(7), async (job, some) => {
-        const laid = layOut(job)
-        const known = [some % job.ranks]
-        const audited = await auditOf(written(laid, known, {}))
-        check(laid, known, {}, audited)
-        expect(audited.warnings.map((one) => one.class)).toContain('missing-ranks')
-      }),
-      { seed: 22, numRuns: 100 },
-    )
-  })
+  itForRuns(
+    'of one rank alone: its communication cannot be split, which a warning says',
+    100,
+    async (numRuns) => {
+      await fc.assert(
+        fc.asyncProperty(jobs({ minRanks: 2, subgroups: true }), fc.nat(7), async (job, some) => {
+          const laid = layOut(job)
+          const known = [some % job.ranks]
+          const audited = await auditOf(written(laid, known, {}))
+          check(laid, known, {}, audited)
+          expect(audited.warnings.map((one) => one.class)).toContain('missing-ranks')
+        }),
+        { seed: 22, numRuns },
+      )
+    },
+  )
 
-  it('of some ranks: waits are lower bounds, which a warning says', async () => {
+  itForRuns('of some ranks: waits are lower bounds, which a warning says', 100, async (numRuns) => {
     await fc.assert(
       fc.asyncProperty(
         jobs({ minRanks: 4, subgroups: true }),
@@ -168,11 +177,11 @@ describe('taxes that are known by construction', () => {
           expect(audited.warnings.map((one) => one.class)).toContain('missing-ranks')
         },
       ),
-      { seed: 23, numRuns: 100 },
+      { seed: 23, numRuns },
     )
   })
 
-  it('of ranks whose clocks are far apart', async () => {
+  itForRuns('of ranks whose clocks are far apart', 150, async (numRuns) => {
     // Offsets below the scatter of collective ends are not corrected, so two clocks either agree or differ by much
     // more.
     const offset = fc.integer({ min: -500, max: 500 }).map((some) => some * 100_003)
@@ -186,20 +195,24 @@ describe('taxes that are known by construction', () => {
           check(laid, everyRank(laid), options, await auditOf(written(laid, everyRank(laid), options)))
         },
       ),
-      { seed: 24, numRuns: 150 },
+      { seed: 24, numRuns },
     )
   })
 
-  it('of traces without annotated steps, without group metadata, with calls of Python', async () => {
-    await fc.assert(
-      fc.asyncProperty(jobs({ minRanks: 2 }), fc.boolean(), fc.boolean(), async (job, steps, metadata) => {
-        const laid = layOut(job)
-        const options = { steps, metadata, python: 2 }
-        check(laid, everyRank(laid), options, await auditOf(written(laid, everyRank(laid), options)))
-      }),
-      { seed: 25, numRuns: 100 },
-    )
-  })
+  itForRuns(
+    'of traces without annotated steps, without group metadata, with calls of Python',
+    100,
+    async (numRuns) => {
+      await fc.assert(
+        fc.asyncProperty(jobs({ minRanks: 2 }), fc.boolean(), fc.boolean(), async (job, steps, metadata) => {
+          const laid = layOut(job)
+          const options = { steps, metadata, python: 2 }
+          check(laid, everyRank(laid), options, await auditOf(written(laid, everyRank(laid), options)))
+        }),
+        { seed: 25, numRuns },
+      )
+    },
+  )
 })
 
 describe('the demo', () => {

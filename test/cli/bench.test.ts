@@ -187,6 +187,18 @@ describe('what arke bench gives', () => {
     expect(existsSync(report)).toBe(false)
   })
 
+  it('prints the row so far of one variant when it is interrupted', async () => {
+    const printed: string[] = []
+    const { progress, interrupt } = interruptAt('M=4 N=32 K=40: measuring')
+    const command = { ...usual, variant: 'bsp', sweep: 'M=2,4' }
+    const print = (text: string): void => void printed.push(text)
+    const result = await benchCommand('all-gather-gemm', command, '0.0.0', print, progress, interrupt)
+    expect(result).toMatchObject({ interrupted: true, points: [{ shape: { M: 2 } }] })
+    expect(printed.join('\n')).toMatch(
+      /allGatherGemm M=4 N=32 K=40: incomplete, interrupted after 1 round\n +variant +median\n +bsp .* ±.*%\n?/,
+    )
+  })
+
   it('throws when it is interrupted before it has a row', async () => {
     const { progress, interrupt } = interruptAt('comparing')
     const printed: string[] = []

@@ -81,15 +81,19 @@ export const scenarios = [1, 2].map((count) =>
 const importsOfClean = "import { expectClose, f32, kernel, scenario, tensor } from 'arke'\n"
 
 describe('t.print', () => {
-  it.each([
+  const searches = [
     ['the search', []],
     ['random schedules without a search', ['--limit', '0']],
-  ])('prints the first schedule of %s', async (_, options) => {
-    const path = file('printing.ts', printing)
-    const lines = [0, 1].map((rank) => `${path}:2:42  rank ${rank}, program 0 of tell: rank ${rank}\n`)
-    const { code, stderr } = await arke('check', path, ...options)
-    expect({ code, stderr }).toEqual({ code: 0, stderr: lines.join('') })
-  })
+  ] as const
+  itForSome(searches, ([of]) => of === 'the search')(
+    'prints the first schedule of %s',
+    async ([, options]) => {
+      const path = file('printing.ts', printing)
+      const lines = [0, 1].map((rank) => `${path}:2:42  rank ${rank}, program 0 of tell: rank ${rank}\n`)
+      const { code, stderr } = await arke('check', path, ...options)
+      expect({ code, stderr }).toEqual({ code: 0, stderr: lines.join('') })
+    },
+  )
 })
 
 describe('a race', () => {
@@ -263,7 +267,7 @@ describe('--scenario', () => {
 })
 
 describe('files without a mistake', () => {
-  itForSome(['clean.ts', 'clean.js', 'clean.mjs'], (name) => name !== 'clean.js')(
+  itForSome(['clean.ts', 'clean.js', 'clean.mjs'], (name) => name === 'clean.ts')(
     '%s: arrays of scenarios, each on its own world sizes',
     async (name) => {
       const { code, stdout } = await arke('check', file(name, importsOfClean + clean), '--schedules', '20')
@@ -325,19 +329,23 @@ describe('a kernel that nothing launches', () => {
     expect(stdout).not.toContain('note:')
   })
 
-  it.each([
+  const failing = [
     ['a launch', 'grid: 3_000_000_000'],
     ['a line before its launch', 'grid: fails()'],
-  ])('is not one whose scenario fails at %s', async (_, grid) => {
-    const text = `${importsOfClean}${clean.replace('grid: 1', grid)}`
-    expect(text).toContain(grid)
-    const { stdout } = await arke(
-      'check',
-      file('fails.mjs', `${text}const fails = () => { throw Error('no') }\n`),
-    )
-    expect(stdout).toMatch(/: not checked: |: 1 finding/)
-    expect(stdout).not.toContain('note:')
-  })
+  ] as const
+  itForSome(failing, ([at]) => at === 'a launch')(
+    'is not one whose scenario fails at %s',
+    async ([, grid]) => {
+      const text = `${importsOfClean}${clean.replace('grid: 1', grid)}`
+      expect(text).toContain(grid)
+      const { stdout } = await arke(
+        'check',
+        file('fails.mjs', `${text}const fails = () => { throw Error('no') }\n`),
+      )
+      expect(stdout).toMatch(/: not checked: |: 1 finding/)
+      expect(stdout).not.toContain('note:')
+    },
+  )
 
   it('is refused if it cannot be recorded, at its line', async () => {
     const text = alone.replace('t.rank.to(f32))', 't.rank.to(f32).add(t.arange(2)))')
@@ -402,7 +410,7 @@ export const scenarios = [2, 3].map((ranks) => scenario('a small product', { ran
 })
 
 describe('an interrupt', () => {
-  it('ends the command with 130', async () => {
+  it('ends the command with 130', long, async () => {
     const text = (importsOfClean + clean).replace(
       'const x =',
       "process.stderr.write('running\\n')\n    const x =",

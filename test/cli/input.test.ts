@@ -54,7 +54,7 @@ describe('files', () => {
 })
 
 describe('kernels', () => {
-  it('that cannot be recorded', () => {
+  it('that cannot be recorded', long, () => {
     const text = fill.replace('t.store(', 'void `${x as unknown as string}`\n  t.store(')
     const path = file('coerced.ts', text)
     const { line } = placeOf(text, 'void `')
@@ -68,8 +68,9 @@ describe('kernels', () => {
       new RegExp(`${path}:${placeOf(text, 'JSON.parse').line}:\\d+: SyntaxError`),
     )
   })
-  it('that the file does not have', () =>
-    refused(['emit', file('named.mjs', fill), '--kernel', 'pour'], /has no kernel pour; it has fill/))
+  it('that the file does not have', long, () =>
+    refused(['emit', file('named.mjs', fill), '--kernel', 'pour'], /has no kernel pour; it has fill/),
+  )
 })
 
 it('an unknown command lists the commands', async () => {
@@ -124,5 +125,5 @@ describe('options', () => {
     [['emit', path, '--meta', 'fast=1'], /fast=1: must be true or false/],
     [['emit', path, '--meta', 'B'], /write KEY=VALUE/],
   ] as const
-  itForSome(wrong, (_, place) => place % 3 === 0)('%j', ([args, problem]) => refused(args, problem))
+  itForSome(wrong, (_, place) => place % 6 === 0)('%j', ([args, problem]) => refused(args, problem))
 })

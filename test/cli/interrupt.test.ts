@@ -99,10 +99,9 @@ const targets = native.usable ? ['wasm', 'native'] : ['wasm']
 const said = /^arke: interrupted by SIGINT; (there are no results|the results above are incomplete)\n$/
 
 describe.each(targets)('a signal while kernels run on %s', (target) => {
-  const longOnNative = target === 'native' ? long : {}
   const decode = ['flash-decode', '--target', target, '--seconds', '60']
 
-  it('ends arke bench with 130 and the rows so far', longOnNative, async () => {
+  it('ends arke bench with 130 and the rows so far', long, async () => {
     const ended = await signalled(['bench', ...decode], async ({ stdout }) => {
       await until(() => stdout().includes('flashDecode on 2 ranks'))
       await pause(2500)
@@ -206,7 +205,7 @@ export const scenarios = [
     expect(JSON.parse(text)).toMatchObject({ interrupted: true, scenarios: [{ interrupted: true }] })
   })
 
-  it('marks its JSON document', async () => {
+  it('marks its JSON document', long, async () => {
     const ended = await signalled(['check', file('fills2.mjs', program), ...endless, '--json'], running)
     expect(ended.code).toBe(130)
     expect(JSON.parse(ended.stdout)).toMatchObject({ interrupted: true, scenarios: [{ interrupted: true }] })

@@ -6,6 +6,7 @@ import { promisify } from 'node:util'
 import { afterAll, describe, expect, it } from 'vitest'
 import { commitOfCheckout } from '../../src/cli/commit.ts'
 import { placeOf, project, root, start } from './arke.ts'
+import { long } from '../long.ts'
 
 const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
 /** Runs a program and returns its output. */
@@ -23,7 +24,7 @@ describe('the built package', () => {
   const hooks =
     "export const resolve = (name, context, next) => { if (name.startsWith('tsx')) throw new Error('tsx was loaded'); return next(name, context) }"
 
-  it('starts by the name of its command: as built, and from the tarball of npm pack', async () => {
+  it('starts by the name of its command: as built, and from the tarball of npm pack', long, async () => {
     // Tests the built file itself, because `npm install` would make the command executable.
     expect(await run('node_modules/.bin/arke', ['--version'], project.folder)).toBe(`${version}\n`)
     const own = join(project.folder, 'node_modules/arke')
@@ -61,9 +62,9 @@ describe('the built package', () => {
     expect(guarded.stderr).toContain('tsx was loaded') // The guard module ends a process that loads tsx.
   })
 
-  it("checks TypeScript at the author's lines, in a project of CommonJS too", async () => {
+  const checksTypeScript = async (types: readonly string[]): Promise<void> => {
     const { line, column } = placeOf(text, 'store(inbox')
-    for (const type of ['module', 'commonjs']) {
+    for (const type of types) {
       writeFileSync(join(folder, 'package.json'), JSON.stringify({ type }))
       writeFileSync(join(folder, 'kernel.ts'), text)
       const { stdout, code } = await start(['check', 'kernel.ts'], [main], folder).ended
@@ -79,7 +80,14 @@ describe('the built package', () => {
       )
       expect(ended.code).toBe(2)
     }
-  })
+  }
+  it("checks TypeScript at the author's lines, in a project of CommonJS too", () =>
+    checksTypeScript(['commonjs']))
+  it(
+    "checks TypeScript at the author's lines, in a project of CommonJS too (both kinds of project)",
+    long,
+    () => checksTypeScript(['module', 'commonjs']),
+  )
 
   it('is one Arke for all that import it, few files of which a start loads', async () => {
     writeFileSync(

@@ -20,7 +20,7 @@ import { readArkeTrace } from '../../src/audit/arkeTrace.ts'
 import { runPartNames } from '../../src/runs/results.ts'
 import { arke, authorFolder, placeOf } from './arke.ts'
 import { interruptAt } from './interruptAt.ts'
-import { long } from '../long.ts'
+import { itForSome, long } from '../long.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'arke-run-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -221,19 +221,22 @@ export const failing = scenario('failing', { ranks: 1 }, async () => {
     expect(scenarios[0].problem).toBe(`${path}:4:9: not today`)
   })
 
-  it.each(['run', 'bench'])('%s prints what the kernels of the first run print', async (command) => {
-    const text = `import { kernel, scenario } from 'arke'
+  itForSome(['run', 'bench'], (command) => command === 'bench')(
+    '%s prints what the kernels of the first run print',
+    async (command) => {
+      const text = `import { kernel, scenario } from 'arke'
 const tell = kernel('tell', {}, (t) => t.print('rank', t.rank))
 export const told = scenario('told', { ranks: 2 }, async (world) => {
   world.launch(tell, {}, { grid: 1 })
   await world.synchronize()
 })
 `
-    const path = file('printing.ts', text)
-    const lines = [0, 1].map((rank) => `${path}:2:42  rank ${rank}, program 0 of tell: rank ${rank}\n`)
-    const { code, stderr } = await arke(command, path, '--target', 'wasm')
-    expect({ code, stderr }).toEqual({ code: 0, stderr: lines.join('') })
-  })
+      const path = file('printing.ts', text)
+      const lines = [0, 1].map((rank) => `${path}:2:42  rank ${rank}, program 0 of tell: rank ${rank}\n`)
+      const { code, stderr } = await arke(command, path, '--target', 'wasm')
+      expect({ code, stderr }).toEqual({ code: 0, stderr: lines.join('') })
+    },
+  )
 
   it.each([
     [['run'], /missing required argument 'file'/],

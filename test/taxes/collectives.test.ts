@@ -9,6 +9,7 @@ import { ranges } from '../../src/timeline/ranges.ts'
 import { Warnings } from '../../src/timeline/warnings.ts'
 import { type JobOptions, jobOf, type Metadata, random, record } from './job.ts'
 import { brokenLaw, mismatch } from './planted.ts'
+import { itForRuns } from '../long.ts'
 
 const layouts = fc.constantFrom<JobOptions['layouts'][]>(
   ['world'],
@@ -38,7 +39,7 @@ const offsets = fc.array(
 )
 
 describe('collectives', () => {
-  it('are matched and split as constructed, whatever the clocks show', () => {
+  itForRuns('are matched and split as constructed, whatever the clocks show', 150, (numRuns) => {
     fc.assert(
       fc.property(jobs, metadata, offsets, (options, written, clocks) => {
         const job = record(jobOf(options), options.ranks, {
@@ -50,7 +51,7 @@ describe('collectives', () => {
         expect(mismatch(collectives, job, 0)).toBeNull()
         if (written !== 'none') expect([...collectives].every(({ complete }) => complete)).toBe(true)
       }),
-      { seed: 1, numRuns: 150 },
+      { seed: 1, numRuns },
     )
   })
 

@@ -11,6 +11,7 @@ import { type Audit, audit } from '../../src/taxes/audit.ts'
 import type { Timeline } from '../../src/timeline/timeline.ts'
 import { type Warning, Warnings } from '../../src/timeline/warnings.ts'
 import { type ParallelJob, type ParallelRecording, recordRun, run } from './parallel.ts'
+import { itForRuns } from '../long.ts'
 
 interface Audited {
   readonly timeline: Timeline
@@ -77,29 +78,33 @@ describe('groups that no trace lists', () => {
     for (const { members, last } of result.found.collectives) expect(members.length > 1).toBe(last !== null)
   })
 
-  it('of random jobs: correct clocks are kept, and a warning states that groups are guessed', () => {
-    const jobs = fc.record({
-      tensor: fc.constantFrom(2, 4),
-      data: fc.constantFrom(2, 4),
-      stages: fc.constantFrom(1, 2),
-      layers: fc.constantFrom(4, 8, 20),
-      microbatches: fc.constantFrom(1, 4),
-      noise: fc.constantFrom(0, 0.001, 0.02, 0.2),
-      compute: fc.constantFrom(100_000, 1_000_000),
-      extraLayers: fc.constantFrom(0, 2),
-      closing: fc.boolean(),
-      seed: fc.nat(1e6),
-      slow: fc.record({ rank: fc.nat(3), by: fc.constantFrom(100_000, 300_000, 1_000_000) }),
-    })
-    fc.assert(
-      fc.property(jobs, (job) => {
-        const result = audited(job)
-        expect(corrections(result)).toEqual(corrections(result).map(() => 0))
-        expect(classes(result)).toContain('groups')
-      }),
-      { seed: 1, numRuns: 60 },
-    )
-  })
+  itForRuns(
+    'of random jobs: correct clocks are kept, and a warning states that groups are guessed',
+    60,
+    (numRuns) => {
+      const jobs = fc.record({
+        tensor: fc.constantFrom(2, 4),
+        data: fc.constantFrom(2, 4),
+        stages: fc.constantFrom(1, 2),
+        layers: fc.constantFrom(4, 8, 20),
+        microbatches: fc.constantFrom(1, 4),
+        noise: fc.constantFrom(0, 0.001, 0.02, 0.2),
+        compute: fc.constantFrom(100_000, 1_000_000),
+        extraLayers: fc.constantFrom(0, 2),
+        closing: fc.boolean(),
+        seed: fc.nat(1e6),
+        slow: fc.record({ rank: fc.nat(3), by: fc.constantFrom(100_000, 300_000, 1_000_000) }),
+      })
+      fc.assert(
+        fc.property(jobs, (job) => {
+          const result = audited(job)
+          expect(corrections(result)).toEqual(corrections(result).map(() => 0))
+          expect(classes(result)).toContain('groups')
+        }),
+        { seed: 1, numRuns },
+      )
+    },
+  )
 
   it('the warning states how well the estimate fits', () => {
     const said = (job: ParallelJob, recording?: ParallelRecording): string =>

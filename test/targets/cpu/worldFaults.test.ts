@@ -7,6 +7,7 @@ import type { Thread } from '../../../src/targets/cpu/threads.ts'
 import { body, handmade, openHandmade } from './handmade.ts'
 import { interrupted } from './interruptedProcess.ts'
 import { stopOf } from './stopOf.ts'
+import { long } from '../../long.ts'
 
 const stuck = kernel('stuck', { ready: flags(2) }, (t, { ready }) => {
   t.wait(ready.on(0).at([0, 0]))
@@ -201,7 +202,7 @@ describe('an interrupt', () => {
     })
   })
 
-  it('is left to the program if the program listens for it, too', async () => {
+  it('is left to the program if the program listens for it, too', long, async () => {
     expect(await interrupted('interrupted.ts', 'listening')).toEqual({
       code: 3,
       signal: null,

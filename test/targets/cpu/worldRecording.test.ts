@@ -5,6 +5,7 @@ import { poolOf } from '../../../src/targets/cpu/pool.ts'
 import { writeChrome } from '../../../src/timeline/chrome.ts'
 import { end, eventsOf, Kind } from '../../../src/timeline/timeline.ts'
 import { body, handmade, openHandmade } from './handmade.ts'
+import { long } from '../../long.ts'
 
 const work = kernel('work', { x: tensor(i32, 1), ready: flags() }, (t, { x, ready }) => {
   t.store(x.at([0]), t.program)
@@ -86,19 +87,23 @@ describe('a recording', () => {
   })
 })
 
+/** The memory use of the whole process is tested in test/world/many.ts. */
+async function expectReuse(worlds: number): Promise<void> {
+  const run = async (ranks: number): Promise<void> => {
+    const world = openHandmade({ ranks, workers: 1 })
+    const x = world.zeros(i32, [16])
+    world.launch(work, { x, ready: world.flags() }, { grid: 0 })
+    await world.synchronize()
+    await world.close()
+  }
+  await run(3)
+  const idle = poolOf(handmade.threads).idle
+  for (let n = 0; n < worlds; n++) await run(1 + (n % 3))
+  expect(poolOf(handmade.threads).idle).toBe(idle)
+}
+
+it('ten worlds reuse the threads of the first', () => expectReuse(10))
+
 describe('a hundred worlds', () => {
-  // The memory use of the whole process is tested in test/world/many.ts.
-  it('reuse the threads of the first', async () => {
-    const run = async (ranks: number): Promise<void> => {
-      const world = openHandmade({ ranks, workers: 1 })
-      const x = world.zeros(i32, [16])
-      world.launch(work, { x, ready: world.flags() }, { grid: 0 })
-      await world.synchronize()
-      await world.close()
-    }
-    await run(3)
-    const idle = poolOf(handmade.threads).idle
-    for (let n = 0; n < 100; n++) await run(1 + (n % 3))
-    expect(poolOf(handmade.threads).idle).toBe(idle)
-  })
+  it('reuse the threads of the first', long, () => expectReuse(100))
 })

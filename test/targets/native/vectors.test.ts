@@ -16,6 +16,7 @@ import {
   macroArguments,
 } from '../../../src/targets/native/build.ts'
 import { renderCpp } from '../../../src/targets/native/render.ts'
+import { long } from '../../long.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'arke-vectors-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -55,11 +56,16 @@ function assembly(processor: string): { text: string } | { unavailable: string }
   return { text: readFileSync(written, 'utf8') }
 }
 
-test.for(processors)('uses whole vectors on %s', (processor, { skip }: TestContext) => {
+const check = (processor: string, { skip }: TestContext): void => {
   const made = assembly(processor)
   if ('unavailable' in made) return skip(made.unavailable)
   const instructions =
     made.text.match(/^\t(v?(fmadd|sqrt|round|rndscale)\w*)/gm)?.map((found) => found.trim()) ?? []
   expect(instructions.some((name) => name.startsWith('vfmadd'))).toBe(true)
   expect(instructions.filter((name) => name.endsWith('ss'))).toEqual([])
-})
+}
+/** The processors of the short tests: one with vectors of 8 lanes, and one with vectors of 16 lanes. */
+const shortOnes = ['haswell', 'skylake-avx512']
+const isShort = (processor: string): boolean => shortOnes.includes(processor)
+test.for(processors.filter(isShort))('uses whole vectors on %s', check)
+test.for(processors.filter((one) => !isShort(one)))('uses whole vectors on %s', long, check)

@@ -21,6 +21,7 @@ import {
   worldSizes,
   type MaskKind,
 } from './harness.ts'
+import { itForSome } from '../../long.ts'
 
 const atomics = ['add', 'sub', 'xchg', 'min', 'max', 'and', 'or', 'xor', 'cas'] as const
 type Atomic = (typeof atomics)[number]
@@ -112,7 +113,13 @@ const table = (op: Atomic, dtype: AtomicDType, cases: readonly Case[]) =>
 
 describe.each(targets)('atomics on %s', (target) => {
   const cases = atomics.flatMap((op) => dtypesOf(op).map((dtype) => [op, dtype] as const))
-  itForEach(target, cases)(
+  // On the checker, the short tests have all cases; on wasm, one dtype for each op; and on native, one case.
+  const isShort = ([op, dtype]: (typeof cases)[number], place: number): boolean => {
+    if (target === 'native') return place === 0
+    const all = dtypesOf(op)
+    return target !== 'wasm' || dtype === all[atomics.indexOf(op) % all.length]
+  }
+  itForSome(cases, isShort)(
     '%s of %s leaves and yields what it says, in every order, scope, mask and size',
     async ([op, dtype]) => {
       const turn = atomics.indexOf(op) + 3 * dtypesOf(op).indexOf(dtype)
@@ -158,36 +165,36 @@ describe.each(targets)('atomics on %s', (target) => {
     },
   )
 
-  itForEach(target, fewerOn(target, worldSizes, [8, 1]))(
-    'from %i ranks and several programs at once lose nothing',
-    async (ranks) => {
-      const rounds = 10
-      await onWorld(target, ranks, async (world) => {
-        for (const dtype of [...integers, 'f32'] as const) {
-          const crowd = kernel('crowd', { cells: tensor(dtype, 1) }, (t, { cells }) => {
-            const on = cells.on(0)
-            const mine = t.rank.mul(t.programs).add(t.program).add(1).to(dtype)
-            t.for(rounds, () => {
-              t.atomic.add(on.at([0]) as Ref<'i32', 0>, mine as Value<'i32', 0>)
-              t.atomic.sub(on.at([1]) as Ref<'i32', 0>, 1, { order: 'acqRel' })
-              t.atomic.max(on.at([2]) as Ref<'i32', 0>, mine as Value<'i32', 0>, { order: 'release' })
-              t.atomic.min(on.at([3]) as Ref<'i32', 0>, mine as Value<'i32', 0>, { order: 'acquire' })
-            })
+  itForSome(
+    fewerOn(target, worldSizes, [8, 1]),
+    (ranks) => ranks === 8 || (ranks === 3 && target !== 'native'),
+  )('from %i ranks and several programs at once lose nothing', async (ranks) => {
+    const rounds = 10
+    await onWorld(target, ranks, async (world) => {
+      for (const dtype of [...integers, 'f32'] as const) {
+        const crowd = kernel('crowd', { cells: tensor(dtype, 1) }, (t, { cells }) => {
+          const on = cells.on(0)
+          const mine = t.rank.mul(t.programs).add(t.program).add(1).to(dtype)
+          t.for(rounds, () => {
+            t.atomic.add(on.at([0]) as Ref<'i32', 0>, mine as Value<'i32', 0>)
+            t.atomic.sub(on.at([1]) as Ref<'i32', 0>, 1, { order: 'acqRel' })
+            t.atomic.max(on.at([2]) as Ref<'i32', 0>, mine as Value<'i32', 0>, { order: 'release' })
+            t.atomic.min(on.at([3]) as Ref<'i32', 0>, mine as Value<'i32', 0>, { order: 'acquire' })
           })
-          const grid = 3
-          const cells = world.from(dtype, [4], [0, 10_000, 0, 1000])
-          world.launch(crowd, { cells } as never, { grid })
-          const agents = ranks * grid
-          expect([...(await world.read(cells, 0))], dtype).toEqual([
-            (rounds * agents * (agents + 1)) / 2,
-            10_000 - rounds * agents,
-            agents,
-            1,
-          ])
-        }
-      })
-    },
-  )
+        })
+        const grid = 3
+        const cells = world.from(dtype, [4], [0, 10_000, 0, 1000])
+        world.launch(crowd, { cells } as never, { grid })
+        const agents = ranks * grid
+        expect([...(await world.read(cells, 0))], dtype).toEqual([
+          (rounds * agents * (agents + 1)) / 2,
+          10_000 - rounds * agents,
+          agents,
+          1,
+        ])
+      }
+    })
+  })
 
   it('compare-and-swap works as a lock', async () => {
     const lock = kernel('lock', { lock: tensor('u32', 1), count: tensor('i32', 1) }, (t, { lock, count }) => {

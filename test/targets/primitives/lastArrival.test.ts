@@ -6,6 +6,7 @@ import { compileTogether, noCompiler } from '../../cuda/compile.ts'
 import { emit } from '../../cuda/emitting.ts'
 import { openOnCpu, unavailable } from '../../cuda/onCpu/onCpu.ts'
 import { onWorld, range, targets } from './harness.ts'
+import { long } from '../../long.ts'
 
 const tiles = 5
 
@@ -121,7 +122,7 @@ describe('on a GPU', () => {
     await world.close()
   })
 
-  it.skipIf(noCompiler)('it compiles', { timeout: 120_000 }, () => {
+  it.skipIf(noCompiler)('it compiles', { ...long, timeout: 120_000 }, () => {
     const [one, other] = compileTogether([added, counted].map((one) => emit(one.record({ world: 2 }))))
     expect(one.ptx).toContain('atom.acq_rel.gpu.global.inc.u32')
     expect(other.ptx).toContain('atom.acq_rel.gpu.global.inc.u32')

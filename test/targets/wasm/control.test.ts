@@ -10,6 +10,7 @@ import type { Writer } from '../../../src/targets/cpu/build.ts'
 import { assignSlots } from '../../../src/targets/wasm/locals.ts'
 import { compile } from './harness.ts'
 import type { Run } from './harness.ts'
+import { itForRuns } from '../../long.ts'
 
 const of = (parameters: string[], write: (writer: Writer, ...locals: Local[]) => void): CodeFunction =>
   build.codeFunction(
@@ -355,7 +356,7 @@ describe('random programs', () => {
     return false
   }
 
-  test('return the same as the interpreter', () => {
+  itForRuns('return the same as the interpreter', 1500, (numRuns) => {
     fc.assert(
       fc.property(fc.array(statement, { minLength: 1, maxLength: 6 }), (parts) => {
         const start = locals.map((to, i): Statement => ({ kind: 'set', local: to, value: build.i32(i + 1) }))
@@ -376,7 +377,7 @@ describe('random programs', () => {
           locals.reduce((sum, one) => (Math.imul(sum, 31) + (values.get(one) as number)) | 0, 7),
         )
       }),
-      { seed: 8, numRuns: 1500 },
+      { seed: 8, numRuns },
     )
   })
 })
