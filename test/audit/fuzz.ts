@@ -17,7 +17,7 @@ import { problemsOf } from './wellFormed.ts'
 
 export interface Try {
   readonly index: number
-  /** The name of the trace and its mutations. */
+  /** The name of the trace and the corruptions that were applied to it. */
   readonly what: string
   readonly outcome: 'audited' | 'refused' | 'wrong' | 'thrown' | 'hung' | 'died'
   /** The problem that was found, or an empty string. */

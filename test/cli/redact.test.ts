@@ -90,7 +90,7 @@ function unpacked(page: string): string {
       try {
         return inflate(bytes).toString('latin1')
       } catch {
-        // The data is not compressed in the format that this function decompresses.
+        // The text is not compressed data in the format that `inflate` reads.
       }
     }
     return bytes.toString('latin1')

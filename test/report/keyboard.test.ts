@@ -105,7 +105,7 @@ describe.skipIf(program === null)('by keys alone', () => {
     await page.key(' ')
     expect(await page.evaluate(dark)).toBe(light)
 
-    // Tests the bars: a switch to bars by step and back, the explanation of a category, the parts of each bar.
+    // Tests the bars: switching to bars by step and back, the explanation of a category, the parts of each bar.
     await tabTo(page, 'input[name="bars-by"]')
     await page.key('ArrowRight')
     expect(await text(page, '#bars .bar-label')).toBe(sample.document.steps[0].name)

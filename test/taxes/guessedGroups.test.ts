@@ -1,5 +1,5 @@
 /**
- * Jobs whose traces do not list the ranks of process groups. In such traces, groups that run the same program look
+ * Jobs whose traces do not list the ranks of process groups. Without these lists, groups that run the same program look
  * alike. Correct clocks must be kept, and a rank that kept nobody waiting must not be named as late.
  */
 import fc from 'fast-check'
