@@ -1,7 +1,7 @@
 /**
- * Defines the measurement cells of the GPU benchmark. The definitions include the cells of every section, the lower
- * bound on the time of each cell, and the type of a result. All definitions are plain data, and the result file
- * contains them unchanged.
+ * Defines the measurement cells (rows of the results) of the GPU benchmark. The definitions include the cells of every
+ * section, the lower bound on the time of each cell, and the type of a result. All definitions are plain data, and the
+ * result file contains them unchanged.
  */
 import { layoutOf } from '../../src/operation/choice.ts'
 import { operations } from '../../src/ops/operations.ts'
@@ -113,7 +113,7 @@ export interface CellResult extends Cell {
   readonly limit?: number
   /** The least number of bytes that each rank must receive from other ranks. */
   readonly remoteBytes?: number
-  /** True if the result is from an earlier run than the other results on the page. */
+  /** True if the cell was measured in an earlier run than the other cells on the page. */
   readonly earlier?: boolean
   /** Further remarks about the cell as text. */
   readonly notes?: readonly string[]

@@ -20,7 +20,7 @@ export interface Table {
   readonly title: string
   readonly head: readonly string[]
   readonly rows: readonly (readonly string[])[]
-  /** The lines that are printed below the table. */
+  /** The lines of text that are printed below the table. */
   readonly notes: readonly string[]
 }
 

@@ -126,7 +126,7 @@ describe('--redact', () => {
     const text = await outputs({})
     for (const one of [host, traces, shared.annotation, shared.group]) expect(text).toContain(one)
     expect(secrets.filter((one) => text.includes(one)).length).toBeGreaterThan(20)
-    // Most names are in the compressed data of the page.
+    // Most names in the page are in its compressed data.
     const page = readFileSync(join(folder, 'page.html'), 'utf8')
     const visible = (from: string): number => secrets.filter((one) => from.includes(one)).length
     expect(visible(unpacked(page))).toBeGreaterThan(visible(page))

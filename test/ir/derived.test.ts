@@ -104,7 +104,7 @@ describe('a new op', () => {
     const converts = (given: KernelIR): number =>
       opsOf(through(given, upToLayouts, { tensors: {} })).filter((op) => op === 'convert').length
     expect(converts(ir)).toBeGreaterThan(0)
-    // The new op cannot be rendered, so the kernel is compiled only up to the stage `layouts`.
+    // The test's new op cannot be rendered as CUDA text, so the kernel is compiled only up to the stage `layouts`.
     const probe = instead(ir, 'for', 'forever')
     expect(conflictIn(probe, { tensors: {} })).toBeDefined()
     expect(converts(probe)).toBe(converts(ir))

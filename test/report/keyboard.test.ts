@@ -48,7 +48,7 @@ describe.skipIf(program === null)('by keys alone', () => {
 
   /**
    * Walks through a page with Tab. Every control that a pointer can use must be reached, unless arrow keys or another
-   * control of its group lead to it. Every reached control must look different while it has the focus.
+   * control of its group lead to it. Every control reached by Tab must look different while it has the focus.
    */
   const walk = async (page: Page): Promise<{ missed: string[]; unseen: string[] }> => {
     await page.evaluate(`window.reached = new Set(); window.unseen = []`)

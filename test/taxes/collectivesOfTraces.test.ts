@@ -51,7 +51,7 @@ describe.skipIf(!here)('two of 128 ranks', () => {
 
     const [straggler, ...others] = stragglersOf(timeline, collectives, clocks, [])
     expect(others).toEqual([])
-    // The order of arrivals at the first collective depends on when the ranks began recording.
+    // The ranks' order of arrival at the first recorded collective depends on when the ranks began recording.
     expect(straggler).toMatchObject({ rank: 1, keptWaiting: 27_006_000, late: 27_006_000, collectives: 4 })
   })
 })

@@ -208,7 +208,7 @@ function partAt(
     )
     // If a launch has several kernels, only its first kernel waited for the event that the host requested.
     if (ahead.length > 0 && launch[ahead[ahead.length - 1]] === by) return 'gap'
-    // A wait that the host requested before it enqueued other work applies to that other work.
+    // A wait that the host requested applies to the work that the host enqueued next.
     const enqueuing = all.filter(
       (event) =>
         event < by && track[event] === track[by] && (kind[event] === Kind.launch || launch.includes(event)),

@@ -386,7 +386,7 @@ export function seededJob(seed: number, options: SeededOptions = {}): SeededJob 
   const jitter = draw([300, 1_000, 2_000])
   const clocks = options.clocks ?? draw<ClockError>(['none', 'small', 'small', 'large'])
 
-  // The delay grows until the slow rank has caused most of the waiting.
+  // The delay of the slow rank is increased until this rank causes most of the waiting.
   let by = share * compute
   let simulated: SimulatedRank[]
   let blame: Float64Array
@@ -416,7 +416,7 @@ export function seededJob(seed: number, options: SeededOptions = {}): SeededJob 
   for (const { calls } of simulated)
     for (const { call, member } of calls)
       shortest = Math.min(shortest, call.ends[member] - call.starts[member])
-  // Two clocks differ by less than the shortest call if each is ahead by less than half of it.
+  // If each clock is ahead by less than half of the shortest call, two clocks differ by less than the shortest call.
   const most = { none: 0, small: 0.9 * shortest, large: draw([2e6, 5e8]) }[clocks]
   const machines = Math.ceil(ranks / PER_MACHINE)
   const perRank = draw([false, true])

@@ -62,7 +62,7 @@ export function simulate(
   const now = programs.map((_, rank) => startOf(rank))
   const position = programs.map(() => 0)
   const queues = programs.map(() => new Map<number, Queue>())
-  /** The ranks that may be able to continue. */
+  /** The ranks whose programs may be able to continue. */
   const open = programs.map((_, rank) => rank)
 
   const start = (rank: number, stream: number): void => {
