@@ -13,7 +13,7 @@ const usingInLoop = {
   message: 'Call a function in the loop, with `using` in it.',
 }
 
-/** Code that decides by the names of ops, in which a new op would be forgotten. */
+/** Selectors of code that branches on the names of ops: such code would ignore an op that is added later. */
 const opByName = [
   "SwitchStatement[discriminant.property.name='op']",
   "CallExpression[callee.property.name='includes'][arguments.0.property.name='op']",
@@ -26,7 +26,7 @@ const opByName = [
 
 const askForm = 'Ask the form of the code (emit/code.ts) or the record of the op, not a text.'
 
-/** Syntax that searches, measures, compares or parses a text. */
+/** Selectors of code that searches, measures, compares or parses a text. */
 const textSearches = [
   'Literal[regex]',
   ":matches(NewExpression, CallExpression)[callee.name='RegExp']",

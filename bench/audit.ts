@@ -6,8 +6,8 @@
  * On one core, the benchmark scans a generated trace in PyTorch's format, uncompressed and in memory, and also reads
  * the trace into a linked timeline. Real traces are also read, if a folder with traces lies next to this checkout. The
  * benchmark also measures `JSON.parse` on the same trace as a whole, in rounds that are interleaved with those of
- * Arke's reader. On two cores, the benchmark reads several trace files from disk. Finally, the ledger of a million
- * events is computed.
+ * Arke's reader. On two cores, the benchmark reads several trace files from disk. Finally, the benchmark computes the
+ * ledger (how each rank spends its time) of a trace with a million events.
  */
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -73,7 +73,7 @@ const real = existsSync(shared)
 if (real.length === 0)
   console.error('The real traces are not next to this checkout, so they are not measured.')
 
-// The reader's threads start faster from built code, and users run built code.
+// The benchmark reads traces with built code, as users do, because the reader's threads then start faster.
 const built = fileURLToPath(new URL('../dist/audit/open.js', import.meta.url))
 if (!existsSync(built)) console.error('dist/ is missing (run npm run build), so threads start from source.')
 const { readTraces } = (await import(existsSync(built) ? built : '../src/audit/open.ts')) as typeof Open

@@ -3,9 +3,9 @@
  *
  *   npx tsx bench/before.ts CHECKOUT [--target native|wasm] [--seconds S] [--dtype f32] [--only OPERATION] [--pairs N] [--json]
  *
- * Each round executes every variant of both checkouts once, in random order, each in a separate world. A ratio above 1
- * means that this checkout is faster. Points and variants that the other checkout does not have are left out. The other
- * checkout needs its dependencies (`npm ci`).
+ * Each round executes every variant of both checkouts once, in random order, and each checkout has a world of its own.
+ * A ratio above 1 means that this checkout is faster. Points and variants that the other checkout does not have are
+ * left out. The other checkout needs its dependencies (`npm ci`).
  */
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -35,11 +35,11 @@ const dtype = option('dtype', 'f32')
 const only = option('only', '')
 const json = process.argv.includes('--json')
 const ranks = 2
-/** For each point, the number of pairs of worlds that are measured. */
+/** The number of pairs of worlds, one world per checkout, that are measured at each benchmark point. */
 const pairs = Number(option('pairs', '4'))
 const now = (): number => performance.now() * 1e6
 
-/** The exports of a checkout that the comparison uses. Older checkouts have all of these exports, too. */
+/** The exports of a checkout that the comparison uses. Older checkouts have all exports of this interface, too. */
 interface Version {
   readonly openWorld: typeof openWorld
   readonly contest: typeof Contest
@@ -82,8 +82,9 @@ const rows: Row[] = []
 type Times = Map<string, [number[], number[]]>
 
 /**
- * Measures one point in two fresh worlds. The addresses of a world's memory change times by a few per cent, so several
- * pairs of worlds are measured, and each checkout opens its world first equally often.
+ * Measures one benchmark point in two fresh worlds, one of each checkout. Times depend by a few per cent on the
+ * addresses of a world's memory, so several pairs of worlds are measured, and each checkout opens its world first
+ * equally often.
  */
 async function measurePair(
   definition: (typeof operations)[number],

@@ -1,6 +1,6 @@
 /**
- * Writes the measurements that `auto` uses (measurements.ts in the folder of each operation), from the output of `arke
- * bench --json` and bench/gpu/run.ts:
+ * Writes the measurements by which the option `auto` chooses a variant (measurements.ts in the folder of each
+ * operation), from the output of `arke bench --json` and bench/gpu/run.ts:
  *
  *   arke bench all-gather-gemm --sweep M=1,4,16,64,256,1024 --json > k.json
  *   npx tsx bench/choices.ts k.json … docs/results/h200.json
@@ -54,7 +54,7 @@ const measurementOf = (target: string, point: Point): Measurement => ({
 
 /**
  * The measurements on a GPU, only of variants that were launched kernel by kernel and not as a CUDA graph. The
- * measurements may contain names that are not variants, because `auto` never looks up such a name.
+ * measurements may also contain names that are not variants, because `auto` looks up names of variants only.
  */
 const measurementsOf = (cell: CellResult): Measurement[] => {
   const { section, ranks, dtype, shape, timings } = cell
@@ -64,7 +64,7 @@ const measurementsOf = (cell: CellResult): Measurement[] => {
   const times = timings
     .filter(({ name, role, form }) => form === 'launches' && role !== 'alone' && !name.includes('cuBLASLt'))
     .map(({ name, median }) => [name, Math.round(10 * median) / 10] as const)
-  // In old result files, the layout options are fields of the cell itself.
+  // In old result files, the layout options are fields of the measurement cell itself.
   const layout = layoutOf(definition, { ...cell, ...cell.layout })
   return [
     {

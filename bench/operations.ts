@@ -17,8 +17,9 @@
  *
  * Variants that divide work between ranks can exceed `upper bound` if the ranks differ in speed. The column `taxes` has
  * a bootstrap 95 % interval, and is empty if the reduction is at most 3 % or not statistically significant. For `kept`,
- * the last rank is 20 % late, and the loss is that of the other ranks. The column `can keep` accounts for the data that
- * the other ranks need from the late rank, or for the late rank's work that the other ranks do.
+ * the last rank is late by 20 % of an execution, and the loss is the time that the other ranks lose. The column `can
+ * keep` accounts for the data that the other ranks need from the late rank, or for the late rank's work that the other
+ * ranks do.
  */
 import { openWorld, type World } from '../src/index.ts'
 import type { OperandDType, OperationDefinition, OperationOptions } from '../src/operation/definition.ts'

@@ -4,7 +4,7 @@
  *
  * The kernel is launched many times and no flag is reset. Every launch has its own epoch, and a wait requires the
  * signal of that epoch. Rank 0 waits for no data, so slots alone cannot keep it from overwriting a number that rank 1
- * has not read. The flag `taken` is a credit that the reader returns. With `lag` 3 and three slots, a rank waits until
+ * has not read. The reader signals `taken` when it has read a slot. With `lag` 3 and three slots, a rank waits until
  * its message of three launches ago was read. A rank can therefore be up to three launches ahead of the next rank.
  */
 import { expectClose, f32, flags, i32, kernel, scenario, tensor } from 'arke'

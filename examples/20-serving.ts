@@ -1,6 +1,6 @@
 /**
  * 20: a serving loop. The host launches several steps in advance. Each step waits until the host signals a request,
- * answers it and publishes the step's number. The host polls this number with `peek`, which waits for no launch.
+ * then answers it and publishes its own number. The host polls this number with `peek`, which waits for no launch.
  *
  * A second stream counts served requests. Events order the two streams: the count of a step follows the step, and a
  * step that overwrites the answers follows the previous count. Each step prints a line with `t.print`.

@@ -43,7 +43,7 @@ const scripts = at < 0 ? words : words.slice(0, at)
 const inFront = at < 0 ? [] : [words.slice(at + 1)]
 const ended = await Promise.all([...scripts.map(run), ...inFront.map(runInFront)])
 const failed = ended.filter(({ isSuccess }) => !isSuccess)
-// The results of the scripts may be far above, before the output of the command in front.
+// The names of failed scripts are printed at the end, because their output may have scrolled far up.
 if (inFront.length > 0 && failed.length > 0)
   console.log(`FAILED: ${failed.map(({ name }) => name).join(', ')}`)
 process.exitCode = failed.length > 0 ? 1 : 0

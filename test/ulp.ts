@@ -3,8 +3,8 @@ const bits = new Uint32Array(1)
 const float = new Float32Array(bits.buffer)
 
 /**
- * The position of an f32 number among all f32 numbers. In this order, both zeros are at 0, and the infinities follow
- * the largest numbers.
+ * The position of an f32 number among all f32 numbers. In the order of all f32 numbers, both zeros are at 0, and the
+ * infinities follow the largest numbers.
  */
 function position(x: number): number {
   float[0] = x

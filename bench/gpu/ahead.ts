@@ -1,6 +1,6 @@
 /**
- * Opens worlds that compile kernels but run nothing. The kernels of a cell are compiled into the cache on disk for a
- * later measurement. Many processes can compile concurrently, and no memory is needed for tensors.
+ * Opens worlds that compile kernels but run nothing. The kernels of a measurement cell are compiled into the cache on
+ * disk for a later measurement. Many processes can compile concurrently, and no memory is needed for tensors.
  */
 import { findCuda, type Driver } from '../../src/targets/cuda/driver.ts'
 import type { EmittedKernel } from '../../src/targets/cuda/emit/recipe.ts'
@@ -31,8 +31,8 @@ function hollowDriver(name: string): Driver {
 }
 
 /**
- * After a call of `compileAhead`, all stages of the benchmark compile kernels and run none. On a machine without a GPU,
- * kernels are only emitted.
+ * After a call of `compileAhead`, the benchmark compiles kernels in this process and runs none. On a machine without a
+ * GPU, kernels are only emitted.
  */
 export function compileAhead(): void {
   const [cuda, nvrtc] = [findCuda(), findNvrtc()]

@@ -119,7 +119,7 @@ function compileOnly(): void {
     devices: [device],
     compile: (emitted: EmittedKernel) => compileFor?.(emitted, real) ?? new Uint8Array(),
   }
-  // `peek` fails, because a host that polls would never end: no kernel changes the memory.
+  // On a fake driver no kernel changes the memory, so a host that polls would never end; therefore `peek` fails.
   const peek = (): Promise<never> => Promise.reject(new Error('this world runs no kernels'))
   const open = ({ ranks, record }: OpenOptions): World =>
     Object.assign(new CudaWorld(platform, { ranks, record, heap: 1 << 22 }), { peek })

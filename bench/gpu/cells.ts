@@ -1,7 +1,7 @@
 /**
- * Defines the measurement cells of the GPU benchmark. The definitions include the cells of every section, the lower
- * bound on the time of each cell, and the type of a result. All definitions are plain data, and the result file
- * contains them unchanged.
+ * Defines the measurement cells (rows of the results) of the GPU benchmark. The definitions include the cells of every
+ * section, the lower bound on the time of each cell, and the type of a result. All definitions are plain data, and the
+ * result file contains them unchanged.
  */
 import { layoutOf } from '../../src/operation/choice.ts'
 import { operations } from '../../src/ops/operations.ts'
@@ -48,7 +48,7 @@ export const operationOf = ({
 /** One point of measurement. All contestants (measured implementations) of a cell run interleaved. */
 export interface Cell {
   readonly section: SectionName
-  /** The name of the operation. The name is absent if the cell measures no operation. */
+  /** The name of the operation that the cell measures; absent if the cell measures no operation. */
   readonly operation?: string
   /** The name of the cell, which is unique among all cells. */
   readonly key: string
@@ -63,8 +63,8 @@ export interface Cell {
 /**
  * The role of a contestant (a measured implementation) in a cell of the results. The role `baseline` is a bulk
  * synchronous variant. The role `fused` is a variant that communicates inside its kernel. The role `between` is a
- * variant between `baseline` and `fused`. A contestant with the role `alone` only computes, on data that is already in
- * place. The roles `ours` and `peer` occur in cells without communication.
+ * variant that fuses more than `baseline` and less than `fused`. A contestant with the role `alone` only computes, on
+ * data that is already in place. The roles `ours` and `peer` occur in cells without communication.
  */
 export type Role = 'baseline' | 'fused' | 'between' | 'alone' | 'ours' | 'peer'
 
@@ -83,13 +83,14 @@ export interface CellResult extends Cell {
   /** The number of multiprocessors that each rank had. */
   readonly multiprocessors?: number
   /**
-   * In cells with communication, the timing is that of one execution behind a start gate, minus the time of an empty
-   * execution. In cells without communication, the timing is the time per execution in a loop.
+   * In cells with communication, the time is that of one execution, from the opening of a start gate on, minus the time
+   * of an empty execution. In cells without communication, the time is that per execution in a loop.
    */
   readonly timings: readonly Timing[]
   /**
-   * The time per execution in a loop of several executions behind one gate. Ranks are not synchronised between the
-   * executions of a loop. The time per execution in a loop is undefined if a loop would have only one execution.
+   * The time per execution in a loop of several executions, which one start gate holds until all are enqueued. Ranks
+   * are not synchronised between the executions of a loop. The time per execution in a loop is undefined if a loop
+   * would have only one execution.
    */
   readonly inLoop?: readonly Timing[]
   /**
@@ -99,7 +100,7 @@ export interface CellResult extends Cell {
   readonly speedup?: Quantity
   /**
    * If the first rounds showed no significant difference, the two fastest contestants ran in additional rounds. The
-   * field `duel` holds the times in the additional rounds, and `speedup` is then the ratio of these times.
+   * field `duel` holds the times of the two fastest contestants in these rounds, and `speedup` is then their ratio.
    */
   readonly duel?: readonly [baseline: Timing, fused: Timing]
   /** The reasons why implementations (contestants) were not timed, keyed by name. */
@@ -112,7 +113,7 @@ export interface CellResult extends Cell {
   readonly limit?: number
   /** The least number of bytes that each rank must receive from other ranks. */
   readonly remoteBytes?: number
-  /** True if the result is from an earlier run than the other results on the page. */
+  /** True if the cell was measured in an earlier run than the other cells on the page. */
   readonly earlier?: boolean
   /** Further remarks about the cell as text. */
   readonly notes?: readonly string[]
@@ -142,15 +143,15 @@ export function leastTime(cell: Cell, multiprocessors: number): number {
 }
 
 /**
- * The number of input sets. The input sets are used in rotation, and together they exceed the L2 cache. If one input
- * set has more than 200 MB, a single set is enough.
+ * The number of input sets of a cell. Successive executions use the input sets in rotation, and together they exceed
+ * the L2 cache. If one input set has more than 200 MB, a single set is enough.
  */
 export const setsFor = (bytes: number): number => Math.min(8, Math.max(1, Math.ceil(200e6 / bytes)))
 
 /**
  * The number of executions per loop. A loop of executions takes some milliseconds, so that the cost of the start gate
- * is small, and all launches of the loop fit behind one start gate. The argument `limit` is in microseconds, and
- * `launches` is the number of launches per execution.
+ * is small, and that all launches of the loop can be enqueued while one start gate holds them. The argument `limit` is
+ * in microseconds, and `launches` is the number of launches per execution.
  */
 export const repeatsFor = (limit: number, launches: number): number =>
   Math.max(1, Math.min(12, Math.floor(3000 / limit), Math.floor(mostBehindGateOnGpu / launches)))
@@ -161,7 +162,7 @@ export const layoutOptions = [...layoutValues]
   .map(([name, values]) => `${name}=${values.join('|')}`)
   .join(', ')
 
-/** Every layout in which operations are measured, in the order of their values. */
+/** Every combination of values of the layout options, in which operations are measured. */
 export function allLayouts(): Layout[] {
   let all: Layout[] = [{}]
   for (const [name, values] of layoutValues)

@@ -90,7 +90,7 @@ export interface Product {
   readonly N: number
   readonly K: number
   readonly dtype: keyof typeof dataTypes
-  /** The dtype of C; the dtype of the operands by default. */
+  /** The dtype of the result matrix C, which is by default the dtype of the operands. */
   readonly result?: keyof typeof resultTypes
 }
 

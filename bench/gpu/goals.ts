@@ -53,7 +53,8 @@ function againstBulk(cell: CellResult, isRecovery: boolean): Judgement[] {
   const found = compare(cell)
   if (!found) return [missing('A', cell.key, goal)]
   const { ratio, recovered } = found
-  // If the two compared variants are about equally fast, the interval shows whether the difference is significant.
+  // If the two compared variants are about equally fast, the confidence interval shows whether they differ
+  // significantly.
   const spread = cell.speedup?.interval.map((end) => end.toFixed(3)).join('…')
   const speed = `${ratio.toFixed(3)} times as fast${spread ? ` (${spread})` : ''}`
   const judgements: Judgement[] = [{ tier: 'A', what: cell.key, goal, found: speed, isReached: ratio >= 1 }]
@@ -76,7 +77,7 @@ function againstAlone(cell: CellResult, step: string): Judgement {
   return { tier: 'C', what: cell.key, goal, found: `${ratio.toFixed(3)} times`, isReached: ratio <= 1.05 }
 }
 
-/** Judges the speed of Arke relative to a peer, once per goal. */
+/** For each goal, judges the speed of Arke relative to another library (a peer). */
 function atLeast(
   cell: CellResult,
   isPeer: (name: string) => boolean,

@@ -1,6 +1,6 @@
 /**
- * Provides the inputs of an operation at a cell, and compares its results with a reference. If the operation's
- * definition supports it, the device draws random inputs; if not, the host generates the inputs.
+ * Provides an operation's inputs at a measurement cell, and compares the operation's results with a reference. If the
+ * operation's definition supports it, the device draws random inputs; if not, the host generates the inputs.
  */
 import { dtypes, type StorageDType } from '../../src/ir/dtype.ts'
 import type { Operation, OperationOptions } from '../../src/operation/definition.ts'
@@ -15,7 +15,7 @@ import { poison, type Pattern } from './pattern.ts'
 import { productCheck } from './products.ts'
 import { expectSimilar, stageOptions, Wrong, type Stage } from './stage.ts'
 
-/** Poisons a result, runs the kernels that write it, and compares it with the expected values. */
+/** Fills a result with NaN, runs the kernels that write it, and compares it with the expected values. */
 export type Check = (set: number, run: () => void) => Promise<void>
 
 export interface Prepared {
@@ -25,7 +25,7 @@ export interface Prepared {
   check(results: readonly SymmetricTensor[], mostRead?: number): Check
 }
 
-/** The functions of the benchmark that depend on the operation. */
+/** The functions that make the inputs of an operation and check its results. */
 export interface Inputs {
   sets(cell: Cell): number
   prepare(stage: Stage, cell: Cell, pattern: Pattern): Prepared
@@ -60,11 +60,11 @@ export function bytesOn(machine: Machine, ranks: number, allocate: (world: World
   return bytes
 }
 
-/** The machine record of the world that a cell will open. */
+/** The machine record (a description of the GPU) of the world that a measurement cell will open. */
 export const expectedMachine = ({ ranks, multiprocessors }: Cell): Machine =>
   sharedOut(h200, ranks, multiprocessors)
 
-/** The inputs of one rank, found without opening a world. */
+/** The inputs of one rank, determined from the operation's definition without opening a world. */
 function inputsOn(definition: AnyDefinition, cell: Cell): Operation['inputs'] {
   let inputs: Operation['inputs'] = {}
   bytesOn(expectedMachine(cell), cell.ranks, (world) => {

@@ -1,7 +1,7 @@
 /**
  * Measures the cost of a launch: the host's time per call, and the time per launch in a long sequence, which includes
- * the device. A kernel that stores one word is launched by a driver call, by the world, and as a node of a graph. The
- * times are compared with PyTorch and Triton.
+ * the device. A kernel that stores one 32-bit word is launched by a driver call, by the world, and as a node of a
+ * graph. The times are compared with PyTorch and Triton.
  */
 import { randomOrder } from '../../src/runs/contest.ts'
 import { quantityOf } from '../../src/runs/quantity.ts'

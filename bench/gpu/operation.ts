@@ -1,7 +1,7 @@
 /**
  * Measures all variants of an operation at one cell of the benchmark. All variants of an operation run interleaved with
- * the one step (such as the matrix product alone) whose time is a lower bound on the time of every variant. If the
- * single step is only a matrix product, the benchmark also measures the vendor's matrix product in its place.
+ * the one step (such as the matrix product alone) whose time is a lower bound on the time of every variant. If this
+ * step is only a matrix product, the benchmark also measures the vendor's matrix product instead of Arke's.
  */
 import type { Step } from '../../src/operation/definition.ts'
 import type { AnyDefinition } from '../../src/ops/operations.ts'
@@ -23,7 +23,7 @@ export const everyVariant = ({ variants, fused }: AnyDefinition): Entered[] =>
     role: variant === 'bsp' ? 'baseline' : fused.includes(variant) ? 'fused' : 'between',
   }))
 
-/** The heap has this many spare bytes in addition to the counted allocations. */
+/** The number of spare bytes that the heap has in addition to the counted allocations. */
 const spareBytes = 128 * 2 ** 20
 
 /**

@@ -1,7 +1,7 @@
 /**
  * Fills tensors of any size with random numbers without generating each element. One block of random numbers is written
- * once and repeated by device copies. Each tensor and rank starts at a different offset in the block, so the value of
- * every element is known without reading it.
+ * once and repeated by device copies. Each rank's copy of each tensor starts at a different offset in the block, so the
+ * value of every element is known without reading it.
  */
 import type { Drawn, Elements } from '../../src/ops/drawn.ts'
 import { readElements, writeElements } from '../../src/world/elements.ts'
@@ -47,7 +47,10 @@ export class Pattern {
     this.#values = readElements(this.#bits.buffer, 0, dtype, blockElements)
   }
 
-  /** The offset of a tensor in the block, in rows. The argument `tensor` is a number that differs between tensors. */
+  /**
+   * The offset, in rows, of a tensor's contents in the block of random numbers. The argument `tensor` is a number that
+   * differs between tensors.
+   */
   #shift(tensor: number, rank: number): number {
     return ((tensor * 64 + rank) * 4099) % blockRows
   }

@@ -7,15 +7,15 @@ import { proposalsOf, type Operands, type Product, type Proposals } from './cubl
 import { isWritten, poison, readSome } from './pattern.ts'
 import { expectSimilar, mostVendorLaunches, Wrong, type ForeignWays, type Stage } from './stage.ts'
 
-/** The time for which the algorithms that cuBLASLt proposes are compared. */
+/** The time and the numbers of rounds for which the algorithms that cuBLASLt proposes are compared. */
 const trying = { seconds: 0.2, leastRounds: 7, mostRounds: 25 }
 
 /** The largest number of elements of a result that is read completely, to check that every element was written. */
 const usualRead = 8 * 2 ** 20
 
 /**
- * Poisons a result, runs the kernels that write it, and compares it with the samples. The argument `samples` has one
- * entry per rank. A result with at most `mostRead` elements is read completely.
+ * Fills a result with NaN, runs the kernels that write it, and compares it with the samples. The argument `samples` has
+ * one entry per rank. A result with at most `mostRead` elements is read completely.
  */
 export const productCheck =
   (

@@ -24,13 +24,13 @@ export interface Effort {
 
 /** The work that is enqueued behind one start gate of the benchmark. */
 export interface Turn extends Timed {
-  /** The number of executions, which is 1 by default. */
+  /** The number of executions that are enqueued behind the gate; 1 by default. */
   readonly executions?: number
 }
 
 /**
- * A contestant is timed in two ways: in single executions, and in loops. Each of the two lists has one entry per input
- * set; the execution, or the first execution of the loop, uses that set. The input sets of a stage are used in
+ * A contestant is timed in two ways: in single executions, and in loops. Each of the two lists has one entry per
+ * input set, which the single execution, or the first one of the loop, uses. The input sets of a stage are used in
  * rotation.
  */
 export interface Ways {
@@ -77,7 +77,9 @@ const isTie = ({ median, interval: [low, high] }: Quantity): boolean =>
 
 const justOnce: Effort = { seconds: 0, leastRounds: 1, mostRounds: 1 }
 
-/** The watchdog's limit in milliseconds. No execution in the benchmark takes a second. */
+/**
+ * After this time without progress, in ms, the watchdog stops all ranks. No execution in the benchmark takes a second.
+ */
 const timeout = 10_000
 const now = (): number => performance.now() * 1e6
 
@@ -93,7 +95,7 @@ let drawn = 0
 export const stageOptions: {
   open: (options: GpuWorldOptions) => CudaWorld
   isMeasuring: boolean
-  /** A callback that receives the step that the stage is about to run. */
+  /** A callback that receives a description of what the benchmark is about to measure. */
   onProgress: (what: string) => void
 } = {
   open: openCudaWorld,
@@ -341,7 +343,7 @@ const timingOf = (
 /** The error for an incorrect result. */
 export class Wrong extends Error {}
 
-/** The largest accepted relative error (L2 norm). Rounding to 16 bits alone causes 2e-3. */
+/** The largest accepted relative error (L2 norm). Rounding to 16 bits alone causes an error of 2e-3. */
 const mostDeviation = 1e-2
 
 /** Compares all elements of a result by one relative error. A result that contains NaN never passes. */

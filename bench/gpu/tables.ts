@@ -20,7 +20,7 @@ export interface Table {
   readonly title: string
   readonly head: readonly string[]
   readonly rows: readonly (readonly string[])[]
-  /** The lines that are printed below the table. */
+  /** The lines of text that are printed below the table. */
   readonly notes: readonly string[]
 }
 
@@ -54,8 +54,8 @@ export function speedupOf(
 
 /**
  * The indices of the fastest baseline and of the fastest fused contestant, judged by the 25th percentile of their
- * rounds. Small differences, such as the start of a graph, are visible in the 25th percentile even if they are smaller
- * than the spread of the rounds.
+ * rounds. Small differences, such as the time to start a CUDA graph, are visible in the 25th percentile even if they
+ * are smaller than the spread of the rounds.
  */
 export function fastestTwo(
   all: readonly Pick<Timing, 'role'>[],
@@ -76,8 +76,8 @@ export interface Comparison {
   /** The lower bound on the time in microseconds, which is the GEMM alone, or bytes divided by bandwidth. */
   readonly floor: number
   /**
-   * The speed-up over the baseline. The speed-up is the median over rounds if this was measured, and otherwise the
-   * ratio of the medians.
+   * The speed-up of the fused variant over the baseline: the median over rounds if this was measured, and otherwise the
+   * ratio of the two median times.
    */
   readonly ratio: number
   /**

@@ -153,7 +153,7 @@ export async function tunePoint(
   point: TunePoint,
   pattern: Pattern,
   seconds: number,
-  /** The tiles to try, given as their numbers in order; an empty list means all tiles. */
+  /** The tile sizes to try, each as its numbers separated by commas; an empty list means all. */
   wanted: readonly string[] = [],
 ): Promise<TunePointResult> {
   const { ranks } = point
@@ -185,7 +185,7 @@ export async function tunePoint(
       const turns = [[nothing], ...ways, ...ways.map((one) => stage.inLoop(one))]
       const [[...empty], ...samples] = await stage.samples(turns, effort)
       const telling = medianOf(empty)
-      // The mean of the time behind a gate and the time per execution in a loop, in nanoseconds.
+      // The mean of the time of a single execution behind a start gate and the time per execution in a loop, in ns.
       return ways.map((_, n) =>
         samples[n].map((once, round) => {
           const inLoop = samples[n + ways.length][round]

@@ -21,7 +21,7 @@ export interface CorpusItem {
   /** The names of the other traces that are audited together with this trace. */
   readonly beside: readonly string[]
   readonly real: boolean
-  /** The relative frequency of tries, in percent; whole files are slow, so they are tried less often. */
+  /** The weight with which tries select this trace; whole files are slow, so their weights are small. */
   readonly weight: number
 }
 

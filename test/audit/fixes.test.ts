@@ -64,7 +64,7 @@ async function audited(job: Job, options: WriteOptions = {}): Promise<Audited> {
 const sum = <T>(values: Iterable<T>, of: (value: T) => number): number =>
   [...values].reduce((total, one) => total + of(one), 0)
 
-/** Steps in which the host is busy with other things before the first kernel. */
+/** A phase in which the device is idle because the host is busy with the given activities. */
 const idle = (...host: (readonly [HostActivity, PerRank])[]): Idle => ({
   phase: 'idle',
   host: [...host, ['operator', 20_000]],

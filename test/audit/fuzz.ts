@@ -17,7 +17,7 @@ import { problemsOf } from './wellFormed.ts'
 
 export interface Try {
   readonly index: number
-  /** The name of the trace and its mutations. */
+  /** The name of the trace and the corruptions that were applied to it. */
   readonly what: string
   readonly outcome: 'audited' | 'refused' | 'wrong' | 'thrown' | 'hung' | 'died'
   /** The problem that was found, or an empty string. */
@@ -131,7 +131,7 @@ function runProcess(from: number, count: number, seed: number, note: (one: Try) 
       },
     )
     child.stderr?.on('data', (data: Buffer) => (last = (last + data.toString()).slice(-4000)))
-    // The process reads the corpus before the first try.
+    // The process reads all traces to corrupt before the first try.
     const wait = (limit: number): NodeJS.Timeout =>
       setTimeout(() => {
         hung = true

@@ -89,7 +89,7 @@ class StepMaker {
   private readonly ranks: number
   private readonly unit: number
   private readonly groups: readonly Group[]
-  /** The stream on which all ranks were busy last, or -1 if it differs between ranks. */
+  /** The stream on which all ranks executed their last work, or -1 if this stream differs between ranks. */
   private last = -1
 
   constructor(ranks: number, unit: number, groups: readonly Group[]) {

@@ -250,7 +250,7 @@ describe('several ranks in one document', () => {
       const [stream] = streams(rank)
       expect(stream.to - stream.from).toBe(2)
       const { launch: link, start } = rank.events
-      // Kernels 1 to 4 start at 20 to 50 us, their launches at 0, 1, 3 and 5 us.
+      // Kernels 1 to 4 start at 20 to 50 us; the host calls that launch them start at 0, 1, 3 and 5 us.
       const ahead = [...link.subarray(stream.from, stream.to)].map(
         (call, i) => (start[stream.from + i] - start[call]) / 1000,
       )

@@ -33,7 +33,7 @@ const mm = {
     [8, 2],
   ],
 }
-/** A job of 4 ranks in which rank 3 arrives 1 ms late. */
+/** A job of 4 ranks in which rank 3 arrives 1 ms late at the collective. */
 const job = (slow = 0): Job => ({
   ranks: 4,
   groups: [{ name: '0', description: 'tp', ranks: [0, 1, 2, 3] }],
@@ -77,7 +77,7 @@ describe('the bandwidth of collectives', () => {
       busGBs: 6,
       linkGBs: 450,
     })
-    // 8 MB are gathered in 250 us, of which 3/4 come from the other ranks.
+    // 8 MB are gathered in 250 us, and 3/4 of these bytes come from the other ranks.
     expect(bandwidths.find(({ kind }) => kind === 'allGather')).toMatchObject({
       bytes: 8e6,
       medianUs: 250,

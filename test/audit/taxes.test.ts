@@ -119,8 +119,8 @@ const quiet = ({ warnings }: Audited, ...allowed: Warning['class'][]): void =>
   expect(warnings.filter((one) => !allowed.includes(one.class))).toEqual([])
 
 /**
- * Calls without sequence numbers are matched by their ends, so they must be as long as real calls and not a few
- * nanoseconds.
+ * Calls without sequence numbers are matched by the times at which they end, so they must be as long as real calls and
+ * not a few nanoseconds.
  */
 const shapeOf = (schema: Schema): JobShape => ({
   unit: { '2021': 1000, '2023': 997, '2026': 1, rocm: 1003 }[schema],

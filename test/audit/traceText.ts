@@ -5,8 +5,8 @@ import type { TraceBytes } from './auditFiles.ts'
 export interface Damage {
   readonly what: string
   /**
-   * If the audit of the damaged trace is not correct, it must print a warning of one of these classes. If the list is
-   * empty, the result must be the truth.
+   * If the audit of the damaged trace gives a wrong result, the audit must print a warning of one of these classes. If
+   * the list is empty, the result must be correct.
    */
   readonly classes: readonly WarningClass[]
   /** True if the result of the audit must be the truth and a warning must nevertheless name the damage. */

@@ -2,7 +2,7 @@
 import type { Ledger } from '../../src/taxes/audit.ts'
 import type { Audited } from './auditFiles.ts'
 
-/** Returns a description of each problem. */
+/** Returns a description of each inconsistency that the checks find. */
 export function problemsOf({ timeline, found, document }: Audited): string[] {
   const problems: string[] = []
   const must = (holds: boolean, what: string): void => {

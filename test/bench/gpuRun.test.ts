@@ -280,7 +280,7 @@ describe('results', () => {
       [9, 9, 3, 9],
       [5, 5, 5, 5],
       [1, 1, 1, 1],
-      // Half of the rounds of this variant were slow, so its median is the higher one.
+      // Half of the rounds of this variant were slow, so its median is higher than the other baseline's.
       [4, 4, 7, 7],
       [8, 8, 8, 8],
     ]

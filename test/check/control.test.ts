@@ -46,7 +46,7 @@ async function findingsOf(
 describe('a poll of a flag (reached)', () => {
   const params = { cell: tensor(i32, 1), out: tensor(i32, 1), ready: flags() }
   type Receive = (t: Program, args: Arguments<typeof params>) => void
-  /** In this kernel, rank 0 writes an element of rank 1 and signals. The function `receive` is the reaction of rank 1. */
+  /** In this kernel, rank 0 writes an element of rank 1 and signals. The function `receive` is what rank 1 executes. */
   const told = (receive: Receive) => {
     const tell = kernel('tell', params, (t, args) => {
       t.if(

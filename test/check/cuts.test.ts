@@ -1,6 +1,6 @@
 /**
- * Tests that a search or a run that stops at a limit reports that it was cut. "Complete" means that every schedule
- * within the bound was explored.
+ * Tests that a search or a run that stops at a limit reports that it was cut short. "Complete" means that every
+ * schedule within the bound was explored.
  */
 import { describe, expect, it } from 'vitest'
 import { i32, kernel, tensor, u32 } from '../../src/index.ts'
@@ -102,7 +102,7 @@ describe('an exploration', () => {
       })
       expect(findings.map(formatFinding)).toEqual([])
       expect([complete, cuts]).toEqual([false, ['steps']])
-      // If every run is cut at its limit, further runs show nothing new.
+      // If every run stops at its limit of steps, further runs show nothing new.
       expect(schedules).toBeLessThan(20)
     }
   })

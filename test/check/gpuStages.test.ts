@@ -32,7 +32,7 @@ const without =
     return { ...ir, body: copier.copyBlock(ir.body) }
   }
 
-/** The kernel without the ops of a kind that are directly in the blocks of another kind. */
+/** Returns the kernel without the ops `op` that are directly in the block of an op `around`. */
 const withoutIn =
   (around: OpName, op: OpName): Change =>
   (ir) => {
@@ -206,8 +206,8 @@ const inFlight = scenario('products in flight', { ranks: 1 }, async (world) => {
 })
 
 /**
- * A kernel that sends the maximum of each row to all ranks, which sum the maxima. In this kernel, flag-in-data words
- * replace the flags.
+ * A kernel that sends the maximum of each row to all ranks, which sum the maxima. In this kernel, words that hold data
+ * and an epoch (flag-in-data) replace the flags.
  */
 const carrying = kernel(
   'carrying',
@@ -283,7 +283,7 @@ describe('engines', () => {
         )
         return { ...ir, body: copier.copyBlock(ir.body) }
       }
-    // If a store has an odd number of boxes, the first box of the next store uses the staging buffer of the last box.
+    // If a TMA store has an odd number of boxes, its last box and the next store's first box share a staging buffer.
     expect(await kinds(oneBox, isOf(undefined))).toEqual(['race'])
     expect(await kinds(boxed, isOf(1))).toEqual(['race'])
   })

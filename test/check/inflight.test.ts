@@ -270,7 +270,7 @@ type Kind = 'write' | 'read' | 'put' | 'quiet' | 'quiet reads' | 'signal' | 'put
 interface Step {
   readonly agent: number
   readonly kind: Kind
-  /** The cell that is read (as the source of a put) or written. */
+  /** The cell (element of memory) that the step reads (as the source of a put) or writes. */
   readonly cell: number
   /** The target of a put. The target differs from the source. */
   readonly target: number
@@ -305,7 +305,7 @@ const randomSteps: fc.Arbitrary<readonly Step[]> = fc
     })
   })
 
-/** An access or a synchronisation of a step. The read and the write of a put are two events. */
+/** A memory access or a synchronisation that a step performs. The read and the write of a put are two events. */
 interface Event {
   readonly step: number
   readonly agent: number
@@ -316,7 +316,7 @@ interface Event {
 /** True if program order, signals and waits, and the completion of copies by quiet leave two accesses unordered. */
 function races(steps: readonly Step[]): boolean {
   const events: Event[] = []
-  /** The direct predecessors of each event. */
+  /** For each event, the events that directly precede it in happens-before. */
   const before: number[][] = []
   const last = Array.from({ length: AGENTS }, () => [] as number[])
   const pending = Array.from({ length: AGENTS }, () => ({ reads: [] as number[], writes: [] as number[] }))

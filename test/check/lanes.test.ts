@@ -1,6 +1,6 @@
 /**
- * Tests conflicts inside one operation: its lanes act concurrently, so two accesses of one element by different lanes
- * have no order.
+ * Tests conflicts inside one operation: its lanes (elements) act concurrently, so two accesses of one element by
+ * different lanes have no order.
  */
 import { describe, expect, it } from 'vitest'
 import { f32, i32, kernel, tensor, type Arguments, type Program } from '../../src/index.ts'

@@ -1,4 +1,4 @@
-/** Compares the largest number of concurrent programs with a brute-force search over all sets of launches. */
+/** Compares the computed largest number of concurrent programs with a brute-force search over all sets of launches. */
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { mostAtOnce, withPredecessors, type Ordered } from '../../src/targets/check/order.ts'

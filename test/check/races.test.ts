@@ -2,7 +2,7 @@
  * Checks random programs of writes, reads, signals and waits, whose happens-before order is known in advance. Each flag
  * of a random program is signalled once, so happens-before does not depend on the schedule. The checker must report a
  * race exactly if an independent computation of happens-before finds one, and must name two accesses that this
- * computation finds unordered. All other programs must give correct results.
+ * computation finds unordered. Programs without a race must give correct results.
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -15,7 +15,7 @@ type Scope = 'device' | 'system'
 interface Step {
   readonly agent: number
   readonly kind: 'write' | 'read' | 'signal' | 'wait'
-  /** The index of a location or of a flag. */
+  /** The index of the location that the step accesses, or of the flag that it signals or awaits. */
   readonly what: number
   readonly scope: Scope
 }

@@ -100,7 +100,7 @@ describe('events', () => {
 })
 
 describe('the default stream', () => {
-  /** `write` and a second `write` of the same tensor, on the default stream and another, in either order. */
+  /** Launches `write` twice on one tensor: on the default stream and on another stream, in either order. */
   const passed = (from: 'default' | 'other', isOrdered: boolean) => async (world: World) => {
     const other = world.stream()
     const x = world.zeros(i32, [1])
@@ -194,8 +194,8 @@ describe('the host', () => {
 })
 
 /**
- * Launches `both` on each of three streams with the same flags. `order` lists which launch waits for which other
- * launch.
+ * Launches the kernel `both` on each of three streams with the same flags. `order` lists which launch waits for which
+ * other launch.
  */
 const chained =
   (order: readonly (readonly [waiter: number, signaller: number])[], sameFlags: boolean) =>
@@ -249,7 +249,7 @@ describe('launches that events order', () => {
         1,
       ),
     ).toEqual([])
-    // Two of the three launches are ordered, so at most two run at the same time.
+    // Two of the three launches run one after the other, so at most two launches run at the same time.
     expect(await findings(chained([[1, 0]], false), 2)).toEqual([])
     expect(await findings(chained([[1, 0]], false), 1)).toEqual(['residency'])
     expect(await findings(chained([], false), 2)).toEqual(['residency'])

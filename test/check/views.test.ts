@@ -19,7 +19,9 @@ async function findings(body: Body): Promise<readonly Finding[]> {
   return (await explore(run, { ranks: 2, preemptions: 0 })).findings
 }
 
-/** Each test case makes a view that is wrong on rank 0 or on both ranks, and passes it to `use`, which may use it. */
+/**
+ * Each test case makes a view that is wrong on rank 0 or on both ranks, and passes it to `use`, which may access it.
+ */
 const wrong: Record<string, readonly [message: string, body: (use: boolean) => Body]> = {
   'a rank that is not there': [
     'there is no rank -1 in a world of 2',

@@ -1,4 +1,4 @@
-/** Tests the other commands: emit, targets, demo, help and version. */
+/** Tests the commands emit, targets, demo, help and version of `arke`. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'

@@ -1,4 +1,4 @@
-/** Tests how the command line formats errors: the position, and the number of lines. */
+/** Tests how the command line prints error messages: the source position, and the number of lines. */
 import { WorldStopped } from 'arke'
 import { describe, expect, it } from 'vitest'
 import { describeError } from '../../src/cli/errors.ts'

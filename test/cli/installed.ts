@@ -18,7 +18,7 @@ const run = (command: string, args: readonly string[], cwd = root) =>
   promisify(execFile)(command, args, { cwd })
 
 export interface Installed {
-  /** The folder of the project. */
+  /** The folder of the project in which the package is installed. */
   readonly folder: string
   /** The path of the installed command. */
   readonly main: string

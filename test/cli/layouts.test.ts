@@ -1,6 +1,6 @@
 /**
- * Tests layout options other than `shard`: an operation declares them, and every command and every table distinguishes
- * them.
+ * Tests layout options other than `shard`: an operation declares the options, and every command and every table keeps
+ * their values apart.
  */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -90,7 +90,7 @@ function unpacked(page: string): string {
       try {
         return inflate(bytes).toString('latin1')
       } catch {
-        // The data is not compressed in the format that this function decompresses.
+        // The text is not compressed data in the format that `inflate` reads.
       }
     }
     return bytes.toString('latin1')
@@ -126,7 +126,7 @@ describe('--redact', () => {
     const text = await outputs({})
     for (const one of [host, traces, shared.annotation, shared.group]) expect(text).toContain(one)
     expect(secrets.filter((one) => text.includes(one)).length).toBeGreaterThan(20)
-    // Most names are in the compressed data of the page.
+    // Most names in the page are in its compressed data.
     const page = readFileSync(join(folder, 'page.html'), 'utf8')
     const visible = (from: string): number => secrets.filter((one) => from.includes(one)).length
     expect(visible(unpacked(page))).toBeGreaterThan(visible(page))

@@ -1,6 +1,6 @@
 /**
- * The decisions that the stage `order` makes IR are made again for its result, from which the text is rendered. For all
- * examples, and for probes of single ops, both agree about roles, shared memory and launches.
+ * The stage `order` writes decisions into the IR, from which the text is rendered. For all examples, and for probes of
+ * single ops, decisions about roles, shared memory and launches made again for this IR are the same.
  */
 import { fileURLToPath } from 'node:url'
 import { expect, it } from 'vitest'

@@ -20,7 +20,7 @@ import { itForSome, long } from '../long.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '')
 
-/** The number of votes of all threads of a group that a node states. */
+/** The number of votes in which all threads of a group take part, according to an IR node. */
 function votes({ op, attributes, inputs }: Node): number {
   const { polls, together, early } = attributes
   if (op === 'start.meet') return early !== undefined && inputs.length > 0 ? 1 : 0
@@ -28,7 +28,7 @@ function votes({ op, attributes, inputs }: Node): number {
   return polls === undefined ? 0 : 1
 }
 
-/** The number of thread barriers that a node states. */
+/** The number of thread barriers that an IR node states. */
 function stated({ op, attributes, ...node }: Node): number {
   const { joins, early, waiting } = attributes
   if (op === 'meet' || op === 'barrier') return joins === true ? 0 : 1

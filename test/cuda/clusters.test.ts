@@ -26,7 +26,7 @@ describe('a product in clusters', () => {
     // A tile of A is shared by the programs along N, and a tile of B by those along M.
     expect(/tma_multicast_2d\(a_tile/.test(text)).toBe(CN > 1)
     expect(/tma_multicast_2d\(b_tile/.test(text)).toBe(CM > 1)
-    // A program releases a slot to itself and to the other programs that fill the slot: 8 warps of each program arrive.
+    // A program tells itself and the other programs that fill a slot that the slot is free: 8 warps per program arrive.
     const arrivals = 8 * (1 + (CM - 1) + (CN - 1))
     expect(text).toMatch(new RegExp(`barrier_init\\(shared \\+ \\d+ \\+ i \\* 8, ${arrivals}\\)`))
   })

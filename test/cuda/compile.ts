@@ -18,7 +18,10 @@ export interface Compiled {
   readonly properties: string
 }
 
-/** Returns the compiled kernels in the given order. Throws the compiler's message if it rejects a kernel or warns. */
+/**
+ * Returns the compiled kernels in the given order. Throws an error with the compiler's message if the compiler rejects
+ * a kernel or warns.
+ */
 export function compileTogether(kernels: readonly EmittedKernel[]): readonly Compiled[] {
   const folder = mkdtempSync(join(tmpdir(), 'arke-emit-'))
   try {

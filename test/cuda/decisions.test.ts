@@ -30,7 +30,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 const last = (recorded: KernelIR, shapes?: Shapes): KernelIR =>
   atStage(recorded, LAST_STAGE, specialise(usualWorld, shapesOf(recorded, shapes)))
 
-/** The decisions that insert each op, by the stage that makes them. */
+/** For each op that a stage inserts: the stage, and the text of its decision. */
 const inserting = {
   meet: ['order', /a thread barrier/],
   'fence.async': ['order', /a proxy fence/],
@@ -56,7 +56,7 @@ function expectRecorded(ir: KernelIR): void {
   const order = (ir.decisions?.order ?? []).map(({ what }) => what)
   expect(order.filter((what) => what.includes('divided among the threads'))).toHaveLength(apart)
   const exchanged = /exchange its elements|when it is used|obtains it for all|exchange partial/
-  // A `last` node also passes a value between threads if a barrier is inserted for it.
+  // A node of the op `last` also passes a value between threads if a stage inserts a barrier for this node.
   const lasts = nodes.filter(
     ({ op, attributes }) => op === 'last' && attributes.exchange !== undefined,
   ).length
@@ -84,7 +84,7 @@ describe('the record of decisions has all that stages inserted', () => {
   })
 })
 
-/** The lines of a section of what `--stage decide` prints. */
+/** The lines of one section of the output of `--stage decide`. */
 function section(one: Kernel<never, never>, title: string, options: object = {}): string[] {
   const source = { file: 'kernel.ts', kernels: [one as unknown as Kernel], scenarios: [], operations: [] }
   const { text } = emit(source, { target: 'cuda', stage: 'decide', ranks: 4, ...options })

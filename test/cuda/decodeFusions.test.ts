@@ -1,6 +1,6 @@
 /**
- * Tests which kernel `fused` of Flash Decode uses, depending on the number of GPUs, the number of tiles and the
- * options.
+ * Tests which kernel the variant `fused` of Flash Decode uses, depending on the number of GPUs, the number of tiles and
+ * the options.
  */
 import { expect, it } from 'vitest'
 import { flashDecode, type FlashDecodeOptions } from '../../src/ops/flashDecode/index.ts'

@@ -35,7 +35,7 @@ const oneShort = kernel('oneShort', { ready: flags(0, { arrivals: 2 }) }, (t, { 
   t.if(t.rank.eq(0), () => t.wait(ready))
 })
 
-/** Polls a word of its own rank that no kernel writes. */
+/** Polls a word in the memory of its own rank, which no kernel writes. */
 const polling = kernel('polling', { x: tensor(i32, 1) }, (t, { x }) => {
   t.while(
     t.load(x.at([0]), { order: 'acquire' }),
@@ -51,7 +51,7 @@ const counting = kernel('counting', { x: tensor(i32, 1), turns: scalar(i32) }, (
   ),
 )
 
-/** Two roles that exchange no data. One role waits for a barrier phase that never completes. */
+/** A kernel with two roles that exchange no data. One role waits for a barrier phase that never completes. */
 const halted = kernel('halted', { x: tensor('f32', 1) }, (t, { x }) => {
   const buffer = t.shared('f32', [4])
   const full = t.barriers(1)
@@ -169,7 +169,7 @@ onGpu.each(['cuda'])('a stop on %s', () => {
     const ready = world.flags([], { name: 'ready', arrivals: 2 })
     for (let launch = 0; launch < 30; launch++) world.launch(oneShort, { ready }, { grid: 1 })
     const { workers } = await stopOf(world.synchronize())
-    // Thirty arrivals satisfy fifteen launches. The sixteenth launch is the first that waits.
+    // Two arrivals satisfy one launch, so the sixteenth launch is the first that waits in vain.
     expect(workers.map(({ rank, flag }) => ({ rank, flag }))).toEqual([
       { rank: 0, flag: { name: 'ready', rank: 0, value: 30, wanted: 32 } },
     ])

@@ -176,7 +176,7 @@ it('starts the product early behind a kernel that has only flags, but without ea
   world.launch(ask, { ready }, { grid: 1, ranks: [0] })
   launch.multiply([0])
   expect(fake.launches.at(-1)).toMatchObject({ kernel: 'gemm', early: true })
-  // The all-gather need not wait for the product, and the product reads the gathered data.
+  // The all-gather need not wait for the matrix product, which reads the data that the all-gather writes.
   launch.gather([1])
   world.launch(tell, { ready }, { grid: 1, ranks: [1] })
   await world.synchronize()

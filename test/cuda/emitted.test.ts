@@ -1,8 +1,8 @@
 /**
  * The texts that a world on one or several GPUs hands to the compiler are those that `arke emit --target cuda` prints,
  * byte by byte and in both directions: all examples at each scenario's world sizes, the collectives, operations by
- * name, and every operation with all its variants and options (its forms). The driver has no GPU behind it. Forms of
- * operations are compared as the world's backend specialises them, without allocating memory.
+ * name, and every operation with all its variants and options (its forms). The driver is a fake without a GPU. The
+ * forms of operations (variants and options) are specialised as by a world, without allocating memory.
  */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -78,7 +78,10 @@ async function launchedOn(
   return { texts, launches }
 }
 
-/** Launches on a world without a GPU, and compares what it compiles with what the command prints. Returns the number of texts. */
+/**
+ * Launches kernels on a world without a GPU, and compares the texts that the world compiles with those of the command.
+ * Returns the number of texts.
+ */
 async function compare(where: Where, use: (world: World) => unknown): Promise<number> {
   const { texts, launches } = await launchedOn(where, use)
   const launched = new Set(texts)
@@ -130,7 +133,7 @@ describe('the printed source equals the launched source', () => {
       expect(scenarios.length).toBeGreaterThan(0)
       for (const { ranks, run } of scenarios)
         for (const size of ranks) {
-          // One rank has one device.
+          // With only one rank there is only one device.
           const where = { ranks: size, ...facts, severalDevices: facts.severalDevices && size > 1 }
           expect(await compare(where, (world) => runBlind(run, world))).toBeGreaterThan(0)
         }
@@ -237,7 +240,7 @@ describe('what is printed is what is launched', () => {
     },
   )
 
-  // A selection of candidates is compared, because a kernel keeps all its recordings and their stages in memory.
+  // Only some candidate tiles are compared, because a kernel keeps all its recordings and their stages in memory.
   itForSome(cells, () => false)(`with many candidate tiles: ${cellName}`, async (cell) => {
     const draw = drawing(1000 + cells.indexOf(cell))
     await expectSame(cell, { ranks: cell.ranks, record: false, severalDevices: false }, (all) =>

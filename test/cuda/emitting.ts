@@ -12,7 +12,7 @@ const names =
 
 type Options = Omit<EmitFacts, 'tensors'>
 
-/** Emits a kernel in which all tensors have one shape. The emitter only uses the divisors of the tensors' extents. */
+/** Emits a kernel in which all tensors have one shape. The emitter uses only the divisors of extents. */
 export function emit(
   ir: KernelIR,
   shape: readonly number[] = [4096, 4096],

@@ -40,7 +40,7 @@ interface FakeOptions {
   readonly name?: string
   readonly sms?: number
   readonly programsPerSm?: number
-  /** Device attributes that differ from those of a Hopper GPU, by code. */
+  /** Device attributes that differ from those of a Hopper GPU, keyed by CUDA's attribute code. */
   readonly attributes?: Readonly<Record<number, number>>
   /** The fake kernels by name. A kernel without an entry does nothing. */
   readonly kernels?: Readonly<Record<string, FakeKernel>>
@@ -52,7 +52,7 @@ interface FakeStream {
   captured: Work[] | undefined
 }
 
-/** A position in a stream, reached when the work before it is done. */
+/** A position in a stream, which is reached when all earlier work of the stream is done. */
 interface Mark {
   reached: boolean
 }
@@ -84,7 +84,7 @@ export function fakeDriver({
     else (to as Int32Array)[0] = Number(value)
   }
   const memory = (bytes: number): bigint => {
-    // A native block is zeroed when it is allocated.
+    // A `NativeBlock` is filled with zeros when it is allocated.
     const block = new NativeBlock(bytes)
     blocks.set(block.address, block)
     return block.address
@@ -127,8 +127,9 @@ export function fakeDriver({
     })
 
   /**
-   * The CUDA device attributes that the target reads, by code. First the warp size, the number of multiprocessors, the
-   * bytes of the L2 cache, and the compute capability (9.0). Then the limits of shared memory, threads and registers.
+   * The CUDA device attributes that the target reads, by code. The first are the warp size, the number of
+   * multiprocessors, the bytes of the L2 cache, and the compute capability (9.0). The others are the limits of shared
+   * memory, threads and registers.
    */
   const attributes: Readonly<Record<number, number>> = {
     ...{ 10: 32, 16: sms, 38: 50 * 2 ** 20, 75: 9, 76: 0 },

@@ -1,4 +1,6 @@
-/** Kernels in which engines of a GPU access what threads have written, with a barrier in between, and their scenarios. */
+/**
+ * Kernels, with scenarios, in which engines of a GPU (such as the TMA) access data that threads wrote before a barrier.
+ */
 import { bf16, expectClose, f32, kernel, scenario, tensor, type Scenario } from '../../src/index.ts'
 
 const side = 64

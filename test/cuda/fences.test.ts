@@ -1,7 +1,7 @@
 /**
  * Tests proxy fences between data that threads write and accesses by engines of a GPU, with a thread barrier or a
- * barrier of roles in between: the last stage has no finding, and has a race if its fences are removed.
- * test/targets/primitives/copiesInFlight.test.ts runs the kernels.
+ * barrier of roles in between: the checker has no finding in the kernels after the last stage, and finds a race if the
+ * fences are removed. test/targets/primitives/copiesInFlight.test.ts runs the kernels.
  */
 import { describe, expect, it } from 'vitest'
 import type { KernelIR } from '../../src/ir/node.ts'

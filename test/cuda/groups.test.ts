@@ -74,7 +74,7 @@ describe('groups', () => {
     // none.
     expect(heard[0][3]).toEqual([2, 4, 6, -1, -1, -1])
     expect(heard[0][2]).toEqual([-1, -1, -1, -1, -1, -1])
-    // Rank 3 is the third of [5, 0, 3, 1], and rank 2 is no member.
+    // In the group [5, 0, 3, 1], rank 3 of the world is the third member, and rank 2 is no member.
     expect(heard[1][3]).toEqual([2, 4, 6, 8, -1, -1])
     expect(heard[1][2]).toEqual([-1, -1, -1, -1, -1, -1])
   })
@@ -161,7 +161,7 @@ describe('groups', () => {
   })
 })
 
-/** Multiplies the matrix of the next rank by itself, so that the TMA copies it. */
+/** Multiplies the matrix of the next rank by itself, so that the TMA copies tiles of the next rank. */
 const pull = kernel('pull', { x: tensor('bf16', 2), y: tensor('f32', 2) }, (t, { x, y }) => {
   const [a, b] = [t.shared('bf16', [64, 64]), t.shared('bf16', [64, 64])]
   const next = x.on(t.rank.add(1).mod(t.world))

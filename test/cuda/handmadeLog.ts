@@ -40,7 +40,7 @@ export class HandmadeLog {
     return this.#view.getUint32(0, true)
   }
 
-  /** Writes the end of a program. The last program also ends the launch. */
+  /** Writes an event for the end of a program. The last program of a launch also ends the launch. */
   program(made: Omit<MadeEvent, 'kind'>, programs = 1): void {
     const { launch, start, end } = made
     this.event({ ...made, kind: 'program', who: made.program })

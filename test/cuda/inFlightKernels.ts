@@ -187,7 +187,7 @@ const fetching = (W: number): Scenario =>
       const wanted = picks.flatMap((row) => theirs.slice(row * W, (row + 1) * W))
       expectClose(await world.read(rows, rank), wanted)
     }
-    await world.barrier() // the next run overwrites what a peer reads
+    await world.barrier() // otherwise the next run overwrites rows that a peer still reads
   })
 export const fetchings = [12, 10, 9].map(fetching)
 
@@ -254,7 +254,7 @@ export const multiplying = scenario('store a tile that is multiplied', { ranks: 
   expectClose(await world.read(c, 0), products)
 })
 
-/** What `near` and `line` of each rank hold after one launch of `byThreads`. */
+/** The contents of the tensors `near` and `line` on each rank after one launch of `byThreads`. */
 export const contents = async (world: World): Promise<number[][]> => {
   const x = world.from(f32, [N], (rank) => numbers(10 * rank, N), { name: 'x' })
   const near = world.zeros(f32, [N], { name: 'near' })

@@ -1,7 +1,7 @@
 /**
- * Copies in flight on a GPU: which copies TMA and cp.async make, what `quiet` becomes, what the checker finds without
- * the inserted fences and waits, and that the text compiles. test/targets/primitives/copiesInFlight.test.ts runs these
- * kernels.
+ * Copies in flight on a GPU: which copies TMA and cp.async make, which instructions `quiet` becomes, what the checker
+ * finds without the inserted fences and waits, and that the text compiles.
+ * test/targets/primitives/copiesInFlight.test.ts runs these kernels.
  */
 import { describe, expect, it } from 'vitest'
 import type { Kernel } from '../../src/index.ts'
@@ -118,7 +118,7 @@ describe('the text of a kernel with copies in flight', () => {
   })
 })
 
-// The last stage in the checker
+// Kernels after the last IR stage, executed in the checker
 
 /** The kinds of the findings if the nodes that `isDropped` selects are left out. */
 const findings = async (
@@ -145,7 +145,7 @@ describe('the last stage', () => {
   it('has no finding, and a race without its fences or without one of its waits', async () => {
     for (const subject of [sending, storing]) {
       expect(await findings(subject, () => false)).toEqual([])
-      // The last wait of `storing` is at the end of the role, because the next kernel relies on it.
+      // The last wait of the kernel `storing` is at the end of its role, because the next kernel relies on this wait.
       for (const isDropped of [isFence, waitsFor('reads'), waitsFor(undefined)])
         expect(await findings(subject, isDropped)).toEqual(['race'])
     }

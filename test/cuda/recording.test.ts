@@ -12,7 +12,7 @@ import { end, eventsOf, Kind, type RankTimeline, type Timeline } from '../../src
 import { fakeDriver, words, type FakeKernel } from './fakeDriver.ts'
 import { epoch, HandmadeLog, logBytes } from './handmadeLog.ts'
 
-/** The memory of one log, at address 0. */
+/** The memory of one event log, which begins at address 0. */
 class HandmadeMemory implements LogMemory {
   readonly #bytes = new Uint8Array(logBytes)
   readonly log = new HandmadeLog(this.#bytes.buffer)

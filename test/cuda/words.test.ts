@@ -1,6 +1,6 @@
 /**
  * Tests flag-in-data words, whose low two bits hold the epoch of a flag. Emitted kernels run on this CPU. Other tests
- * check in which cases a kernel uses flags instead.
+ * check in which cases a kernel uses flags instead of flag-in-data words.
  */
 import { describe, expect, it } from 'vitest'
 import { bf16, f32, i32 } from '../../src/lang/dtypes.ts'

@@ -1,7 +1,7 @@
 /**
- * Draws the activity of two ranks over time as SVG. In the drawing, each rank has a horizontal lane. Kernels are frames
- * that contain work, copies and waits, and messages are drawn between the lanes. The drawing has its own background and
- * follows the reader's colour scheme.
+ * Draws the activity of two ranks over time as SVG. In the drawing, each rank has a horizontal lane. Each kernel is a
+ * rectangle that contains its work, copies and waits, and messages are drawn between the lanes. The drawing has its own
+ * background and follows the reader's colour scheme.
  */
 
 export interface Block {
@@ -9,7 +9,7 @@ export interface Block {
   readonly from: number
   readonly to: number
   readonly label?: string
-  /** The number of the lane's track, counted from the top. */
+  /** The number of the track within the lane on which the block is drawn, counted from the top. */
   readonly track?: number
 }
 export interface Lane {

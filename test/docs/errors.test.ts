@@ -1,4 +1,4 @@
-/** Tests that the table of maximum errors in docs/language.md is the one that the targets state. */
+/** Tests that the maximum errors in the table of docs/language.md are those that the targets state. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
 import { functionOps } from '../../src/ir/ops/functions.ts'

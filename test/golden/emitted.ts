@@ -47,7 +47,7 @@ export interface Emitted {
   readonly facts: string
   /**
    * The emitted contents, keyed by file ending. Recording and non-recording CPU code share one line of the golden file.
-   * GPU variants outside the thorough cases also share one line of the golden file.
+   * Code of one kernel for several GPU worlds also shares one line, except for kernels marked as thorough.
    */
   readonly contents: Readonly<Record<string, string | Uint8Array>>
   /** The IR of the kernel; undefined if the kernel is handwritten. */
@@ -108,8 +108,8 @@ const onOff = [false, true]
 const recording = (record: boolean): string => `recording=${record ? 'on' : 'off'}`
 
 /**
- * Combines the code that is emitted for several sets of facts into one line of the golden file. Each set of facts keeps
- * its own files.
+ * Combines the code that is emitted for several sets of facts into one line of the golden file. The contents for each
+ * set of facts remain separate files.
  */
 const together = (facts: string, all: readonly Form[]): Form => [
   facts,
@@ -183,7 +183,10 @@ const processors = [
   ['arm', machineOf('#define __aarch64__ 1', defaultCaches)],
 ] as const
 
-/** The facts of all tensors. A tensor without a given shape has extents of 1024; with `isOdd`, all extents are odd. */
+/**
+ * For each tensor, the facts for which code is specialised. A tensor without a given shape has extents of 1024; with
+ * `isOdd`, all extents are odd.
+ */
 function tensorFacts(ir: KernelIR, shapes: Launched['shapes'], isOdd: boolean): Record<string, TensorFacts> {
   const all = Object.entries(shapesOf(ir, shapes)).map(([name, shape]): [string, TensorFacts] => {
     const known = factsOf(shape)

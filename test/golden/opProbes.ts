@@ -26,7 +26,7 @@ const storage = allDTypes.filter((dtype): dtype is StorageDType => dtype !== 'bo
 const arithmetic = ['f32', 'i32', 'u32', 'i64'] as const
 const B = 96
 
-/** The dtype in which a value is stored. Masks are stored as i32. */
+/** The dtype in which a probe kernel stores a value. Masks are stored as i32. */
 const stored = (dtype: DType): StorageDType => (dtype === 'bool' ? 'i32' : dtype)
 const asDType = (value: Value, dtype: DType): Value => (dtype === 'bool' ? call(value, 'ne', 0) : value)
 const asStored = (value: Value): Value =>

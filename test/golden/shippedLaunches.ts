@@ -26,7 +26,7 @@ export type GoldenTarget = 'cuda' | 'native' | 'wasm'
 
 /** A kernel and the arguments of its launch. */
 export interface Launched {
-  /** A name of a launch without blanks. */
+  /** The name of a launch, which contains no blanks. */
   readonly name: string
   readonly kernel: Pick<Kernel, 'record'>
   readonly ranks: number
@@ -36,7 +36,7 @@ export interface Launched {
   readonly packed: readonly string[]
   /** True if the host signals flags of the kernel. */
   readonly hostSignals: boolean
-  /** True if all combinations of facts are emitted. */
+  /** True if the kernel is emitted for all combinations of facts (values for which code is specialised). */
   readonly isThorough: boolean
 }
 

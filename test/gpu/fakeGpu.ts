@@ -80,7 +80,7 @@ export type Program = (running: Running) => boolean
 
 type Work = () => boolean
 
-/** The name under which `Running.args` has a parameter. */
+/** The key of a parameter in `Running.args`. */
 function nameOf(param: Param): string {
   switch (param.kind) {
     case 'opaque':
@@ -101,7 +101,7 @@ interface FakeEmitted extends Emitted {
   readonly program: Program
 }
 
-/** Machine code of this vendor: the number of a kernel. */
+/** The machine code of this fake vendor is just the number of a kernel. */
 const codes: FakeEmitted[] = []
 
 /** The clock of all devices, in nanoseconds: it advances by 1 us each time it is read. */
@@ -386,7 +386,7 @@ export class FakePlatform implements Platform {
     return Uint8Array.of(codes.push(emitted) - 1)
   }
 
-  /** A descriptor: the address of the tensor, and its number of bytes. */
+  /** A tensor descriptor of this fake vendor: the tensor's address and its number of bytes. */
   encode(_: OpaqueParam, { offset, bytes }: HeapTensor, { heap, stride, rank }: RankMemory): Uint8Array {
     const words = BigUint64Array.of(heap + BigInt(rank * stride + offset), BigInt(bytes))
     return new Uint8Array(words.buffer)

@@ -30,7 +30,7 @@ class FakeLine implements Line {
 interface Given {
   readonly on?: FakeLine
   readonly early?: readonly object[]
-  /** Several groups of tensors that the launch reads early, instead of one group (`early`). */
+  /** The tensors that the launch reads before the previous kernel ends, as several groups instead of one (`early`). */
   readonly groups?: readonly (readonly object[])[]
   readonly writes?: readonly object[]
   readonly writesElsewhere?: readonly object[]
@@ -178,7 +178,7 @@ describe('a launch that writes on other ranks', () => {
     lines[0].launched++
     launch(part(1, { writesElsewhere: [b] }))
     launch(part(0, { early: [c] }))
-    // This launch writes only on the rank that launches it.
+    // This launch writes only the copy of the rank that launches it.
     launch(part(1, { writes: [c] }))
     settled.clear()
     launch(part(0, { early: [a] }))

@@ -67,7 +67,7 @@ function takingKernels(path: string): string[] {
   })
 }
 
-/** Functions that are not analyses themselves, with the analysis that they belong to or call first. */
+/** Functions that are not analyses themselves, each with the analysis to which it belongs or which it calls first. */
 const parts: Readonly<Record<string, string>> = {
   'src/ir/passes/courier.ts soleRoles': 'courier',
   'src/ir/passes/elsewhere.ts elsewhere': 'courier',

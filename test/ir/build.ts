@@ -3,7 +3,7 @@ import { Block, Node, walk, type Attributes, type KernelIR } from '../../src/ir/
 import { declaresBarriers, epochOf, inferType, ops, type Datum, type OpName } from '../../src/ir/ops/index.ts'
 import type { Type } from '../../src/ir/type.ts'
 
-/** Builds a node with the type that its op infers. */
+/** Builds a node with the result type that the op infers from the inputs. */
 export function node(
   op: OpName,
   inputs: readonly Node[] = [],
@@ -29,7 +29,7 @@ export function kernelOf(body: Block, stage: KernelIR['stage'] = 'recorded'): Ke
   return { name: 'test', body, world: 2, meta: {}, stage }
 }
 
-/** The body of a kernel with the ops at the start of a program that it needs in the last stage for a GPU. */
+/** Returns the body of a kernel after the ops that the last GPU stage requires at the start of a program. */
 export function started(body: Block): Block {
   const barriers = body.nodes.filter(declaresBarriers)
   const declared = body.nodes.filter(({ op }) => op === 'shared' || op === 'barriers')

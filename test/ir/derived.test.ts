@@ -104,7 +104,7 @@ describe('a new op', () => {
     const converts = (given: KernelIR): number =>
       opsOf(through(given, upToLayouts, { tensors: {} })).filter((op) => op === 'convert').length
     expect(converts(ir)).toBeGreaterThan(0)
-    // The new op cannot be rendered, so the kernel is compiled only up to the stage `layouts`.
+    // The test's new op cannot be rendered as CUDA text, so the kernel is compiled only up to the stage `layouts`.
     const probe = instead(ir, 'for', 'forever')
     expect(conflictIn(probe, { tensors: {} })).toBeDefined()
     expect(converts(probe)).toBe(converts(ir))
@@ -112,8 +112,8 @@ describe('a new op', () => {
 })
 
 /**
- * The facts of the tensors whose tiles the TMA copies. The facts of all other tensors are unknown, so threads store to
- * them.
+ * The known extents and alignments (facts) of the tensors whose tiles the TMA copies. The facts of all other tensors
+ * are unknown, so threads store to them.
  */
 const byTma = {
   tensors: Object.fromEntries(['a', 'b', 'y'].map((name) => [name, factsOf([4096, 4096])])),
@@ -138,7 +138,7 @@ const multiplying = kernel(
 
 describe('a new op is treated like the one with the same facts:', () => {
   const ir = lower(multiplying.record({ world: 2 }))
-  /** The ops after the last stage, in which the new op has the name of the op that it replaces. */
+  /** The ops of a kernel after the last stage; the new op is listed under the name of the op that it replaces. */
   const after = (given: KernelIR, op: string, old: string): string[] =>
     opsOf(through(given, gpuStages, byTma)).map((one) => (one === op ? old : one))
 

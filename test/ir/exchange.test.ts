@@ -28,7 +28,7 @@ const ir = atStage(recorded, LAST_STAGE, facts)
 const exchanged = (op: string): Node =>
   [...walk(ir.body)].find((node) => node.op === op && exchangeOf(node).length > 0)!
 
-/** The kernel with other steps in the exchanges of an op. */
+/** Returns the kernel with the given steps in every exchange of the op `op`. */
 function withSteps(op: string, steps: readonly string[]): KernelIR {
   const copier: Copier = new Copier((node) => {
     if (node.op !== op || exchangeOf(node).length === 0) return undefined

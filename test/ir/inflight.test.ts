@@ -25,7 +25,7 @@ const sent = kernel('sent', params, (t, { x, y, told }) => {
 })
 const recorded = sent.record({ world: 2 })
 const opsIn = ({ body }: KernelIR): string[] => [...walk(body)].map(({ op }) => op)
-/** The ops that copy, complete or signal, in order. */
+/** The ops of a kernel that copy tiles, wait for copies or signal flags, in order. */
 const steps = (ir: KernelIR): string[] =>
   opsIn(ir).filter((op) => ['copy', 'copy.nbi', 'quiet', 'put.signal', 'signal'].includes(op))
 

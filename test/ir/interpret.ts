@@ -407,7 +407,7 @@ function viewOf(name: string, data: number[], extents: readonly number[]): View 
   return { name, data, offset: 0, extents, strides: stridesOf(extents) }
 }
 
-/** All indices of a shape. The last axis varies fastest. */
+/** All index tuples of a shape, in order. The last axis varies fastest. */
 function points(shape: readonly number[]): number[][] {
   return shape.reduce<number[][]>(
     (prefixes, extent) =>

@@ -60,7 +60,7 @@ export function lowered(body: (t: Program, args: Args) => void): KernelIR {
   const visible = (ir: KernelIR, schedule?: Launch['schedule']) => {
     const given = launch()
     const trace = interpret(ir, { ...given, schedule })
-    // Another role executes the waits, so their order relative to other events is left to the checker.
+    // Another role executes the waits, so the order of waits and other events is left to the checker.
     return { tensors: given.tensors, trace: trace.filter((event) => !event.startsWith('wait')) }
   }
   const wanted = visible(before)

@@ -247,7 +247,7 @@ describe('obstacles', () => {
       const { producer, consumer } = rolesOf(ir)
       expect([producer, consumer].map((role) => count(role, 'reached'))).toEqual([1, 0])
       expect([producer, consumer].map((role) => count(role, 'while'))).toEqual([1, 0])
-      // Only the consumer carries the sum, only the producer carries the row, and no role carries the polled result.
+      // Only the consumer's loop carries the sum, only the producer's the row, and no loop carries the polled result.
       const state = (role: typeof producer): unknown[] =>
         [...walk(role)]
           .find(({ op }) => op === 'for')!

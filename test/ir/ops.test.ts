@@ -134,7 +134,7 @@ describe('on f32', () => {
     sub: (a, b) => a - b,
     mul: (a, b) => a * b,
     div: (a, b) => a / b,
-    // The result of min and max with one NaN is the other number.
+    // If one operand of min or max is NaN, the result is the other operand.
     min: (a, b) => (a !== a ? b : b !== b ? a : a < b ? a : b),
     max: (a, b) => (a !== a ? b : b !== b ? a : a > b ? a : b),
   }

@@ -1,6 +1,6 @@
 /**
- * Tests the lowering of pipelines: the ring of buffers, the role that executes each node, and the positions in which a
- * pipeline may occur.
+ * Tests the lowering of pipelines: the ring of buffers, the choice of a role for each node, and the positions in which
+ * a pipeline may occur.
  */
 import { describe, expect, it } from 'vitest'
 import { bf16, f32, i32, kernel, tensor, type Program } from 'arke'

@@ -123,7 +123,7 @@ const { expression, statement } = fc.letrec<{ expression: Expression; test: Test
 
 const table = [5, -2, 0, 11, 2 ** 30, -9, 1, 3]
 
-/** The values that the program stores, in order. */
+/** Executes a random program and returns the values that it stores, in order. */
 function execute(program: readonly Statement[], n: number, rank: number): number[] {
   const stored: number[] = []
   const value = (e: Expression, env: readonly number[]): number => {

@@ -31,7 +31,7 @@ const pulling = kernel(
   },
 )
 
-/** The same without flags, so that the producer may copy before the previous launch has ended. */
+/** A pipeline that uses no flags, so that the producer may copy before the previous launch has ended. */
 const early = kernel(
   'early',
   { a: tensor(bf16, 2), b: tensor(bf16, 2), c: tensor(f32, 2) },
@@ -60,13 +60,13 @@ const startOf = ({ body }: KernelIR): Node[] => body.nodes.filter(({ op }) => op
 const attributesOf = (ir: KernelIR, op: OpName): Attributes =>
   startOf(ir).find((one) => one.op === op)!.attributes
 
-/** The kernel without an op. */
+/** Returns the kernel without the nodes of an op. */
 function without(ir: KernelIR, op: OpName): KernelIR {
   const copier = new Copier((one) => (one.op === op ? 'drop' : undefined))
   return { ...ir, body: copier.copyBlock(ir.body) }
 }
 
-/** The kernel with the nodes of its body in another order. */
+/** Returns the kernel with the nodes of its body in another order. */
 function reordered(ir: KernelIR, change: (nodes: readonly Node[]) => readonly Node[]): KernelIR {
   const body = new Block()
   body.params.push(...ir.body.params)

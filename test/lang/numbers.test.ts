@@ -1,5 +1,5 @@
 /**
- * Tests plain numbers beside symbols: the dtype that a number takes in `select`, and `ceilDiv` of numbers and of
+ * Tests plain numbers beside symbols: the dtype that a plain number gets in `select`, and `ceilDiv` of numbers and of
  * symbols.
  */
 import { describe, expect, it } from 'vitest'

@@ -42,7 +42,7 @@ export function failure(body: Body): KernelError {
   throw new Error('it was recorded without an error')
 }
 
-/** Cases of one file, given as its import.meta.url. */
+/** The test cases of one file, which is given by its import.meta.url. */
 export function cases(url: string) {
   const thisFile = fileURLToPath(url)
   const lines = readFileSync(thisFile, 'utf8').split('\n')

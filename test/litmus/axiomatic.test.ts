@@ -150,7 +150,7 @@ describe('message passing', () => {
         [R('y', 'r0', load, scope), R('x', 'r1', 'weak')],
       ])
     const good = enumerate(weakData('release', 'acquire'))
-    expect(good.weakRace).toBe(true) // If the flag was not observed, the load of x is unordered.
+    expect(good.weakRace).toBe(true) // If the load of y does not read the flag's value 1, the load of x is unordered.
     expect(good.scopeRace).toBe(false)
     expect([...good.raceFreeOutcomes]).toEqual(['a1.r0=1 a1.r1=1 ; x=1 y=1'])
     const relaxed = enumerate(weakData('relaxed', 'relaxed'))

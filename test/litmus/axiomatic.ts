@@ -151,7 +151,7 @@ function programOrder(events: readonly Event[]): Rows {
   return po
 }
 
-/** Pairs of events whose scopes include each other's agent. An initial write belongs to no pair. */
+/** Pairs of events whose scopes include each other's agent. An initial write has no agent and belongs to no pair. */
 function mutualCover(program: LitmusProgram, events: readonly Event[]): Rows {
   const rows = emptyRows(events.length)
   for (const left of events) {
@@ -237,8 +237,8 @@ interface Values {
 }
 
 /**
- * The values of all events for an acyclic rf. Returns undefined if a read's source is a failed cas, or if an await
- * does not read its value.
+ * The values that all events read and write if the reads-from relation `rf` is acyclic. Returns undefined if a read's
+ * source is a failed cas, or if an await does not read its value.
  */
 function evaluate(events: readonly Event[], rf: ReadonlyMap<number, number>): Values | undefined {
   const read = new Map<number, number>()

@@ -26,7 +26,7 @@ const excluded: Record<string, { weak: string; by: string[] }> = {
     weak: 'a1.r0=1 a2.r0=3 a2.r1=0',
     by: ['relAcq', 'fences', 'seqCst', 'relFenceAcq', 'relAcqFence'],
   },
-  // In relAcq and with fences, the store of the middle agent releases the accesses that this agent has acquired.
+  // In `relAcq` and in the variants with fences, the middle agent's store also releases what this agent has acquired.
   'MP-store': { weak: 'a1.r0=1 a2.r0=3 a2.r1=0', by: ['relAcq', 'fences', 'seqCst'] },
   'MP-xchg': { weak: 'a0.r0=0 a1.r0=1 a1.r1=0', by: ['relAcq', 'fences', 'seqCst'] },
   'MP-cas': { weak: 'a0.r0=0 a1.r0=2 a1.r1=0', by: ['relAcq', 'fences', 'seqCst'] },
@@ -108,7 +108,7 @@ describe('the suite', () => {
     expect(members.length).toBeGreaterThan(0)
     for (const item of members) {
       const base = item.variant.replace('-weakData', '')
-      // WRC without strong accesses to x still synchronises on y, so weak data make no difference here.
+      // The shape WRC synchronises on y even if its accesses to x are weak, so weak data accesses change nothing.
       expect(contains(resultOf(item).outcomes, weak), item.program.name).toBe(!by.includes(base))
     }
   })
@@ -166,7 +166,7 @@ describe('the suite', () => {
       const result = resultOf(item)
       const good = item.covering && /^(relAcq|fences|seqCst)-/.test(item.variant)
       expect(!result.weakRace && !result.scopeRace, item.program.name).toBe(good)
-      // Without races, weak data behave as in an interleaving.
+      // In a program without races, weak accesses have the outcomes of an interleaving of the agents.
       if (good)
         expect(sorted(result.outcomes), item.program.name).toEqual(sorted(interleavings(item.program)))
     }

@@ -14,7 +14,9 @@ export type Access =
       readonly value: number
       readonly expected?: number
       readonly await?: number
-      /** A fixed order for all variants. If the order is absent, the variant chooses the order according to `role`. */
+      /**
+       * The memory order in all variants. If the order is absent, the variant chooses the order according to `role`.
+       */
       readonly order?: RmwOrder
       /** The role of the access in a synchronisation: it releases (store), acquires (load), or does both. */
       readonly role?: 'store' | 'load' | 'both'

@@ -1,6 +1,6 @@
 /**
- * Programs that no combination of shape, variant and layout generates: the scopes of a flag, of its fences or of a
- * link differ.
+ * Programs that no combination of shape, variant and layout generates: the accesses to a flag, its fences, or
+ * successive pairs of agents have different scopes.
  */
 import type { LitmusCase } from './cross.ts'
 import type { LitmusAgent, Position } from './program.ts'
@@ -19,9 +19,9 @@ function special(name: string, locations: readonly string[], agents: readonly Li
   }
 }
 
-/** Programs whose agents use different scopes for different links. */
+/** Programs in which successive pairs of agents synchronise with different scopes. */
 export const specials: readonly LitmusCase[] = [
-  // Synchronisation is transitive across scopes: a block link followed by a system link.
+  // Synchronisation is transitive across scopes: first two agents synchronise at block scope, then two at system scope.
   special(
     'ISA2.block-then-system',
     ['x', 'y', 'z'],

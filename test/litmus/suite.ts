@@ -20,7 +20,7 @@ function distinct(cases: readonly LitmusCase[]): LitmusCase[] {
   return [...seen.values()]
 }
 
-/** The whole family, without load buffering and without spin loops. The names of litmus tests are unique. */
+/** All litmus programs except load buffering and spin loops. The names of litmus tests are unique. */
 export const litmusSuite: readonly LitmusCase[] = distinct([
   ...shapes.flatMap((shape) => [
     ...cross(shape, variants),
@@ -47,5 +47,5 @@ export const awaitSuite: readonly LitmusCase[] = distinct(
  */
 export const loadBuffering: readonly LitmusCase[] = distinct(cross(lbShape, variants))
 
-/** The registers of the outcome that load buffering would add. */
+/** The register values of the outcome that the model excludes in load buffering. */
 export const loadBufferingExcluded = 'a0.r0=1 a1.r0=1'

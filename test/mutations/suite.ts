@@ -10,8 +10,8 @@ import type { Finding, FindingKind } from '../../src/targets/check/findings.ts'
 import type { Scenario } from '../../src/world/world.ts'
 
 /**
- * The kind of a finding and the marked line of each party, in any order. The list is empty if the finding names no
- * line.
+ * The kind of a finding and the marked line of each access or agent in it, in any order. The list is empty if the
+ * finding names no line.
  */
 export interface Symptom {
   readonly kind: FindingKind
@@ -24,7 +24,7 @@ export interface Expected extends Symptom {
   readonly says?: readonly string[]
   /** Findings that the same mistake may show first under other schedules. */
   readonly also?: readonly Symptom[]
-  /** The finding in the lowered kernel, whose overlap moves the mistake to other lines. */
+  /** The finding in the lowered kernel, where overlapping of copies moves the mistake to other lines. */
   readonly lowered?: Pick<Expected, 'kind' | 'lines' | 'says' | 'also'>
 }
 
@@ -72,7 +72,7 @@ export function randomly(
 
 const markers = new Map<string, ReadonlyMap<number, string>>()
 
-/** The name of each marked line of a file. */
+/** The names of the marked lines of a file, keyed by line number. */
 export function markersOf(file: string): ReadonlyMap<number, string> {
   let known = markers.get(file)
   if (!known) {
@@ -89,7 +89,7 @@ export function markersOf(file: string): ReadonlyMap<number, string> {
 
 /**
  * The sorted names of the marked lines at which the accesses or agents of a finding are. A line without a mark is given
- * as file and line, a party without a line as 'host'.
+ * as file and line, and an access of the host, which has no line, as 'host'.
  */
 export function linesOf(finding: Finding, of: Original): string[] {
   return (

@@ -139,7 +139,7 @@ describe('a record that is incomplete', () => {
     expect(make('bsp')).toThrow(
       /^test\/operation\/define\.test\.ts:16:3: triple: limit\.step is "scales", but the steps of bsp are scale$/,
     )
-    // The steps of bsp are known only when the operation is allocated.
+    // The steps of the variant `bsp` are known only once the operation is allocated as `bsp`.
     expect(make('fused')).not.toThrow()
   })
 })

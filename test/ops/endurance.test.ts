@@ -29,7 +29,7 @@ describe.each(targets)('a thousand executions on %s', (target) => {
       await world.close()
     }
   }
-  // Compiling C++ takes long, so by default only wasm tests shards along K and along M.
+  // Compiling C++ takes long, so by default, shards along K and along M are tested only on wasm.
   const shards = target === 'wasm' || everything ? (['K', 'M'] as const) : (['K'] as const)
   const products = allGatherGemmOperation.variants.flatMap((variant) =>
     shards.map((shard) => [variant, shard] as const),

@@ -19,7 +19,7 @@ import type { Operation } from '../../src/operation/definition.ts'
 import { randomNumbers } from '../targets/differential/choices.ts'
 import { holdUp } from './holdUp.ts'
 
-/** Kernels of the rank that modify a tensor, row by row. */
+/** Kernels that modify a rank's copy of a tensor, row by row. */
 export interface OwnKernels {
   negate(world: World, x: SymmetricTensor): void
   add(world: World, x: SymmetricTensor, total: SymmetricTensor, weight: number): void

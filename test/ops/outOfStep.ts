@@ -1,14 +1,15 @@
 /**
- * A world on which ranks run out of step. The launches of a host program are passed to one rank at a time, in a random
- * order and with random pauses, so that some ranks are several launches ahead of others. Every rank still gets its
- * launches in order.
+ * A world on which some ranks run ahead of others. The launches of a host program are passed to one rank at a time, in
+ * a random order and with random pauses, so that some ranks are several launches ahead of others. Every rank still gets
+ * its launches in order.
  */
 import type { Kernel } from '../../src/lang/kernel.ts'
 import type { LaunchOptions, World } from '../../src/world/world.ts'
 import { randomNumbers } from '../targets/differential/choices.ts'
 
 /**
- * The most launches that a rank gets before another rank gets one. The number of launches is well below the capacity of a queue.
+ * The largest number of launches that a rank gets before another rank gets one. The number of launches is well below
+ * the capacity of a queue.
  */
 const mostAhead = 12
 

@@ -50,7 +50,7 @@ async function on(
 const runOutOfStep = (target: string, ranks: number, seed: number, { run }: Scenario): Promise<void> =>
   on(target, ranks, (world) => run(outOfStep(world, seed)))
 
-/** The machine that the forms of an operation may depend on. */
+/** The machine record on which the variants and options of an operation may depend. */
 const machineOf = (target: string, ranks: number): Machine =>
   target === 'cuda' ? sharedOut(h200, ranks) : cpuMachine(target, ranks)
 
@@ -93,7 +93,7 @@ describe.each(everyOperation)('%s on %s', (_, target, definition) => {
   it.each(names)(`%s, ${launches} launches in a row`, long, (name) => runInARow(name, (all) => all))
   it.each(target === 'wasm' ? names : names.slice(0, 1))(
     `%s on one world size, ${launches} launches in a row`,
-    // Eight ranks, the last setting, take most of the time. Other tests of this file run eight ranks.
+    // Tests with eight ranks, the last size, take most of the time. Other tests of this file run eight ranks.
     (name) => runInARow(name, (all, n) => [all[n % Math.min(3, all.length)]]),
   )
 

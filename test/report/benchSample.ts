@@ -58,7 +58,7 @@ class Worker {
 }
 
 interface Model {
-  /** The time of one program. `tiles` is the number of programs per rank. */
+  /** The time that one program takes. `tiles` is the number of programs per rank. */
   readonly tile: number
   readonly tiles: number
   /** The total transfer time of a rank. */

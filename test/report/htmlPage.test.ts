@@ -136,7 +136,7 @@ describe.skipIf(program === null)('the page', () => {
       expect(item).toBe(
         `Rank ${order[i]}${i === 0 ? ' (most waited for)' : ''} on NVIDIA H100 80GB HBM3: stream 7, 72 events; stream 20, 12 events; stream 24, 3 events`,
       )
-    // The number of colours that each lane shows. An empty lane would show one colour.
+    // The number of colours that each lane of the timeline shows. An empty lane would show one colour.
     const lanes = [0, 1, 2, 3, 4, 5, 6].flatMap((rank) => [0, 1].map((lane) => laneAt(rank, lane)))
     const { width } = await canvas()
     const colours = await page.evaluate<number[]>(

@@ -48,7 +48,7 @@ describe.skipIf(program === null)('by keys alone', () => {
 
   /**
    * Walks through a page with Tab. Every control that a pointer can use must be reached, unless arrow keys or another
-   * control of its group lead to it. Every reached control must look different while it has the focus.
+   * control of its group lead to it. Every control reached by Tab must look different while it has the focus.
    */
   const walk = async (page: Page): Promise<{ missed: string[]; unseen: string[] }> => {
     await page.evaluate(`window.reached = new Set(); window.unseen = []`)
@@ -105,7 +105,7 @@ describe.skipIf(program === null)('by keys alone', () => {
     await page.key(' ')
     expect(await page.evaluate(dark)).toBe(light)
 
-    // Tests the bars: a switch to bars by step and back, the explanation of a category, the parts of each bar.
+    // Tests the bars: switching to bars by step and back, the explanation of a category, the parts of each bar.
     await tabTo(page, 'input[name="bars-by"]')
     await page.key('ArrowRight')
     expect(await text(page, '#bars .bar-label')).toBe(sample.document.steps[0].name)

@@ -1,4 +1,4 @@
-/** The row of a rank with several processors, compared with a count of the processors at every nanosecond. */
+/** The timeline row of a rank with several processors, compared with a count of the processors at every nanosecond. */
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { mostCommonParts } from '../../src/report/mostCommon.ts'

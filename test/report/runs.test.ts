@@ -27,7 +27,7 @@ const between = (low: number, median: number, high: number): Quantity => ({
   samples: 41,
 })
 
-/** A point in which only the fields that matter for a test are set. */
+/** A benchmark point in which only the fields that matter for a test are set. */
 function pointWith(changes: Partial<VariantResult>, bulkChanges: Partial<VariantResult> = {}): Point {
   const [point] = makeBench().points
   const [bulk, other] = point.variants

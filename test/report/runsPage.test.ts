@@ -37,7 +37,7 @@ describe.skipIf(program === null)('the page of measured runs', () => {
     writeFileSync(file, runsPage(result))
     return pathToFileURL(file).href
   }
-  /** An expression for the canvases of the visible point. */
+  /** A JavaScript expression for the canvases of the benchmark point that the page shows. */
   const canvases = `[...document.querySelectorAll('.point:not([hidden]) .variant canvas')]`
   const views = async (of = page): Promise<Stretch[]> => {
     await of.frame()

@@ -1,6 +1,6 @@
 /**
- * Audits runs of Arke's own kernels. For any number of ranks, workers, roles and streams, the audit agrees with the
- * ledger of the run, in finer parts.
+ * Audits runs of Arke's own kernels. For any number of ranks, workers, roles and streams, the audit's categories, which
+ * are finer, add up to those of the run's ledger.
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -69,7 +69,7 @@ const kernels: fc.Arbitrary<MadeKernel[]> = fc
     })
   })
 
-/** A rank whose workers include roles, a second stream, and workers without a program. */
+/** A random rank: some workers are roles, some run no program, and kernels run on two streams. */
 const rank: fc.Arbitrary<MadeRank> = fc.record({
   kernels: kernels.chain((all) =>
     fc

@@ -1,4 +1,7 @@
-/** Tests the division of executions behind gates into batches. Each batch of executions begins with launches of `hold`. */
+/**
+ * Tests the division of executions behind gates into batches. Each batch begins with launches of the gate's kernel
+ * `hold`.
+ */
 import { expect, it } from 'vitest'
 import { Gate, type Timed } from '../../src/runs/gate.ts'
 import { sharedOut } from '../../src/world/machine.ts'

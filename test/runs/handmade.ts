@@ -25,7 +25,7 @@ export interface MadeWorker extends Partial<WorkerPlace> {
 export interface MadeRank {
   readonly kernels: readonly MadeKernel[]
   readonly workers: readonly MadeWorker[]
-  /** Annotations of stream 0, as other programs record them. */
+  /** Annotations (named intervals) of stream 0, as other programs record them. */
   readonly annotations?: readonly Piece[]
   /** The intervals in which the host waited. */
   readonly waits?: readonly Piece[]

@@ -7,7 +7,7 @@ import { timelineOf } from './handmade.ts'
 const SIZE = 1000
 type Use = readonly [tensor: number, written: number, read: number]
 
-/** The locality of consecutive kernels of 10 ns each, whose time is all useful. */
+/** The locality tax of consecutive kernels of 10 ns each, whose time is all useful. */
 function localityOf(kernels: readonly (readonly Use[])[], bandwidth = 1e9) {
   const pieces = kernels.map((_, n) => ({ from: 10 * n, to: 10 * n + 10 }))
   const traffic = (uses: readonly Use[]): TensorBytes[] =>

@@ -69,8 +69,8 @@ const rank: fc.Arbitrary<MadeRank> = fc.record({
 })
 
 /**
- * The activity of a worker at a time. A role takes part in a program of its leader if the role recorded a wait or a
- * transfer during the program.
+ * The activity of a worker at a time. A role takes part in a program of its leader (the worker that runs the program)
+ * if the role recorded a wait or a transfer during the program.
  */
 function doing(
   worker: MadeWorker,
@@ -92,7 +92,7 @@ function doing(
   return covers(moves, time) ? 'transfer' : 'useful'
 }
 
-/** The category of a processor's time, by the definitions of docs/taxes.md. */
+/** The category to which a nanosecond of a processor's time belongs, by the definitions of docs/taxes.md. */
 function partAt(
   { kernels, workers, waits = [] }: MadeRank,
   leader: number,

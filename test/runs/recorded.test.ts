@@ -137,7 +137,7 @@ describe('a group of ranks', () => {
         const x = world.zeros(f32, [1])
         return () => world.group([0, 1]).launch(delay, { x, turns }, { grid: 1 })
       }, 4),
-    ).filter(({ wall }) => wall > 0) // If there are few processors, a rank may leave the gate after the group has ended.
+    ).filter(({ wall }) => wall > 0) // With few processors, a rank may leave the gate after the group's kernel ended.
     expect(pictures).not.toHaveLength(0)
     for (const { wall, ranks } of pictures)
       for (const { ledger, tracks } of ranks.slice(2)) {

@@ -16,7 +16,7 @@ it('selects some rows of a large output, in order, the same for the same seed', 
   const large = operation([1024, 3584], 2 * 1024 * 3584 * 8192)
   const { rows = [], width, height } = sampleOf(large, 8, 1)
   expect([width, height]).toEqual([3584, 1024])
-  // As many rows as at most 4e9 floating-point operations allow.
+  // The largest number of rows whose reference takes at most 4e9 floating-point operations.
   expect(rows).toHaveLength(Math.floor((1024 * 4e9) / (8 * 2 * 1024 * 3584 * 8192)))
   expect(rows).toEqual([...new Set(rows)].sort((a, b) => a - b))
   expect(rows.every((row) => row >= 0 && row < 1024)).toBe(true)

@@ -1,5 +1,5 @@
 /**
- * Tests that no code branches on the name of a target outside that target's folder. Code must branch on the machine
+ * Tests that no code outside a target's folder branches on the name of the target. Code must branch on the machine
  * record (src/world/machine.ts) or on the target's description (src/targets/description.ts).
  */
 import { readdirSync, readFileSync } from 'node:fs'

@@ -62,7 +62,7 @@ export function drawing(seed: number): (below: number) => number {
   }
 }
 
-/** The default options of an operation in each of its layouts, with the command line's words for that layout. */
+/** The default options of an operation in each layout, with the command-line arguments that select the layout. */
 export function everyLayout({ defaults, layouts = {} }: AnyDefinition): [OperationOptions, string[]][] {
   let all: [OperationOptions, string[]][] = [[defaults, []]]
   for (const [name, values] of Object.entries(layouts))
@@ -75,7 +75,7 @@ export function everyLayout({ defaults, layouts = {} }: AnyDefinition): [Operati
   return all
 }
 
-/** An operation on a number of ranks, for operands of a dtype. */
+/** An operation, the number of ranks on which it runs, and the dtype of its operands. */
 export interface Cell {
   readonly definition: AnyDefinition
   readonly dtype: OperandDType
@@ -89,7 +89,7 @@ export const cellsOf = (definitions: readonly AnyDefinition[]): Cell[] =>
     ),
   )
 
-/** The name of a cell in the tests. */
+/** The format in which the names of tests state an operation, a dtype and a number of ranks. */
 export const cellName = '$definition.name, $dtype, $ranks ranks'
 
 /**

@@ -13,7 +13,7 @@ import { long } from '../long.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
-/** Makes C++ names of an author's names, which are not emitted text. */
+/** The file that makes C++ names from names that authors chose, which are not emitted text. */
 const makesNames = 'src/targets/cuda/emit/names.ts'
 
 const filesOf = (folder: string): string[] =>

@@ -72,7 +72,7 @@ function audited(timeline: Timeline, options: AuditOptions = {}): { found: Audit
   return { found, warnings: warnings.list() }
 }
 
-/** The groups: name, number of collectives, and per rank communication, wait and transfer in microseconds. */
+/** The process groups: name, number of collectives, and for each rank its communication, wait and transfer in us. */
 const groupsOf = (timeline: Timeline, options: AuditOptions = {}) =>
   audited(timeline, options).found.groups.map(({ group, collectives, perRank }) => ({
     group,

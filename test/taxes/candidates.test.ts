@@ -414,7 +414,7 @@ describe('laws', () => {
             end = from + period * times
             expect(end).toBeLessThanOrEqual(values.length)
             for (let i = from + period; i < end; i++) expect(values[i]).toBe(values[i - period])
-            // From the start of the repetition, no other period repeats over a longer range of values.
+            // No other period, if it begins where the found repetition begins, repeats over a longer range of values.
             for (let other = 1; other <= longest; other++) {
               let same = 0
               while (

@@ -1,6 +1,6 @@
 /**
- * Real traces: locality and savings stay within the limits of the ledger and the shapes, and the candidates are the
- * chains that a person would see. The trace files are not part of this repository.
+ * Real traces: locality and savings stay within the limits of the ledger and the shapes, and the fusion candidates are
+ * the chains of kernels that a person would see. The trace files are not part of this repository.
  */
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'

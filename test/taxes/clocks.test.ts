@@ -78,7 +78,7 @@ describe('clocks', () => {
         fc.array(fc.integer({ min: -50, max: 50 }), { minLength: 4, maxLength: 4 }),
         fc.constantFrom('communicator' as const, 'ranks' as const, 'none' as const),
         (seed, partsPerMillion, metadata) => {
-          // About six seconds, over which a drift of 50 ppm adds up to 300 us.
+          // The job runs for about six seconds, over which a drift of 50 ppm adds up to 300 us.
           const { clocks, collectives, job } = audit(
             { ...world, seed, rounds: 300, compute: 40_000_000, endNoise: 1_000 },
             { metadata, drift: (rank) => partsPerMillion[rank] / 1e6 },
@@ -98,7 +98,7 @@ describe('clocks', () => {
   })
 
   it('are connected to the first rank through other ranks', () => {
-    // The groups are pairs and strides, so rank 3 shares no group with rank 0.
+    // The process groups are [0, 1], [2, 3], [0, 2] and [1, 3], so rank 3 shares no group with rank 0.
     const offsets = [0n, 3_000_000n, -70_000_000n, 900_000_000n]
     const { clocks, collectives, job } = audit(
       { seed: 3, ranks: 4, layouts: ['pairs', 'strides'], rounds: 30 },

@@ -1,6 +1,6 @@
 /**
- * Two of 128 ranks of a real job. Only a sample of the events is left, so most calls lack their counterpart, and calls
- * can only be matched by names, streams and times. The trace files are not part of this repository.
+ * Traces of two of 128 ranks of a real job. Only a sample of the events is left, so most calls lack their counterpart,
+ * and calls can only be matched by names, streams and times. The trace files are not part of this repository.
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -29,7 +29,7 @@ describe.skipIf(!here)('two of 128 ranks', () => {
       console.log(
         `${kind}: ends ${endSkew / 1000} us apart, waits ${members.map(({ wait }) => wait! / 1000)} us`,
       )
-    // Determined by hand from the files: the pairs of ends within a millisecond of each other, on streams 84 and 203.
+    // The expected values were found by hand: pairs of ends at most a millisecond apart, on streams 84 and 203.
     expect(matched.map(({ endSkew }) => endSkew / 1000)).toEqual([0, 55, 332, 8, 189])
     expect(matched.map(({ members }) => members.map(({ wait }) => wait! / 1000))).toEqual([
       [4859, 0],
@@ -51,7 +51,7 @@ describe.skipIf(!here)('two of 128 ranks', () => {
 
     const [straggler, ...others] = stragglersOf(timeline, collectives, clocks, [])
     expect(others).toEqual([])
-    // The order of arrivals at the first collective depends on when the ranks began recording.
+    // The ranks' order of arrival at the first recorded collective depends on when the ranks began recording.
     expect(straggler).toMatchObject({ rank: 1, keptWaiting: 27_006_000, late: 27_006_000, collectives: 4 })
   })
 })

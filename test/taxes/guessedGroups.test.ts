@@ -1,5 +1,5 @@
 /**
- * Jobs whose traces do not list the ranks of process groups. In such traces, groups that run the same program look
+ * Jobs whose traces do not list the ranks of process groups. Without these lists, groups that run the same program look
  * alike. Correct clocks must be kept, and a rank that kept nobody waiting must not be named as late.
  */
 import fc from 'fast-check'
@@ -27,7 +27,7 @@ function audited(job: ParallelJob, recording: ParallelRecording = {}): Audited {
 
 const corrections = ({ found }: Audited): number[] => found.clocks.map(({ correction }) => correction)
 const classes = ({ warnings }: Audited): string[] => warnings.map((one) => one.class)
-/** The time that others waited for each rank, computed from the job with metadata. */
+/** For each rank, the time that others waited for it, computed from the job recorded with metadata. */
 const keptWaiting = (job: ParallelJob): Map<number, number> =>
   new Map(audited(job, { metadata: true }).found.stragglers.map(({ rank, exposed }) => [rank, exposed]))
 
@@ -64,7 +64,7 @@ describe('groups that no trace lists', () => {
       expect(result.warnings[0].message).not.toMatch(/disagrees? with collective ends/)
       const [worst] = result.found.stragglers
       const truth = keptWaiting(job)
-      // A rank that is named as late is the slow rank, or is also named in the audit of the job with metadata.
+      // If the audit names a rank as late, it is the slow rank, or the audit of the job with metadata names it, too.
       if (worst && worst.rank !== job.slow?.rank)
         expect(truth.get(worst.rank) ?? 0).toBeGreaterThan(Math.max(...truth.values()) / 2)
     },

@@ -12,12 +12,12 @@ export type Metadata = 'communicator' | 'sequence' | 'ranks' | 'size' | 'none'
 export interface JobOptions {
   readonly seed: number
   readonly ranks: number
-  /** The groups that communicate, repeated in this order. */
+  /** The kinds of groups in the order in which they communicate; the order is repeated. */
   readonly layouts: readonly Layout[]
   readonly rounds: number
   /** The largest compute time before a call, in nanoseconds. */
   readonly compute?: number
-  /** The scatter of the ends of one collective, in nanoseconds. */
+  /** The largest difference, in nanoseconds, between the times at which ranks see the end of a collective. */
   readonly endNoise?: number
 }
 

@@ -154,7 +154,7 @@ describe('as time', () => {
       bytes: 402 * MiB,
       time: { low: Math.round((400 * MiB) / 3350), high: Math.round((402 * MiB) / 3350) },
     })
-    // 3,350 GB/s are 3,350 bytes per nanosecond. A window contains the intermediates that are read in it.
+    // 3,350 GB/s are 3,350 bytes per nanosecond. A time window contains the intermediate tensors that are read in it.
     expect(localityIn(found, 10, 20).bytes).toBe(200 * MiB)
     expect(localityIn(found, 11, 20).bytes).toBe(0)
     expect(localityIn(found, 30, 30).bytes).toBe(0)

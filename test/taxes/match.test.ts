@@ -172,7 +172,7 @@ describe('matching', () => {
   })
 
   it('leaves a call alone that ends before its counterpart arrives', () => {
-    // The first calls determine the clocks.
+    // The first 20 calls determine how the clocks of the two ranks differ.
     const both = Array.from({ length: 20 }, (_, k) => ({ from: 1000 * k + 10 * (k % 7), to: 1000 * k + 300 }))
     const call = { group: 'dp', groupRanks: [0, 1], groupSize: 2 }
     const known = both.map((one) => ({ ...one, call }))

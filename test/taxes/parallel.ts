@@ -111,7 +111,7 @@ const kernelNames = {
 } as const
 
 export interface ParallelRecording {
-  /** True if calls list the ranks of their group. */
+  /** True if the recorded calls list the ranks of their process group. */
   readonly metadata?: boolean
   /** The number of nanoseconds by which the rank's clock is ahead. */
   readonly ahead?: (rank: number) => number

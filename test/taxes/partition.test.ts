@@ -22,7 +22,7 @@ interface Device {
   readonly stream: number
   readonly from: number
   readonly to: number
-  /** Index into the host's events. */
+  /** The index of the host event that launched the device event. */
   readonly launch?: number
 }
 
@@ -206,9 +206,9 @@ function partAt(
     const ahead = all.filter(
       (event) => event < next && track[event] === track[next] && kind[event] <= Kind.communication,
     )
-    // Only the first kernel of a launch waited for the event that the host requested.
+    // If a launch has several kernels, only its first kernel waited for the event that the host requested.
     if (ahead.length > 0 && launch[ahead[ahead.length - 1]] === by) return 'gap'
-    // A wait that the host requested before it enqueued other work applies to that other work.
+    // A wait that the host requested applies to the work that the host enqueued next.
     const enqueuing = all.filter(
       (event) =>
         event < by && track[event] === track[by] && (kind[event] === Kind.launch || launch.includes(event)),

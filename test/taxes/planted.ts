@@ -13,8 +13,8 @@ function plantedWaits(call: Call, recorded: readonly number[]): Map<number, numb
 }
 
 /**
- * Checks that all members of a collective are one simulated call, that no recorded member is missing, and that waits
- * are within `tolerance`.
+ * Checks that all members of a collective belong to one simulated call, that no recorded member is missing, and that
+ * waits are within `tolerance`.
  */
 export function mismatch(
   collectives: Iterable<Collective>,

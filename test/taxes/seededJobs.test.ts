@@ -1,6 +1,7 @@
 /**
  * Random jobs of 8 to 512 ranks whose traces do not list process groups. The audit must never name a rank that is not
- * to blame, must name one in most jobs whose clocks are nearly right, and must always name one if the groups are listed.
+ * to blame, must name a rank in most jobs whose clocks are nearly right, and must always name a rank if the groups are
+ * listed.
  */
 import { describe, expect, it } from 'vitest'
 import { long } from '../long.ts'

@@ -37,13 +37,13 @@ export interface SeededJob {
   readonly drift: readonly number[]
   /** The duration of the shortest call that was recorded. */
   readonly shortest: number
-  /** The number of calls at the beginning that each rank's recording lacks. */
+  /** The number of calls at the beginning of the job that each rank's recording lacks. */
   readonly missed: readonly number[]
   /** The resolution of the recorded times in nanoseconds. */
   readonly resolution: number
 }
 
-/** Builds the programs of a job. */
+/** Builds the programs (sequences of computation, calls and waits) that the ranks of a job run. */
 class Programs {
   readonly programs: Instruction[][]
   private readonly next: () => number
@@ -109,7 +109,7 @@ class Programs {
 
 const range = (length: number): number[] => Array.from({ length }, (_, i) => i)
 
-/** Groups of `size` ranks whose numbers differ by multiples of `stride`. */
+/** Process groups of `size` ranks whose numbers differ by multiples of `stride`. */
 export function groupsBy(ranks: number, size: number, stride: number): number[][] {
   const groups = new Map<number, number[]>()
   for (const rank of range(ranks)) {
@@ -213,7 +213,7 @@ function sharded(p: Programs, shape: Shape, draw: Draw): string {
   for (let step = 0; step < steps; step++) {
     for (const back of [false, true])
       for (let layer = 0; layer < layers / 2; layer++) {
-        // The all-gather of the next layer overlaps with this layer.
+        // The all-gather of the next layer overlaps with the computation of the current layer.
         const gathers = inner.map((group) =>
           p.meet('allGather', 'shard', 20, group, transfer, { overlapped: true }),
         )
@@ -352,7 +352,7 @@ const families: Readonly<Record<Family, (p: Programs, shape: Shape, draw: Draw) 
   interleaved,
 }
 
-/** The share of the time of all ranks from which waiting for a rank is noticeable. */
+/** Waiting for a rank is noticeable if it takes at least this share of the time of all ranks. */
 const MATERIAL = 0.002
 /** The number of ranks per machine, which share a clock. */
 const PER_MACHINE = 8
@@ -386,7 +386,7 @@ export function seededJob(seed: number, options: SeededOptions = {}): SeededJob 
   const jitter = draw([300, 1_000, 2_000])
   const clocks = options.clocks ?? draw<ClockError>(['none', 'small', 'small', 'large'])
 
-  // The delay grows until the slow rank has caused most of the waiting.
+  // The delay of the slow rank is increased until this rank causes most of the waiting.
   let by = share * compute
   let simulated: SimulatedRank[]
   let blame: Float64Array
@@ -416,7 +416,7 @@ export function seededJob(seed: number, options: SeededOptions = {}): SeededJob 
   for (const { calls } of simulated)
     for (const { call, member } of calls)
       shortest = Math.min(shortest, call.ends[member] - call.starts[member])
-  // Two clocks differ by less than the shortest call if each is ahead by less than half of it.
+  // If each clock is ahead by less than half of the shortest call, two clocks differ by less than the shortest call.
   const most = { none: 0, small: 0.9 * shortest, large: draw([2e6, 5e8]) }[clocks]
   const machines = Math.ceil(ranks / PER_MACHINE)
   const perRank = draw([false, true])

@@ -62,7 +62,7 @@ export function simulate(
   const now = programs.map((_, rank) => startOf(rank))
   const position = programs.map(() => 0)
   const queues = programs.map(() => new Map<number, Queue>())
-  /** The ranks that may be able to continue. */
+  /** The ranks whose programs may be able to continue. */
   const open = programs.map((_, rank) => rank)
 
   const start = (rank: number, stream: number): void => {
@@ -121,8 +121,8 @@ export function simulate(
 const TIE = 3_000
 
 /**
- * The exposed time that ranks waited for each rank. Every call is charged to the ranks that started it last. Waiting is
- * exposed while the waiting rank neither computes nor transfers data.
+ * The exposed time that ranks waited for each rank. The waiting in every call is charged to the ranks that started the
+ * call last. Waiting is exposed while the waiting rank neither computes nor transfers data.
  */
 export function trueBlame(ranks: readonly SimulatedRank[]): Float64Array {
   const blame = new Float64Array(ranks.length)
@@ -136,7 +136,7 @@ export function trueBlame(ranks: readonly SimulatedRank[]): Float64Array {
       const last = starts[lastOf(call)]
       const late = plan.group.filter((_, k) => starts[k] > last - TIE)
       let waiting = 0
-      // A sender that leaves early does not wait.
+      // A sender that leaves a call before its receivers does not wait for them.
       for (let k = 0; k < starts.length; k++)
         waiting += uncovered(busy[plan.group[k]], starts[k], Math.min(last, ends[k]))
       for (const rank of late) blame[rank] += waiting / late.length

@@ -26,7 +26,7 @@ const jobs = fc.record({
 
 type Span = readonly [from: number, to: number]
 
-/** The overlap of two lists of spans, each instant counted once, by comparing all pairs. */
+/** The total overlap of two lists of time spans, each instant counted once, by comparing all pairs. */
 function overlap(spans: readonly Span[], windows: readonly Span[]): number {
   const merged: [number, number][] = []
   for (const [from, to] of [...windows].sort((a, b) => a[0] - b[0])) {

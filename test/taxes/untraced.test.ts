@@ -5,7 +5,7 @@ import { untracedOf } from '../../src/taxes/untraced.ts'
 import { Warnings } from '../../src/timeline/warnings.ts'
 import { type JobOptions, jobOf, type Metadata, record } from './job.ts'
 
-/** Removes all ranks from `kept` on. */
+/** Removes all ranks whose index is at least `kept`. */
 function untraced(layouts: JobOptions['layouts'], metadata: Metadata, kept: number) {
   const job = record(jobOf({ seed: 3, ranks: 8, layouts, rounds: 20 }), 8, { metadata, offset: () => 0n })
   const timeline = { ...job.timeline, ranks: job.timeline.ranks.slice(0, kept) }

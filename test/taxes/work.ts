@@ -23,7 +23,8 @@ export interface Work {
 }
 
 /**
- * Builds one rank per list. The events of a rank are numbered by stream and time, not by their position in the list.
+ * Builds a timeline with one rank per list. The events of a rank are numbered by stream and time, not by their position
+ * in the list.
  */
 export function timelineOf(
   ranks: readonly (readonly Work[])[],

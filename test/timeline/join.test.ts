@@ -66,7 +66,7 @@ describe('joining timelines', () => {
               if (how === 'permuted') return { rank, names: [...some].reverse() }
               return { rank, names: [...some, `only rank ${rank}`, `only rank ${rank} too`] }
             })
-            // Joins the timelines in both orders, so that the largest table of names comes first and last.
+            // Joins the timelines in both orders, so that the largest table of names comes first once and last once.
             for (const inOrder of [parts, [...parts].reverse()]) {
               const { ranks, names } = joinTimelines(inOrder.map((part) => named(part.rank, part.names)))
               for (const { rank, events } of ranks)

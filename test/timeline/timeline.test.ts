@@ -160,7 +160,7 @@ describe('sets of time', () => {
     const durations = sorted.map(([, duration]) => duration)
     return { cells, intervals: unionInOrder(starts, durations, 0, sorted.length) }
   })
-  /** The set cells as intervals (start and end of each), found by a linear scan. */
+  /** The intervals (start and end of each) of consecutive cells that are true, found by a linear scan. */
   const intervalsOf = (cells: boolean[]): number[] => {
     const out: number[] = []
     cells.forEach((inside, at) => {

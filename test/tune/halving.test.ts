@@ -6,7 +6,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { halve, type TimeInTurns } from '../../src/tune/halving.ts'
 
-/** Contenders take the planted times with relative `noise`. Every round counts as one unit of time. */
+/** Contenders take the given times with a relative noise of `noise`. Every round counts as one unit of time. */
 function planted(times: readonly number[], noise: number) {
   let state = 1
   const random = (): number => (state = (state * 48271) % 2147483647) / 2147483647

@@ -1,4 +1,6 @@
-/** Tuning the numbers of a scenario, with runs whose times are given, and what a scenario accepts as numbers to tune. */
+/**
+ * Tests tuning a scenario's numbers, with runs whose times are given, and what a scenario accepts as numbers to tune.
+ */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -128,7 +128,7 @@ describe('arke tune', () => {
 
   it('prints the best so far when it is interrupted, and stores only complete results', async () => {
     vi.stubEnv('ARKE_CACHE', join(folder, 'interrupted'))
-    // The interrupt comes in the first round of the second variant.
+    // The test interrupts tuning in the first round of the second variant.
     const { progress, interrupt } = interruptAt('fused, measuring')
     const printed: string[] = []
     const result = await tuneCommand(

@@ -125,7 +125,7 @@ describe.each(worlds)('on %s', (name, open) => {
     const x = world.zeros(f32, [1])
     const launch = (ranks: readonly number[]) => () => world.launch(one, { x }, { grid: 1, ranks })
     refused(launch([3]), 'there is no rank 3 in a world of 3')
-    // The second pass of the loop repeats launches whose layout the world already knows.
+    // The second pass of the loop repeats launches whose argument layout the world already knows.
     for (let i = 0; i < 2; i++) {
       refused(launch([1, 0, 1]), 'a launch on ranks [1, 0, 1]: rank 1 occurs more than once')
       launch([1])()
@@ -264,7 +264,7 @@ describe.each(['check', 'wasm'])('a scalar argument on %s', (target) => {
       launch(n)
       expect((await world.read(x, 0))[0]).toBe(dtype === 'f32' ? Math.fround(n) : n)
     }
-    // A later launch reuses the layout of an earlier launch, but its arguments are validated, too.
+    // A later launch reuses the argument layout of an earlier one, but the later launch's arguments are validated, too.
     refused()
   })
 })

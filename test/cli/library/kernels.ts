@@ -54,7 +54,7 @@ export const rowSums = (x: Value<'f32', 2>) => ({ sums: x.sum(1), largest: x.max
 export const doubled = <R extends 0 | 1 | 2>(x: Value<'f32', R>) => x.mul(2)
 export const places = (t: Program) => [t.arange(8), t.rank, t.atomic] as const
 
-/** A property that is read from a kernel. */
+/** The property `site`, read from a kernel object. */
 export const { site } = announce
 export const recorded = announce.record({ world: 2 })
 export const { body } = recorded

@@ -45,7 +45,7 @@ function translated(source: string): string {
       const old = isShared ? `shared_load<${type}>(at)` : '*at'
       const put = isShared ? 'shared_store(at, (decltype(old))(next));' : '*at = next;'
       const value = result.trim() === 'void' ? '' : 'return old;'
-      // A load may be part of a loop that polls.
+      // A load may be part of a polling loop, so it lets other fibers run first.
       const body = name.startsWith('load')
         ? `on_cpu::yield(); return ${old};`
         : `const auto old = ${old}; const auto next = ${operation}; ${put} ${value}`
@@ -90,7 +90,7 @@ function compiled(emitted: EmittedKernel): { readonly kernel: FakeKernel; close:
   const [file, library] = [join(folder, 'kernel.cpp'), join(folder, 'kernel.so')]
   const shared = text
     .replace('extern __shared__ u8 shared_memory[];', 'u8* const shared_memory = nullptr;')
-    // Fibers take turns, so their accesses are sequentially consistent.
+    // The fibers that execute GPU threads take turns, so their accesses are sequentially consistent.
     .replaceAll(/asm volatile\("fence\.\w+\.\w+;" ::: "memory"\);/g, '')
   const before = emitted.source.slice(0, emitted.source.indexOf('extern "C"'))
   writeFileSync(

@@ -95,7 +95,7 @@ const roundsKernel = (mutation?: RoundsMutation) =>
     },
   )
 
-/** The result of a worker: in each round the sum of both workers, plus its own rank. */
+/** The result of a worker, whose number becomes in each round the sum of both numbers plus its rank. */
 function expected(rank: number): number {
   let values = [1, 2]
   for (let k = 0; k < ROUNDS; k++) {

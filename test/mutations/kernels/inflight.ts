@@ -155,7 +155,7 @@ const aheadMutants = {
   // With only one shared tile, the next copy overwrites the elements that are in use.
   'one-tile': { kind: 'race', lines: ['next', 'use'] },
   'fetch-before-wait': { kind: 'race', lines: ['offer', 'early'] },
-  // The peer overwrites what this rank still fetches.
+  // The rank thanks too early, so the peer overwrites a tile that the rank still fetches.
   'thanks-before-quiet': { kind: 'race', lines: ['next', 'overwrite'] },
 } satisfies Mutants
 type AheadMutation = keyof typeof aheadMutants

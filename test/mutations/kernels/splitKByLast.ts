@@ -1,4 +1,4 @@
-/** A split-K kernel: the last of the programs that share a tile adds their partial sums, by a count of arrivals per tile. */
+/** A split-K kernel: the last of the programs that share a tile, by a count of arrivals, adds their partial sums. */
 import { f32, kernel, tensor } from '../../../src/index.ts'
 import { expectClose, scenario } from '../../../src/world/world.ts'
 import { original, type Mutants } from '../suite.ts'

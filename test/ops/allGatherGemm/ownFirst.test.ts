@@ -13,7 +13,7 @@ const choice = { dtype: 'f32', shard: 'K' } as const
 const { multiply } = pushKernels(choice)
 const opsIn = (node: Node): Set<string> =>
   new Set(node.blocks.flatMap((block) => [...walk(block)]).map(({ op }) => op))
-/** The loops over tiles in order, each with the kinds of its operations. */
+/** The loops over tiles, in the order of the kernel, each as the set of ops in its body. */
 const loopsOf = (
   kernel: Pick<typeof multiply, 'record'>,
   world: number,

@@ -1,4 +1,4 @@
-/** The cases in which `pull` uses outboxes by default, tested on a world that only allocates. */
+/** The cases in which the variant `pull` uses outboxes by default, tested on a world that only allocates. */
 import { expect, it } from 'vitest'
 import { allGatherGemm, type AllGatherGemmOptions } from '../../../src/ops/allGatherGemm/index.ts'
 import { oneEach } from '../../../src/world/machine.ts'

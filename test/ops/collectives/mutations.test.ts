@@ -1,7 +1,7 @@
 /**
- * Tests that every wait and every signal of a collective is necessary, and the two slots if the collective has slots:
- * the checker finds an error in a kernel without the wait, the signal or the second slot. The mutants are made from the
- * recorded IR, so no kernel source contains deliberate errors.
+ * Tests that a collective needs each of its waits and signals, and both slots if it has slots: the checker finds an
+ * error in a kernel that lacks one wait, one signal or the second slot. The mutants are made from the recorded IR, so
+ * no kernel source contains deliberate errors.
  */
 import { describe, expect, it } from 'vitest'
 import { f32, kernel, tensor } from '../../../src/index.ts'

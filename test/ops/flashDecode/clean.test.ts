@@ -39,7 +39,7 @@ function subject(ranks: number, given: Given, setting: Setting = {}) {
 }
 
 describe.each(choices.map((one, place) => [...one, place] as const))('%s', (_, choice, place) => {
-  // Each choice runs half of the short tests: even choices run one half, and odd choices the other half.
+  // Each choice of options runs half of the short tests: choices with even numbers one half, odd ones the other half.
   const isEven = place % 2 === 0
   itForSome([1, 2, 3, 4], (ranks) => ranks === 3)(
     'on %i ranks with ragged lengths, three launches in a row',

@@ -39,7 +39,7 @@ const setting = fc.record({
   kvHeads: fc.integer({ min: 1, max: 5 }),
   tokens: fc.integer({ min: 1, max: 90 }),
   BN: fc.constantFrom(1, 4, 16),
-  /** The filled fraction of a rank's capacity, by rank and batch entry. */
+  /** The filled fraction of a rank's part of the KV cache, by rank and batch entry. */
   filled: fc.array(fc.constantFrom(0, 0.01, 0.3, 0.9, 1), { minLength: 1, maxLength: 7 }),
 })
 

@@ -21,7 +21,7 @@ const setting = fc.record({
   D: fc.constantFrom(1, 3, 8, 33, 128),
   tokens: fc.oneof(fc.integer({ min: 1, max: 40 }), fc.constantFrom(64, 129, 300)),
   tiles: fc.record({ BN: fc.constantFrom(1, 4, 16, 64), splits: fc.integer({ min: 1, max: 6 }) }),
-  /** The filled fraction of a rank's capacity, by rank and batch entry. */
+  /** The filled fraction of a rank's part of the KV cache, by rank and batch entry. */
   filled: fc.array(fc.constantFrom(0, 0.01, 0.3, 0.9, 1), { minLength: 1, maxLength: 7 }),
 })
 

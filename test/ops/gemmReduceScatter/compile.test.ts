@@ -21,7 +21,7 @@ const shapes = {
 } as const
 type Shape = (typeof shapes)[keyof typeof shapes]
 
-/** The kernels of the forms of the operation whose name matches, each only once. */
+/** The kernels of all variants and options of the operation whose names match `pattern`, each only once. */
 function emitted(
   dtype: OperandDType,
   shape: Shape,

@@ -45,7 +45,8 @@ describe.each(targets)('on %s', (target) => {
   )('%s', async ([, { options, ranks, launches }]) => {
     const workers = typeof options.grid === 'number' ? options.grid : undefined
     await using world = await openWorld({ target, ranks, ...(target === 'cuda' ? {} : { workers }) })
-    // Along M, the last shard is short. Along N, shards have no padding, which would lie between their elements.
+    // Along M, the last shard is shorter than others. Along N, shards have no padding, which would lie between their
+    // elements.
     const shape = options.scatter === 'M' ? { M: 10, N: 37, K: 21 } : { M: 7, N: 24, K: 21 }
     const operation = gemmReduceScatter(world, { shape, dtype: 'f32', tiles, ...options })
     await endure(world, operation, ofMatrices, operation.inputs.a, operation.outputs.c, launches)

@@ -56,7 +56,7 @@ const rootOf = (node: Node): Node => (node.inputs.length === 0 ? node : rootOf(n
 const isOn = (node: Node, op: string, param: string): boolean =>
   node.op === op && rootOf(node.inputs[0]).attributes.name === param
 
-/** Moves each access of this kind behind the signal that follows it. */
+/** Moves each access by `op` to the parameter `param` behind the signal that follows the access. */
 const signalFirst =
   (op: string, param: string): Mutation =>
   () => {
@@ -80,7 +80,7 @@ const signalFirst =
     }
   }
 
-/** Uses slot 0 for all sources (hops). */
+/** Stores the data of all sources (hops) in slot 0. */
 const oneSource: Mutation = () => (node, copier) =>
   node.op === 'pick' && node.inputs[0].op === 'pick'
     ? copier.emit('pick', [copier.get(node.inputs[0]), copier.constant(0)], {}, [], node.site)

@@ -46,7 +46,7 @@ function expectedShard(
   return shard
 }
 
-/** Fills, poisons the output, launches twice and compares every rank. */
+/** Fills the inputs, fills the output with NaN, launches twice and compares the results of every rank. */
 async function expectRight(world: World, options: GemmReduceScatterOptions, atol?: number): Promise<void> {
   const operation = gemmReduceScatter(world, options)
   const contents = operation.random(7)
@@ -119,7 +119,7 @@ describe('partial sums in 16 bits', () => {
     const errorWith = async (wire: 'f32' | 'bf16') => {
       const options = { ...usual, shape: { M: 2, N: 1, K: 2 }, dtype: 'bf16', wire } as const
       const operation = gemmReduceScatter(world, { ...options, variant: 'fused', grid: 1 })
-      // The first partial product is 1 + 2^-5 + 3 * 2^-14, which is not a bf16 number. The sum of both is 3 * 2^-14.
+      // The first partial product is 1 + 2^-5 + 3 * 2^-14, which bf16 cannot hold. Both products add up to 3 * 2^-14.
       const row = [1 + 2 ** -7, -(1 + 2 ** -5)]
       operation.fill({ a: [...row, ...row], b: [1 + 3 * 2 ** -7, 1] })
       operation.launch()

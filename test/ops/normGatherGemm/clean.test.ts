@@ -1,6 +1,6 @@
 /**
  * Runs LayerNorm + All-Gather + GEMM under the checker and compares it with the float64 reference. The file also tests
- * that reference.
+ * the reference itself.
  */
 import { describe, expect, it } from 'vitest'
 import {

@@ -18,7 +18,7 @@ const computes: Slot = { state: 'running' }
 const polls: Slot = { state: 'running', wait: 'loop' }
 const idles: Slot = { state: 'idle' }
 
-/** The activity of workers in one queue per list of slots, each queue with a pending launch. */
+/** The activity of workers whose states are given: each list is one queue with a pending launch. */
 function activity(...queues: readonly (readonly Slot[])[]): string {
   const stride = 256
   const words = new Int32Array((queues.flat().length * stride) / 4)

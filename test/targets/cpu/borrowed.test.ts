@@ -130,8 +130,8 @@ describe('a shared tile', () => {
 })
 
 /**
- * The changes of the kernel that can run, which are all except the one in which a program signals a flag more than
- * once.
+ * The changed kernels that can run on real targets: all except the one in which a program signals a flag more
+ * than once.
  */
 const runnable = changes.filter((one) => one !== 'signalled between')
 const targets = (await realTargets()).filter((target) => target !== 'cuda')

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { systemCaches } from '../../../src/targets/cpu/caches.ts'
 import { openWorld } from '../../../src/world/open.ts'
 
-/** The files of processors with the given caches. */
+/** The files in which Linux describes processors with the given caches. */
 function files(online: string, caches: readonly (readonly string[])[]): ReadonlyMap<string, string> {
   const found = new Map([['/sys/devices/system/cpu/online', `${online}\n`]])
   caches.forEach(([level, type, size, sharing], index) => {

@@ -1,6 +1,6 @@
 /**
- * Tests element types as Code: bits to values and back, rounding, casts. The semantics of conversions are those of
- * src/ir/dtype.ts, on every machine.
+ * Tests element types in generated code: bits to values and back, rounding, casts. The semantics of conversions are
+ * those of src/ir/dtype.ts, on every machine.
  */
 import { describe, expect, it } from 'vitest'
 import { cast, dtypes, round, type DType, type StorageDType } from '../../../src/ir/dtype.ts'
@@ -36,7 +36,7 @@ function decode(dtype: (typeof smallFloats)[number], raw: number): number {
     : sign * (1 + fraction * 2 ** -mantissa) * 2 ** (exponent - bias)
 }
 
-/** A function of Code that applies `each` to `count` elements, one by one or as vectors. */
+/** A function in the intermediate language Code that applies `each` to `count` elements, one by one or as vectors. */
 function through(
   vector: boolean,
   from: StorageDType,
@@ -200,7 +200,7 @@ describe.each(testMachines)('on $name', ({ compile }) => {
     if (dtype === 'u32') return output.getUint32(4 * i, true)
     return output.getInt32(4 * i, true)
   }
-  /** The dtype in which a local holds a value. */
+  /** The dtype that a local variable of the generated code has for a value. */
   const held = (dtype: DType): StorageDType =>
     dtype === 'i64' ? 'i64' : dtypes[dtype].kind === 'float' ? 'f32' : 'i32'
 

@@ -67,7 +67,7 @@ interface Case {
   /** The form in which the matrix product receives the right operand. */
   readonly right: 'rows' | 'panels' | 'packed' | 'widened'
   readonly left: 'rows' | 'widened'
-  /** The number of extra columns in each row of the accumulator. */
+  /** The number of columns by which each row of the accumulator is longer than the result. */
   readonly slack: number
   /** The numbers of steps and columns of the right operand that are inside its tensor, if it is copied. */
   readonly inside: readonly [number, number]
@@ -80,7 +80,7 @@ function places(machine: Machine, one: Case) {
   let next = frame
   const take = (size: number): number => {
     const at = next
-    // A gap in memory that no kernel may write.
+    // After each operand there is a gap that no kernel may write.
     next += Math.ceil(size / 64) * 64 + 64
     if (next > frame + capacity) throw new Error('the case is too large')
     return at
@@ -246,7 +246,7 @@ function check(machine: Machine, one: Case, run: () => void): void {
       }
       const place = at.sums + (i * sumRow + n) * 4
       const got = integer ? view.getInt32(place, true) : view.getFloat32(place, true)
-      // Each of the depth additions and products has a rounding error of at most half a unit of f32.
+      // Each of the `depth` additions and products has a rounding error of at most half a unit of f32.
       const bound = integer ? 0 : total * (depth + 2) * 2 ** -24
       if (!(Math.abs(got - want) <= bound)) expect({ ...one, i, n, got }).toEqual({ ...one, i, n, got: want })
     }

@@ -1,4 +1,4 @@
-/** Tests which shared tiles of a kernel are stored in panels, and how much memory they take. */
+/** Tests which shared tiles of a kernel are stored in panels (blocks of columns), and how much memory they take. */
 import { describe, expect, it } from 'vitest'
 import { bf16, f32, kernel, tensor } from 'arke'
 import { walk } from '../../../src/ir/node.ts'

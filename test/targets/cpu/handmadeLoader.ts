@@ -10,7 +10,7 @@ import {
   type Entry,
 } from '../../../src/targets/cpu/abi.ts'
 
-/** The variables that the source of an executable can use. */
+/** The variables that the source code of a hand-written executable can use. */
 export interface Program {
   readonly words: Int32Array
   readonly program: number
@@ -20,7 +20,7 @@ export interface Program {
   readonly pointer: (index: number, rank: number) => number
   readonly scalar: (index: number) => number
   readonly aborted: () => boolean
-  /** Writes a field of the worker's slot. */
+  /** Writes a field of the worker's slot, its record in shared memory. */
   readonly note: (field: keyof typeof slotOf, value: number) => void
   readonly control: typeof control
   readonly sleep: (milliseconds: number) => void

@@ -21,7 +21,7 @@ import { loadWasm, wasmEngine } from '../../../src/targets/wasm/engine.ts'
 import { openWorld } from '../../../src/world/open.ts'
 import type { World } from '../../../src/world/world.ts'
 
-/** Compiles Code to callable entries. */
+/** Compiles Code (the intermediate language of the CPU targets) to callable entry points. */
 export interface Platform {
   readonly name: string
   readonly machine: Machine
@@ -65,7 +65,7 @@ const privateStart = 512 * 1024
 const heapsStart = 24 * page * 16
 const heapBytes = 64 * page
 
-/** The fill value of memory that a kernel must not touch. */
+/** The value that fills memory which a kernel must not touch. */
 const poison = 0x7b
 
 export class Harness {
@@ -81,7 +81,7 @@ export class Harness {
   readonly #tensors: Tensor[] = []
   #heap = heapsStart
   #private = privateStart
-  /** The result of entry 0 on each rank, in the last launch. */
+  /** The value that entry point 0 of the kernel returned on each rank in the last launch. */
   returned: number[] = []
   record = false
 

@@ -1,4 +1,4 @@
-/** Runs functions of Code on every available machine: wasm always, native if there is a compiler. */
+/** Runs functions of the intermediate language Code as wasm and, if there is a C++ compiler, as native code. */
 import { codeFunction, i32, type Writer } from '../../../src/targets/cpu/build.ts'
 import type { Local, Machine } from '../../../src/targets/cpu/code.ts'
 import type { Engine } from '../../../src/targets/cpu/executable.ts'

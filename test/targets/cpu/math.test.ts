@@ -235,7 +235,7 @@ describe('the records', () => {
     }
     for (const x of [1, -1, NaN, Infinity])
       for (const y of [NaN, Infinity, -Infinity, 0]) expect(powerMeaning(x, y)).toBe(powReference(x, y))
-    // The values are those of Abramowitz and Stegun, table 7.1.
+    // The expected values of the error function are those of Abramowitz and Stegun, table 7.1.
     for (const [x, y] of [
       [0.5, 0.5204998778],
       [1, 0.8427007929],

@@ -1,6 +1,7 @@
 /**
- * Defines every operation of Code with its semantics in plain JavaScript. The renderers of all CPU targets are tested
- * against this table. Values are numbers, or bigints for i64. A vector operation applies the scalar semantics to each lane.
+ * Defines every operation of the intermediate language Code with its semantics in plain JavaScript. The renderers of
+ * all CPU targets are tested against this table. Values are numbers, or bigints for i64. A vector operation applies the
+ * scalar semantics to each lane.
  *
  * `programOf` returns an entry that applies one operation to many operands in memory, with the addresses given by
  * `layout`.
@@ -42,7 +43,7 @@ export interface OpCase {
   readonly vector: boolean
   /** The index of an operand that is scalar even in a vector case: a shift amount, which is read from lane 0. */
   readonly shared?: number
-  /** Restricts the samples of each operand. */
+  /** For each operand, a function that restricts the values with which the operation is tested. */
   readonly samples?: readonly (((value: Value) => Value) | undefined)[]
   readonly build: (...operands: Expression[]) => Expression
   /** All results that are correct for this case. */

@@ -1,6 +1,6 @@
 /**
- * Compares every operation of Code with its semantics in JavaScript, on every available machine, with native and wider
- * vectors.
+ * Compares every operation of the intermediate language Code with its semantics in JavaScript, on every available
+ * machine, with native and wider vectors.
  */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'

@@ -12,7 +12,7 @@ import { long } from '../../long.ts'
 const stuck = kernel('stuck', { ready: flags(2) }, (t, { ready }) => {
   t.wait(ready.on(0).at([0, 0]))
 })
-/** The recorded wait of the kernel is node 3, after the nodes for `ready`, rank 0 and its flag. */
+/** The recorded wait of the kernel is node 3, after the nodes for `ready`, for rank 0 and for the flag. */
 const waitFor = (rank: string): string => `
   if (t.rank !== ${rank}) return
   t.note('site', 3); t.note('param', 0); t.note('owner', 0); t.note('index', 5); t.note('wanted', 1); t.note('value', 0)

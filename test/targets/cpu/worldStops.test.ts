@@ -37,7 +37,7 @@ const waitsFirst = kernel('waitsFirst', { ready: flags() }, (t, { ready }) => {
   t.signalAll(ready)
 })
 
-/** Rank 1 counts for a while; rank 0 waits for it. */
+/** Rank 1 counts for a while; rank 0 waits for rank 1. */
 const computing = kernel('computing', { x: tensor(i32, 1), ready: flags() }, (t, { x, ready }) => {
   t.if(
     t.rank.eq(1),

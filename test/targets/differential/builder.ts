@@ -1,6 +1,6 @@
 /**
- * Holds the state of a kernel under construction: the program, the decisions, the available values and the output slots
- * left. Values created inside a block are dropped at the end of the block.
+ * Holds the state of a random kernel under construction: the program, the decisions, the available values and the
+ * unused output slots. Values created inside a block are dropped at the end of the block.
  */
 import type { DType, StorageDType } from '../../../src/ir/dtype.ts'
 import { dtypes } from '../../../src/ir/dtype.ts'
@@ -15,12 +15,12 @@ export interface Shape {
   readonly items: number
   readonly rows: number
   readonly columns: number
-  /** The extents of one output slot. */
+  /** The extents of one output slot (the elements that one store writes). */
   readonly height: number
   readonly width: number
   /**
-   * True if programs wait for each other, or if any program may process an item. If true, the results must not depend
-   * on which program processes an item.
+   * True if programs wait for each other, or if any program may process any work item. If true, the results must not
+   * depend on which program processes an item.
    */
   readonly communicates: boolean
   /**
@@ -33,7 +33,7 @@ export interface Shape {
   readonly launches: number
 }
 
-/** The store sites of a generated kernel: per dtype, the allowed difference between targets at each site. */
+/** For each dtype, the difference between targets that is allowed at each store of a generated kernel. */
 export type Sites = Map<StorageDType, number[]>
 
 export const mostSites = 7
@@ -120,7 +120,7 @@ export class Builder {
   }
 
   /**
-   * An unused output slot for this site and item, or undefined if none is left. The argument `error` is the allowed
+   * An unused output slot for the next store, or undefined if none is left. The argument `error` is the allowed
    * difference between targets.
    */
   slot(dtype: StorageDType, error = 0): Tensor<StorageDType, 2> | undefined {

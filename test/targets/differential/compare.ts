@@ -76,7 +76,10 @@ function openNamed(target: string, ranks: number, onPrint: OnPrint): Promise<Wor
   return openWorld({ target: name, ranks, seed: seed === undefined ? 1 : Number(seed), onPrint })
 }
 
-/** A printed line without its source line and program. The target decides which program works on an item. */
+/**
+ * A line that a kernel prints, without the source line and the program number in it. The target decides which program
+ * works on an item.
+ */
 const lineOf = (printed: Printed | DroppedPrints): string => {
   if ('dropped' in printed) throw new Error(printed.message)
   return `rank ${printed.rank}: ${printed.message.replace(/^.*? of generated: /, '')}`
@@ -240,7 +243,7 @@ function compare(
   for (let i = 0; i < wanted.length; i++) {
     const site = Math.floor(i / (slot * shape.items))
     const error = tolerances?.[site] ?? 0
-    // Each of the two targets may deviate from the exact result by `error`.
+    // Each of the two compared targets may deviate from the exact result by `error`.
     if (Object.is(wanted[i], got[i]) || Math.abs(wanted[i] - got[i]) <= 2 * error) continue
     const item = Math.floor(i / slot) % shape.items
     return (

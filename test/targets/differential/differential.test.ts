@@ -156,7 +156,7 @@ describe('a target with a bug', () => {
       ? copier.emit('mul', [copier.get(node.inputs[0]), copier.get(node.inputs[0])])
       : undefined
 
-  /** A mutation that replaces an op by its first input. */
+  /** A mutation that replaces the result of an op by its first input. */
   const forget =
     (op: OpName): Mutation =>
     () =>

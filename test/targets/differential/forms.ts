@@ -1,6 +1,6 @@
 /**
- * Forms of generated kernels other than independent items: exchanges with peers and with the host, clusters, roles, and
- * work for the last program to arrive. Each generated form of a kernel is correct by construction.
+ * Forms of generated kernels other than independent work items: exchanges with peers and with the host, clusters,
+ * roles, and work for the last program to arrive. Each generated form of a kernel is correct by construction.
  */
 import type { Program, Scalar, Shared, Value } from '../../../src/index.ts'
 import type { Builder } from './builder.ts'

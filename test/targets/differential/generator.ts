@@ -45,9 +45,9 @@ type Body = (on: Builder) => void
 type Vocabulary = 'all' | 'golden'
 
 /**
- * What a kernel is made of: items alone; teams; mail between ranks; a last program that reads the sums of all programs;
- * teams or items inside a role; roles that share a ring of buffers; more work for the last of the programs that arrive
- * at an item; several rounds of an exchange; items that the host asks for; or items of clusters.
+ * The structure of a generated kernel: work items alone; teams; mail between ranks; a last program that reads the sums
+ * of all programs; teams or items inside a role; roles that share a ring of buffers; more work for the last of the
+ * programs that arrive at an item; several rounds of an exchange; items that the host asks for; or items of clusters.
  */
 type Mode = (typeof modes)[number]
 const goldenModes = ['plain', 'teams', 'mail', 'last'] as const
@@ -76,7 +76,7 @@ export function generate(
     launches: choices.between(1, 2),
   }
   const sites: Sites = new Map()
-  // Every recording reads the remaining decisions again. The generator makes one recording per world size.
+  // Each recording of the kernel reads the remaining decisions again. The generator makes one recording per world size.
   const rest = genes.slice(11)
   const declared = vocabulary === 'all' ? allParams : (params as typeof allParams)
   const made = kernel('generated', declared, (t, args) => {
@@ -160,7 +160,7 @@ function record(
   else if (mode === 'roles')
     t.roles({
       counts: () => t.atomic.add(args.accumulate_i32.at([commutative.indexOf('add'), 0]), 1),
-      // Pipelines of a role become separate roles, unless they are beside teams.
+      // A pipeline inside a role is split into roles of its own, unless the role also has teams.
       works: choices.below(2) === 0 ? inTeams : items(0, shape.items),
     })
   else if (ring) withRing(t, args, choices, ring, (given) => items(0, shape.items, given)())

@@ -24,7 +24,7 @@ export function tile(
   return from.tile(at, shape)
 }
 
-/** References to load from, of every kind that the language has. */
+/** References (views) to load from, of every kind that the language has. */
 function places(on: Builder, from: Source): Places {
   const { t, choices } = on
   const { rows, columns } = on.shape

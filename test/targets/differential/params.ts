@@ -52,7 +52,7 @@ export const params = {
  * The number of signals of each flag in `rounds` per launch. The number of rounds of an exchange divides this number.
  */
 export const signals = 6
-/** The extents of `wide`, whose rows and tiles are aligned for the TMA. */
+/** The extents of the tensor `wide`, whose rows and tiles are aligned for the TMA. */
 export const wideExtents = [32, 64] as const
 export const allParams = {
   ...params,

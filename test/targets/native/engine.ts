@@ -35,7 +35,7 @@ export const sharedMemory = (pages = 80): WebAssembly.Memory =>
 export const load = (engine: NativeEngine, module: CodeModule, memory: WebAssembly.Memory): Entry[] =>
   loadNative(engine.compile(module), memory)
 
-/** An entry with the given body. The entry returns the body's result, or 0 if it has none. */
+/** An entry point with the given body, which returns the body's result, or 0 if the body has none. */
 export const entryOf = (
   write: (w: Writer, launch: Local, frame: Local, slot: Local) => Operand | void,
   name = 'entry',

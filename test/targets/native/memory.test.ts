@@ -1,4 +1,4 @@
-/** Tests loads, stores, addresses and atomics of Code on the world's memory. */
+/** Tests loads, stores, addresses and atomics of the intermediate language Code on the world's memory. */
 import { describe, expect, test } from 'vitest'
 import {
   address,

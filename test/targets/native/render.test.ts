@@ -1,4 +1,4 @@
-/** Tests the control flow of Code as C++, and the readability of the generated code. */
+/** Tests the C++ that is generated from Code, the intermediate language: its control flow and its readability. */
 import { describe, expect, test } from 'vitest'
 import {
   add,

@@ -48,14 +48,14 @@ describe.skipIf(!engine)('threads', () => {
     expect(new Int32Array(memory.buffer)[word / 4]).toBe(300_000)
   })
 
-  /** Sleeps until the word is no longer 0, and returns the number of sleeps. */
+  /** Sleeps until a 32-bit word in memory is no longer 0, and returns the number of sleeps. */
   const sleeper = entryOf((w, launch) => {
     const turns = w.let('turns', i32(0))
     w.loop(() => {
       const seen = w.atomicLoad('seen', 'i32', launch, 'acquire')
       w.if(compare('ne', seen, i32(0)), () => w.break())
       w.set(turns, add(turns, i32(1)))
-      // The timeout is so long that the test would fail without a wake-up.
+      // The timeout of a sleep is so long that the test would fail without a wake-up.
       w.emit({
         kind: 'sleep',
         at: { kind: 'local', type: 'ptr', local: launch },

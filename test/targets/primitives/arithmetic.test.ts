@@ -129,8 +129,8 @@ const unaryOf = (dtype: Arithmetic): string[] =>
       : ['neg', 'abs', 'not']
 
 /**
- * Functions that no standard specifies, for inputs where they are neither 0 nor infinite. The number `tolerance` is
- * their allowed relative error.
+ * Functions that no standard specifies, for inputs where they are neither 0 nor infinite. The number `tolerance` is the
+ * allowed relative error of these functions.
  */
 const approximations: Readonly<Record<string, (x: number) => number>> = {
   exp2: (x) => 2 ** x,

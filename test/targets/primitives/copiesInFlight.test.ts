@@ -1,6 +1,6 @@
 /**
- * Copies in flight on every target: on a GPU by TMA, and the fences that such accesses need. Copies that threads make,
- * including those by cp.async, also run as CUDA C++ on this CPU.
+ * Tests copies in flight on every target, and on a GPU also the fences that copies by TMA need. Copies that threads
+ * make, including those by cp.async, also run as CUDA C++ on this CPU.
  */
 import { describe, expect, it } from 'vitest'
 import { fencedScenarios } from '../../cuda/fencedKernels.ts'

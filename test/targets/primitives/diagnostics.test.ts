@@ -161,7 +161,7 @@ async function talk(world: World): Promise<void> {
   await world.synchronize()
 }
 
-/** The lines that a rank should print, computed here. */
+/** The lines that a rank should print, computed in plain TypeScript. */
 function said(rank: number): string[] {
   const x = [NaN, -Infinity, ...Array.from({ length: 22 }, (_, i) => rank + i / 10)].map((one) => String(one))
   // A sum that extracts an element from a fragment loses the sign of a zero.

@@ -39,10 +39,10 @@ export const scopes = ['block', 'device', 'system'] as const
 export const masks = ['none', 'all on', 'all off', 'ragged'] as const
 export type MaskKind = (typeof masks)[number]
 
-/** True if the mask is on in the given lane. */
+/** True if the mask is on in the given lane (element). */
 export const isOn = (mask: MaskKind, lane: number): boolean =>
   mask === 'none' || mask === 'all on' || (mask === 'ragged' && lane < raggedLanes)
-/** The number of lanes that are on in a ragged mask. */
+/** The number of lanes (elements) that are on in a ragged mask. */
 export const raggedLanes = 3
 /** The mask of n lanes is `arange(n).lt(limitOf(mask))`. */
 export const limitOf = (mask: MaskKind): number =>

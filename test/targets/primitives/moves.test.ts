@@ -113,7 +113,7 @@ describe.each(targets)('on %s', (target) => {
     '%i ranks move every dtype in every way, under every mask',
     async (ranks) => {
       await onWorld(target, ranks, async (world) => {
-        // Tests each dtype on two world sizes. On `native`, each world size tests one dtype of another width.
+        // Tests each dtype on two world sizes. On `native`, each world size tests only one dtype.
         const sizes = fewerOn(target, allSizes, [7, 33])
         const moves = movesOf(sizes)
         const few = (['f32', 'f16', 'u8', 'i64'] as const)[Math.floor(ranks / 2) % 4]

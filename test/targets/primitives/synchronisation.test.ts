@@ -115,7 +115,7 @@ const rounds = 4
 
 /**
  * Passes a number around a ring in several rounds of one launch. The flag counts the rounds, so each wait requires
- * another number of signals. Signals of other kernels must wake the waits for a number of signals, too.
+ * another number of signals. Signals of other kernels must also wake programs that wait for a number of signals.
  */
 const circulating = kernel(
   'circulating',
@@ -382,7 +382,7 @@ describe.each(targets)('programs on %s', (target) => {
   })
 })
 
-/** Polls until the host has written a word, then reads data that the host wrote earlier. */
+/** Polls a 32-bit word until the host has written it, then reads data that the host wrote before the word. */
 const polling = kernel(
   'polling',
   { go: tensor('u32', 1), data: tensor('i32', 1), out: tensor('i32', 1) },

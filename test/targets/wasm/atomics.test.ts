@@ -107,7 +107,7 @@ describe('on one thread', () => {
   })
 })
 
-/** Runs entry 0 of the code on several threads that share one memory. */
+/** Runs entry point 0 of the code on several threads that share one memory. */
 function onThreads(code: CodeFunction, calls: readonly number[][]): Promise<number[]> {
   const bytes = renderWasm({ name: 'threads', machine: wasmMachine, entries: [code] })
   const script = `

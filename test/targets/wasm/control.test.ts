@@ -254,7 +254,9 @@ describe('locals', () => {
   })
 })
 
-/** Random statements over a few locals, with an interpreter written here. Every local variable is set first. */
+/**
+ * Random statements over a few locals, with an interpreter written here. Each program first sets every local variable.
+ */
 describe('random programs', () => {
   const locals = ['p', 'q', 'r', 's', 't'].map((name): Local => ({ type: 'i32', name }))
   const local = fc.constantFrom(...locals)

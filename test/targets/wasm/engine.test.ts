@@ -5,7 +5,7 @@ import type { CodeModule } from '../../../src/targets/cpu/code.ts'
 import { loadWasm, wasmEngine, wasmFeatures, wasmMachine } from '../../../src/targets/wasm/engine.ts'
 import { enableRelaxedSimd, optimiseWhenLoaded } from '../../../src/targets/wasm/node.ts'
 
-/** A module whose entry e returns ten times e plus its three arguments. */
+/** A module whose entry point number e returns the sum of 10 * e and its three arguments. */
 const sums = (entries: number): CodeModule => ({
   name: 'sums',
   machine: wasmMachine,

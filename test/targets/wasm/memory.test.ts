@@ -1,4 +1,4 @@
-/** Tests loads, stores, copies and addresses of Code as WebAssembly. */
+/** Tests the WebAssembly of loads, stores, copies and addresses of the intermediate language Code. */
 import fc from 'fast-check'
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { Expression, Local, MemoryKind } from '../../../src/targets/cpu/code.ts'
