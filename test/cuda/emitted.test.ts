@@ -244,7 +244,7 @@ describe('what is printed is what is launched', () => {
   itForSome(cells, () => false)(`with many candidate tiles: ${cellName}`, async (cell) => {
     const draw = drawing(1000 + cells.indexOf(cell))
     await expectSame(cell, { ranks: cell.ranks, record: false, severalDevices: false }, (all) =>
-      all.filter(() => draw(Math.ceil(all.length / 8)) === 0),
+      all.filter(() => draw(Math.ceil(all.length / 4)) === 0),
     )
   })
 

@@ -28,6 +28,13 @@ function inputs(dtype: DType, size: number, seed: number): number[] {
   })
 }
 
+/**
+ * Every case once, each with one dtype: the dtypes take turns. For targets that compile each case with a compiler, all
+ * combinations would take minutes.
+ */
+const inTurn = (all: readonly DType[], casesOf: (dtype: DType) => readonly Case[]): Case[] =>
+  all.flatMap((dtype, turn) => casesOf(dtype).filter((_, i) => i % all.length === turn))
+
 /** The indices of the elements of each row or column along an axis. */
 function linesOf(shape: Shape, axis: number): number[][] {
   const columns = shape[shape.length - 1]
@@ -145,16 +152,17 @@ describe.each(places)('on %s', (target) => {
   )
   if (compiles)
     it('argmax, argmin and cumsum of every shape', { ...long, timeout: 600_000 }, () =>
-      check(dtypes.flatMap(cases)),
+      check(inTurn(dtypes, cases)),
     )
 
   const storage = ['f32', 'f16', 'bf16', 'f8e4m3', 'i8', 'u8', 'i32', 'i64'] as const
-  const moves = storage.flatMap((dtype) => [
-    { dtype, shape: [12], to: [3, 4] },
-    { dtype, shape: [6, 10], to: [4, 15] },
-    { dtype, shape: [8, 16], to: [128] },
-    { dtype, shape: [1, 7], to: [7, 1] },
-  ])
+  const shapesMoved = [
+    { shape: [12], to: [3, 4] },
+    { shape: [6, 10], to: [4, 15] },
+    { shape: [8, 16], to: [128] },
+    { shape: [1, 7], to: [7, 1] },
+  ]
+  const moves = storage.flatMap((dtype) => shapesMoved.map((one) => ({ dtype, ...one })))
   const checkMoves = async (all: typeof moves): Promise<void> => {
     for (const { dtype, shape, to } of all) {
       const data = range(count(shape)).map((i) => (i * 5) % 16)
@@ -185,7 +193,7 @@ describe.each(places)('on %s', (target) => {
   it('reshape and interleave of every dtype', longOnCuda, () => checkMoves([...some(moves)]))
   if (compiles)
     it('reshape and interleave of every dtype and shape', { ...long, timeout: 600_000 }, () =>
-      checkMoves(moves),
+      checkMoves(moves.filter((_, i) => (i + Math.floor(i / shapesMoved.length)) % 2 === 0)),
     )
 
   it('are used where their results are needed in other layouts', longOnCuda, async () => {
