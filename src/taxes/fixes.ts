@@ -218,7 +218,9 @@ export class Fixes {
     return draft
   }
 
-  /** Adds the activities of the host in idle time. Returns the one-off idle intervals of the rank. */
+  /**
+   * Adds what the host was doing while the device of the rank was idle. Returns the one-off idle intervals of the rank.
+   */
   private addHost(rank: RankTimeline, index: number, partition: Partition, steps: number): Intervals {
     const { names } = this.timeline
     const apart = oneOffHoles(partition, steps)

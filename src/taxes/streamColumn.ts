@@ -19,7 +19,7 @@ export class StreamColumn {
     this.values = new Int32Array(to - this.from).fill(NONE)
   }
 
-  /** The value of an event; the event must be on a stream. */
+  /** The number that this column stores for an event. The event must be on a stream. */
   get(event: number): number {
     return this.values[event - this.from]
   }

@@ -1,4 +1,4 @@
-/** Tests the default tiles by target, dtype and rows: tiles that fit a GPU, and the established tiles of a CPU. */
+/** Tests the default tiles by target, dtype and rows: tiles that fit a GPU, and for a CPU the same tiles as before. */
 import { describe, expect, it } from 'vitest'
 import { defaultTiles } from '../../src/ops/gathered/tiles.ts'
 import { decodeTiles, piecesOf, type CacheShape } from '../../src/ops/flashDecode/tiles.ts'

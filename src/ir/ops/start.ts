@@ -1,5 +1,5 @@
 /**
- * The records of the ops at the start of a program, which the stage `order` of a GPU target inserts. These ops
+ * Defines the ops at the start of a program. The compiler stage `order` of a GPU target inserts these ops. They
  * synchronise the threads of a program before the kernel's own first op, and a launch with the launches before and
  * after it on the stream:
  *

@@ -87,8 +87,8 @@ export class Host {
   readonly #watchdog: Watchdog
   readonly #forget: () => void
   /**
-   * Frames (private memory of programs) that were replaced by larger frames. Old frames are freed when no launch is
-   * running.
+   * The frames (private memory of programs) that larger frames have replaced. The memory of a replaced frame is freed
+   * when no launch is running.
    */
   readonly #outgrown: number[] = []
 

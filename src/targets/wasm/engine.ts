@@ -101,8 +101,8 @@ export function wasmEngine(features: WasmFeatures = wasmFeatures()): Engine {
 }
 
 /**
- * The engine in a worker, which returns the entry points of an executable, in order. The argument `now` is the
- * monotonic clock that all workers share, in nanoseconds.
+ * Loads WebAssembly executables in a worker thread. The result lists the entry points of an executable, one per role.
+ * The argument `now` is the monotonic clock that all workers share, in nanoseconds.
  */
 export function loadWasm(bytes: Uint8Array, memory: WebAssembly.Memory, now: () => number): Entry[] {
   // Bytes in shared memory may change while they are read, so engines may reject them. The bytes are therefore copied

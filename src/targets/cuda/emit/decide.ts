@@ -245,8 +245,8 @@ function planShared(ir: KernelIR, users: SharedUsers, space: SharedSpace): Share
 }
 
 /**
- * Allocates staging buffers for TMA stores, one per group. If a buffer does not fit, the threads store directly
- * instead.
+ * Allocates staging buffers for TMA stores, one buffer per group of warps. If a buffer does not fit, the threads of the
+ * group store directly instead.
  */
 function planStaging(
   stores: Map<Node, TensorPlan>,

@@ -165,8 +165,8 @@ function planGroups(
 }
 
 /**
- * Divides the numbers of the roles into branches: one branch for the roles that share a warpgroup, and one for each
- * other role.
+ * Assigns the roles, which are given by number, to branches of the emitted code: the roles that share a warpgroup have
+ * one branch together, and every other role has a branch of its own.
  */
 function branchesOf(count: number, duties: readonly Duty[]): number[][] {
   // A courier (a role that sends data) runs on warps of the producer's warpgroup.

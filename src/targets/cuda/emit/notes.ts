@@ -52,9 +52,9 @@ function* scalarProducts({ products }: NotePlans): Generator<Noted> {
 }
 
 /**
- * The number of registers that a thread needs for addresses and loop counters, in addition to a fragment. The number 24
- * was measured with ptxas 13.0 on a minimal kernel: a thread with 255 registers can hold 224 values, and it spills with
- * 232 values.
+ * The number of registers that a thread needs for addresses and loop counters, in addition to a fragment. The value 24
+ * was measured with ptxas 13.0 on a minimal kernel in which a thread has 255 registers: a fragment of 224 values per
+ * thread fits, and a fragment of 232 values, which leaves 23 registers, spills.
  */
 const BESIDE = 24
 
