@@ -87,6 +87,11 @@ export interface Operation<Contents = never> {
    */
   result(rank: number): Promise<Float64Array>
   /**
+   * The number of rows and columns of a rank's output, without padding. The method is absent if no rank's output has
+   * padding.
+   */
+  extents?(rank: number): readonly [rows: number, columns: number]
+  /**
    * The expected output of a rank, computed in float64. If `rows` is given, only the given rows of the output are
    * computed, where a row runs along the last axis.
    */

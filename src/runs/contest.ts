@@ -231,15 +231,16 @@ export async function deviationOf<Contents>(
   }
   await world.compile?.(() => operation.launch())
   operation.launch()
-  const { width } = extentsOf(operation)
   let largest = 0
   for (const rank of world.localRanks) {
     let reference = references.get(rank)
     if (!reference)
       references.set(rank, (reference = await referenceOf(operation, contents, rank, rows, interrupt)))
     const result = await operation.result(rank)
+    const { width } = extentsOf(operation, rank)
+    const compared = rowsOf(operation, rank, rows)
     for (let n = 0; n < reference.length; n++) {
-      const i = rows ? rows[Math.floor(n / width)] * width + (n % width) : n
+      const i = compared[Math.floor(n / width)] * width + (n % width)
       const off = Math.abs(result[i] - reference[n])
       if (!(off <= tolerance))
         throw new WrongResult(
@@ -265,8 +266,8 @@ async function referenceOf<Contents>(
   rows: readonly number[] | undefined,
   interrupt: AbortSignal | undefined,
 ): Promise<Float64Array> {
-  const { width, height } = extentsOf(operation)
-  const wanted = rows ?? Array.from({ length: height }, (_, row) => row)
+  const { width, height } = extentsOf(operation, rank)
+  const wanted = rowsOf(operation, rank, rows)
   const step = Math.max(1, Math.floor((workBetweenBreaths * height) / operation.traffic.flops))
   const reference = new Float64Array(wanted.length * width)
   for (let from = 0; from < wanted.length; from += step) {
@@ -277,8 +278,28 @@ async function referenceOf<Contents>(
   return reference
 }
 
-/** The number of elements along the last axis of the output, which form one row, and the number of rows. */
-function extentsOf({ outputs }: Pick<Operation, 'outputs'>): { width: number; height: number } {
+/** The numbers of those rows of a rank's output that are compared: of the given rows, or of all rows. */
+function rowsOf(
+  operation: Pick<Operation, 'outputs' | 'extents'>,
+  rank: number,
+  rows: readonly number[] | undefined,
+): readonly number[] {
+  const { height } = extentsOf(operation, rank)
+  return rows ? rows.filter((row) => row < height) : Array.from({ length: height }, (_, row) => row)
+}
+
+/**
+ * The number of elements along the last axis of the output, which form one row, and the number of rows: of one rank
+ * without padding, or of the allocated output.
+ */
+function extentsOf(
+  { outputs, extents }: Pick<Operation, 'outputs' | 'extents'>,
+  rank?: number,
+): { width: number; height: number } {
+  if (rank !== undefined && extents) {
+    const [height, width] = extents(rank)
+    return { width, height }
+  }
   const [{ shape }] = Object.values(outputs)
   const width = shape[shape.length - 1]
   return { width, height: shape.reduce((product, extent) => product * extent, 1) / width }

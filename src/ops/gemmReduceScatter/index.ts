@@ -347,6 +347,10 @@ export function gemmReduceScatter(
       const { rows, columns } = shardOf(rank, ranks, scatter, shape)
       return Float64Array.from(windowOf(await world.read(c, rank), extents, [0, 0], [rows, columns]))
     },
+    extents(rank) {
+      const { rows, columns } = shardOf(rank, ranks, scatter, shape)
+      return [rows, columns]
+    },
     reference(contents, rank, rows) {
       const shard = shardOf(rank, ranks, scatter, shape)
       const all = rows ?? Array.from({ length: shard.rows }, (_, row) => row)
